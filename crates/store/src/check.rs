@@ -1,0 +1,198 @@
+//! Whether a transaction is well formed, before any of it is carried out.
+
+use crate::error::TxnError;
+use crate::key::{Key, KeyRange};
+use crate::txn::{Op, Txn};
+use std::collections::BTreeSet;
+
+/// Bounds on one transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnLimits {
+    /// Of a list of compares or operations, as etcd counts them.
+    pub operations_max: usize,
+    /// Keys and values together.
+    pub bytes_max: usize,
+    pub nesting_max: usize,
+}
+
+impl Default for TxnLimits {
+    fn default() -> Self {
+        Self {
+            operations_max: 128,
+            bytes_max: 1_572_864,
+            nesting_max: 8,
+        }
+    }
+}
+
+/// Refuses what etcd refuses: no key, too many operations, too large, or one key
+/// written twice.
+pub(crate) fn check(txn: &Txn, limits: &TxnLimits) -> Result<(), TxnError> {
+    check_shape(txn, limits, 0)?;
+    let bytes = txn.size();
+    if bytes > limits.bytes_max {
+        return Err(TxnError::TooLarge {
+            bytes,
+            bytes_max: limits.bytes_max,
+        });
+    }
+    writes_of(&txn.success)?;
+    writes_of(&txn.failure)?;
+    Ok(())
+}
+
+fn check_shape(txn: &Txn, limits: &TxnLimits, depth: usize) -> Result<(), TxnError> {
+    let longest = txn
+        .compares
+        .len()
+        .max(txn.success.len())
+        .max(txn.failure.len());
+    if longest > limits.operations_max || depth > limits.nesting_max {
+        return Err(TxnError::TooManyOperations);
+    }
+    for compare in &txn.compares {
+        check_start(&compare.range)?;
+    }
+    for op in txn.success.iter().chain(&txn.failure) {
+        match op {
+            Op::Range(query) => check_start(&query.range)?,
+            Op::Delete(range) => check_start(range)?,
+            Op::Put(put) if put.key.is_empty() => return Err(TxnError::NoKey),
+            Op::Put(_) => {}
+            Op::Txn(inner) => check_shape(inner, limits, depth + 1)?,
+        }
+    }
+    Ok(())
+}
+
+fn check_start(range: &KeyRange) -> Result<(), TxnError> {
+    match range.as_one() {
+        Some(key) if key.is_empty() => Err(TxnError::NoKey),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Default)]
+struct Writes {
+    puts: BTreeSet<Key>,
+    deletes: Vec<KeyRange>,
+}
+
+/// What a list of operations may write, if no key could be written twice.
+///
+/// The two branches of a nested transaction exclude each other, so they may
+/// write the same key; neither may touch what the list around them writes.
+fn writes_of(ops: &[Op]) -> Result<Writes, TxnError> {
+    let mut all = Writes::default();
+    for op in ops {
+        match op {
+            Op::Range(_) => {}
+            Op::Put(put) => all.add_put(put.key.clone())?,
+            Op::Delete(range) => all.deletes.push(range.clone()),
+            Op::Txn(inner) => {
+                let success = writes_of(&inner.success)?;
+                let failure = writes_of(&inner.failure)?;
+                all.add_branches(success, failure)?;
+            }
+        }
+    }
+    all.check_deletes()?;
+    Ok(all)
+}
+
+impl Writes {
+    fn add_put(&mut self, key: Key) -> Result<(), TxnError> {
+        if self.puts.insert(key) {
+            Ok(())
+        } else {
+            Err(TxnError::DuplicateKey)
+        }
+    }
+
+    fn add_branches(&mut self, success: Self, failure: Self) -> Result<(), TxnError> {
+        let puts = success.puts.into_iter().chain(failure.puts);
+        for key in puts.collect::<BTreeSet<_>>() {
+            self.add_put(key)?;
+        }
+        self.deletes.extend(success.deletes);
+        self.deletes.extend(failure.deletes);
+        Ok(())
+    }
+
+    fn check_deletes(&self) -> Result<(), TxnError> {
+        let deletes = |key: &Key| self.deletes.iter().any(|range| range.contains(key));
+        if !self.deletes.is_empty() && self.puts.iter().any(deletes) {
+            return Err(TxnError::DuplicateKey);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::{Put, RangeQuery};
+
+    fn put(key: &str) -> Op {
+        Op::Put(Put::new(key, "v"))
+    }
+
+    fn delete(prefix: &str) -> Op {
+        Op::Delete(KeyRange::prefix(prefix))
+    }
+
+    fn nested(success: Vec<Op>, failure: Vec<Op>) -> Op {
+        Op::Txn(Box::new(Txn {
+            compares: Vec::new(),
+            success,
+            failure,
+        }))
+    }
+
+    #[test]
+    fn a_key_is_written_once_at_most() {
+        let cases = [
+            (vec![put("a"), put("b")], true),
+            (vec![put("a"), put("a")], false),
+            (vec![put("ab"), delete("a")], false),
+            (vec![delete("a"), put("ab")], false),
+            (vec![delete("a"), delete("a")], true),
+            (vec![put("a"), nested(vec![put("b")], vec![put("b")])], true),
+            (vec![put("a"), nested(vec![], vec![put("a")])], false),
+            (vec![nested(vec![put("a")], vec![]), delete("a")], false),
+        ];
+        for (ops, allowed) in cases {
+            let text = format!("{ops:?}");
+            let verdict = check(&Txn::of(ops), &TxnLimits::default());
+            let expected = if allowed {
+                Ok(())
+            } else {
+                Err(TxnError::DuplicateKey)
+            };
+            assert_eq!(verdict, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_hold_at_their_edges() {
+        let limits = TxnLimits {
+            operations_max: 2,
+            bytes_max: 4,
+            nesting_max: 1,
+        };
+        let verdict = |ops| check(&Txn::of(ops), &limits);
+        assert_eq!(verdict(vec![put("a"), put("b")]), Ok(()));
+        let three = vec![put("a"), put("b"), put("c")];
+        assert_eq!(verdict(three), Err(TxnError::TooManyOperations));
+        let large = TxnError::TooLarge {
+            bytes: 5,
+            bytes_max: 4,
+        };
+        assert_eq!(verdict(vec![put("abcd")]), Err(large));
+        let deep = nested(vec![nested(vec![put("a")], vec![])], vec![]);
+        assert_eq!(verdict(vec![deep]), Err(TxnError::TooManyOperations));
+        assert_eq!(verdict(vec![put("")]), Err(TxnError::NoKey));
+        let no_key = Op::Range(RangeQuery::new(KeyRange::one("")));
+        assert_eq!(verdict(vec![no_key]), Err(TxnError::NoKey));
+    }
+}

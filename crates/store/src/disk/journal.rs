@@ -1,0 +1,290 @@
+//! Looks at the storage engine's journals before the engine does.
+//!
+//! fjall 3.1 replays a journal until something cannot be read, and then either cuts
+//! the file there or refuses to open. Neither fits us:
+//!
+//! * A write that was torn by a power loss may keep its end and lose its middle.
+//!   That is nobody's acknowledged data, but the engine would refuse to open. We cut
+//!   it off first, and keep a copy.
+//! * A byte that went bad in the middle of acknowledged data would make it cut off
+//!   everything behind. We refuse to open instead.
+//!
+//! We tell them apart by what our own writing guarantees: each batch is synced before
+//! the next one begins, so only the last can be torn, and it is bounded in size.
+//! Journals that the engine has sealed are synced whole.
+//!
+//! The format is that of fjall 3.1, whose version is pinned for this reason:
+//!
+//! ```text
+//! start  01 | items 4 | sequence number 8
+//! item   02 | type 1 | compression 1 | keyspace 8 | key length 2 | value length 4
+//!           | stored length 4 | key | value
+//! clear  04 | keyspace 8
+//! end    03 | xxh3 of the items 8 | "FJL" 03
+//! ```
+
+use crate::error::OpenError;
+use rustix::fs::SeekFrom as SparseSeek;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::Xxh3;
+
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+const TRAILER: [u8; 4] = *b"FJL\x03";
+
+/// A batch of ours is smaller on disk. Anything further behind a bad place was
+/// synced after it, so the place has gone bad later.
+const BATCH_DISK_BYTES_MAX: u64 = 64 << 20;
+
+/// What an interrupted write left at the end of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TornTail {
+    pub(crate) journal: PathBuf,
+    /// Everything before this is whole.
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+}
+
+/// How much a store promised about its last writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Every batch was synced before the next.
+    Synced,
+    /// Batches were left to the operating system: any number of them may be torn.
+    Relaxed,
+}
+
+/// Checks all journals of a database; changes nothing.
+pub(crate) fn inspect(database: &Path, promise: Promise) -> Result<Option<TornTail>, OpenError> {
+    let journals = journals_in_order(database)?;
+    let Some((active, sealed)) = journals.split_last() else {
+        return Ok(None);
+    };
+    for journal in sealed {
+        let tail = inspect_one(journal)?;
+        if tail.data_end > tail.valid_end {
+            return Err(damaged(journal, tail.valid_end));
+        }
+    }
+    let tail = inspect_one(active)?;
+    if tail.data_end <= tail.valid_end {
+        return Ok(None);
+    }
+    let too_far = tail.data_end - tail.valid_end > BATCH_DISK_BYTES_MAX;
+    if promise == Promise::Synced && (too_far || tail.goes_on) {
+        return Err(damaged(active, tail.valid_end));
+    }
+    Ok(Some(TornTail {
+        journal: active.clone(),
+        at: tail.valid_end,
+        bytes: tail.data_end - tail.valid_end,
+    }))
+}
+
+/// Cuts a torn tail off, after a copy of it was saved.
+pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
+    let mut journal = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&tail.journal)?;
+    journal.seek(SeekFrom::Start(tail.at))?;
+    let mut copy = File::create(save_to)?;
+    io::copy(&mut (&mut journal).take(tail.bytes), &mut copy)?;
+    copy.sync_all()?;
+    journal.set_len(tail.at)?;
+    journal.sync_all()
+}
+
+fn damaged(journal: &Path, at: u64) -> OpenError {
+    OpenError::Damaged {
+        path: journal.to_owned(),
+        reason: format!(
+            "acknowledged data behind byte {at} cannot be read; restore the directory from a \
+             snapshot, or the file from a copy"
+        ),
+    }
+}
+
+fn journals_in_order(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let failed = |cause| OpenError::Io {
+        action: "list",
+        path: database.to_owned(),
+        cause,
+    };
+    let mut journals = Vec::new();
+    for entry in std::fs::read_dir(database).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            let number = path
+                .file_stem()
+                .and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+            journals.extend(number.map(|number| (number, path)));
+        }
+    }
+    journals.sort();
+    Ok(journals.into_iter().map(|(_, path)| path).collect())
+}
+
+struct Tail {
+    /// Behind the last whole batch.
+    valid_end: u64,
+    /// Behind the last byte that is not zero; journals are preallocated with zeros.
+    data_end: u64,
+    /// Whether a whole batch follows the one that is not.
+    goes_on: bool,
+}
+
+fn inspect_one(journal: &Path) -> Result<Tail, OpenError> {
+    let failed = |cause| OpenError::Io {
+        action: "read",
+        path: journal.to_owned(),
+        cause,
+    };
+    let file = File::open(journal).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let mut walk = Walk {
+        reader: BufReader::with_capacity(1 << 16, file),
+        at: 0,
+        length,
+    };
+    let mut valid_end = 0;
+    let goes_on = loop {
+        match walk.batch().map_err(failed)? {
+            Batch::Whole => valid_end = walk.at,
+            Batch::Unreadable => break false,
+            // Its lengths make sense, so we know where the next one would begin.
+            Batch::WrongSum => break matches!(walk.batch().map_err(failed)?, Batch::Whole),
+        }
+    };
+    let data_end = last_data(&mut walk.reader, valid_end).map_err(failed)?;
+    Ok(Tail {
+        valid_end,
+        data_end,
+        goes_on,
+    })
+}
+
+/// The end of the last non-zero byte behind `from`, or `from`.
+fn last_data(reader: &mut BufReader<File>, from: u64) -> io::Result<u64> {
+    let mut end = from;
+    let mut at = from;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        // Skips the holes of a preallocated file instead of reading megabytes of zeros.
+        at = match rustix::fs::seek(reader.get_ref(), SparseSeek::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => return Ok(end),
+            Err(_) => at,
+        };
+        reader.seek(SeekFrom::Start(at))?;
+        let count = reader.get_mut().read(&mut buffer)?;
+        if count == 0 {
+            return Ok(end);
+        }
+        if let Some(last) = buffer[..count].iter().rposition(|byte| *byte != 0) {
+            end = at + last as u64 + 1;
+        }
+        at += count as u64;
+    }
+}
+
+enum Batch {
+    Whole,
+    WrongSum,
+    Unreadable,
+}
+
+struct Walk {
+    reader: BufReader<File>,
+    at: u64,
+    length: u64,
+}
+
+impl Walk {
+    fn batch(&mut self) -> io::Result<Batch> {
+        match self.read_batch() {
+            Ok(whole) => Ok(if whole { Batch::Whole } else { Batch::WrongSum }),
+            Err(Stop::NotABatch) => Ok(Batch::Unreadable),
+            Err(Stop::Io(cause)) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(Batch::Unreadable)
+            }
+            Err(Stop::Io(cause)) => Err(cause),
+        }
+    }
+
+    /// Reads a batch and says whether its checksum is right.
+    fn read_batch(&mut self) -> Result<bool, Stop> {
+        let [tag] = self.array()?;
+        if tag != START {
+            return Err(Stop::NotABatch);
+        }
+        let items = u32::from_le_bytes(self.array()?);
+        let _sequence_number: [u8; 8] = self.array()?;
+        let mut sum = Xxh3::new();
+        for _ in 0..items {
+            self.read_item(&mut sum)?;
+        }
+        let [tag] = self.array()?;
+        let expected = u64::from_le_bytes(self.array()?);
+        let trailer: [u8; 4] = self.array()?;
+        if tag != END || trailer != TRAILER {
+            return Err(Stop::NotABatch);
+        }
+        Ok(sum.digest() == expected)
+    }
+
+    fn read_item(&mut self, sum: &mut Xxh3) -> Result<(), Stop> {
+        let [tag] = self.array()?;
+        sum.update(&[tag]);
+        match tag {
+            CLEAR => self.read_into(sum, 8),
+            ITEM => {
+                let head: [u8; 20] = self.array()?;
+                sum.update(&head);
+                let key = u64::from(u16::from_le_bytes([head[10], head[11]]));
+                let stored = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
+                self.read_into(sum, key + u64::from(stored))
+            }
+            _ => Err(Stop::NotABatch),
+        }
+    }
+
+    fn read_into(&mut self, sum: &mut Xxh3, mut count: u64) -> Result<(), Stop> {
+        if count > self.length.saturating_sub(self.at) {
+            return Err(Stop::NotABatch);
+        }
+        let mut buffer = [0; 4096];
+        while count > 0 {
+            let part = buffer
+                .len()
+                .min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.reader.read_exact(&mut buffer[..part])?;
+            sum.update(&buffer[..part]);
+            self.at += part as u64;
+            count -= part as u64;
+        }
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let mut bytes = [0; N];
+        self.reader.read_exact(&mut bytes)?;
+        self.at += N as u64;
+        Ok(bytes)
+    }
+}
+
+enum Stop {
+    NotABatch,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}

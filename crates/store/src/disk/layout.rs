@@ -1,0 +1,230 @@
+//! The files of a data directory around the storage engine.
+//!
+//! ```text
+//! DIR/lock      held while a process has the directory open
+//! DIR/format    "optik-store 1", then the durability it was last opened with
+//! DIR/synced    a revision that is known to be on disk, refreshed about every second
+//! DIR/db/       the storage engine
+//! DIR/torn/     copies of what interrupted writes left behind
+//! ```
+
+use super::journal::Promise;
+use crate::error::OpenError;
+use crate::options::Durability;
+use crate::revision::Revision;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) const FORMAT: u32 = 1;
+const FORMAT_NAME: &str = "optik-store";
+const TORN_KEPT_MAX: usize = 8;
+
+/// A data directory that this process, and no other, may use.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+    synced: Option<File>,
+}
+
+impl Directory {
+    /// Takes hold of a directory; creates it if there is none.
+    pub(crate) fn lock(path: &Path) -> Result<Self, OpenError> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(io_error("create", path))?;
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(io_error("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: path.into() }),
+            Err(TryLockError::Error(cause)) => return Err(io_error("lock", &lock_path)(cause)),
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+            synced: None,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("db")
+    }
+
+    /// What the directory was last written with; `None` if it is new.
+    pub(crate) fn read_format(&self) -> Result<Option<Promise>, OpenError> {
+        let path = self.path.join("format");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                self.check_empty()?;
+                return Ok(None);
+            }
+            Err(cause) => return Err(io_error("read", &path)(cause)),
+        };
+        let not_ours = |reason: &str| OpenError::NotOurs {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        };
+        let mut lines = text.lines();
+        let (name, number) = lines
+            .next()
+            .and_then(|line| line.split_once(' '))
+            .ok_or_else(|| not_ours("its file \"format\" cannot be read"))?;
+        let found: u32 = number
+            .parse()
+            .map_err(|_| not_ours("its file \"format\" has no number"))?;
+        if name != FORMAT_NAME {
+            return Err(not_ours("its file \"format\" names something else"));
+        }
+        if found > FORMAT {
+            return Err(OpenError::Newer {
+                path: self.path.clone(),
+                found,
+                known: FORMAT,
+            });
+        }
+        let relaxed = lines.next() == Some(Durability::ProcessCrash.name());
+        Ok(Some(if relaxed {
+            Promise::Relaxed
+        } else {
+            Promise::Synced
+        }))
+    }
+
+    /// A directory without a format file must be empty, or hold what an interrupted
+    /// first start left: somebody else's files are not ours to touch.
+    fn check_empty(&self) -> Result<(), OpenError> {
+        let ours = ["lock", "db", "torn", "format.new", "synced"];
+        let entries = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
+        for entry in entries {
+            let name = entry.map_err(io_error("list", &self.path))?.file_name();
+            let known = name
+                .to_str()
+                .is_some_and(|name| ours.contains(&name) || name.starts_with("db.incomplete."));
+            if !known {
+                return Err(OpenError::NotOurs {
+                    path: self.path.clone(),
+                    reason: format!("it holds {}", name.display()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Written last when a directory is made: with it, the directory counts as ours.
+    pub(crate) fn write_format(&self, durability: Durability) -> Result<(), OpenError> {
+        let text = format!("{FORMAT_NAME} {FORMAT}\n{}\n", durability.name());
+        let (fresh, path) = (self.path.join("format.new"), self.path.join("format"));
+        if fs::read_to_string(&path).is_ok_and(|current| current == text) {
+            return Ok(());
+        }
+        write_synced(&fresh, text.as_bytes()).map_err(io_error("write", &fresh))?;
+        fs::rename(&fresh, &path).map_err(io_error("rename", &fresh))?;
+        sync_directory(&self.path).map_err(io_error("sync", &self.path))
+    }
+
+    /// Sets aside what an interrupted first start left. No write was acknowledged
+    /// there; it is kept all the same, in case the format file was lost otherwise.
+    pub(crate) fn set_incomplete_database_aside(&self) -> Result<(), OpenError> {
+        let database = self.database();
+        if !database.exists() {
+            return Ok(());
+        }
+        let free = (1..).map(|n| self.path.join(format!("db.incomplete.{n}")));
+        let aside = free.into_iter().find(|path| !path.exists());
+        let aside = aside.expect("there are more numbers than files");
+        tracing::warn!(
+            from = %database.display(),
+            to = %aside.display(),
+            "the first start was interrupted: what it left is set aside"
+        );
+        fs::rename(&database, &aside).map_err(io_error("rename", &database))
+    }
+
+    /// A name for a copy of a torn tail. Old copies make room.
+    pub(crate) fn torn_copy(&self) -> Result<PathBuf, OpenError> {
+        let torn = self.path.join("torn");
+        fs::create_dir_all(&torn).map_err(io_error("create", &torn))?;
+        let numbers = fs::read_dir(&torn)
+            .map_err(io_error("list", &torn))?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        let next = numbers.last().map_or(1, |last| last + 1);
+        let surplus = (numbers.len() + 1).saturating_sub(TORN_KEPT_MAX);
+        for old in &numbers[..surplus] {
+            let old = torn.join(old.to_string());
+            fs::remove_file(&old).map_err(io_error("remove", &old))?;
+        }
+        Ok(torn.join(next.to_string()))
+    }
+
+    /// The revision that was last noted as synced; zero if none can be read.
+    pub(crate) fn synced(&self) -> Revision {
+        let bytes = fs::read(self.path.join("synced")).unwrap_or_default();
+        let Some((revision, sum)) = bytes.split_at_checked(8) else {
+            return Revision::ZERO;
+        };
+        // It is rewritten in place. If that was interrupted it says nothing.
+        if sum != xxh3_64(revision).to_be_bytes() {
+            return Revision::ZERO;
+        }
+        let revision = revision.try_into().expect("split at eight bytes");
+        Revision::new(u64::from_be_bytes(revision))
+    }
+
+    /// Notes that everything up to `revision` is on disk, so that losing it later is
+    /// noticed instead of taken for an interrupted write.
+    pub(crate) fn note_synced(&mut self, revision: Revision) -> io::Result<()> {
+        let file = match &mut self.synced {
+            Some(file) => file,
+            none => none.insert(
+                OpenOptions::new()
+                    .create(true)
+                    .truncate(false)
+                    .write(true)
+                    .mode(0o600)
+                    .open(self.path.join("synced"))?,
+            ),
+        };
+        let revision = revision.get().to_be_bytes();
+        let bytes = [revision, xxh3_64(&revision).to_be_bytes()].concat();
+        file.write_all_at(&bytes, 0)?;
+        file.sync_data()
+    }
+}
+
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |cause| OpenError::Io {
+        action,
+        path: path.clone(),
+        cause,
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,317 @@
+//! A batch of transactions worked out against the newest state, in memory only.
+//!
+//! Pure: no disk, no locks, no clock. The sequencer makes a draft durable and then
+//! publishes it, or throws it away.
+
+use crate::check::{TxnLimits, check};
+use crate::error::{LeaseError, RangeError, TxnError};
+use crate::history::{Commit, Event};
+use crate::index::Index;
+use crate::key::KeyRange;
+use crate::lease::{LEASE_TTL_SECONDS_MAX, LEASES_MAX, LeaseId, Leases};
+use crate::origin::Origin;
+use crate::revision::Revision;
+use crate::sync::{Arc, Mutex};
+use crate::txn::{Compare, Op, OpResult, Put, RangeQuery, RangeResult, Txn, TxnResult};
+use crate::version::Version;
+use bytes::Bytes;
+use optik_platform::{Monotonic, UnixMillis};
+use std::time::Duration;
+
+/// When and by whom a transaction is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) time: UnixMillis,
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) index: Index,
+    pub(crate) leases: Leases,
+    pub(crate) commits: Vec<Arc<Commit>>,
+    /// In order; the last word on a lease counts.
+    pub(crate) lease_changes: Vec<LeaseChange>,
+    floor: Revision,
+    limits: TxnLimits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseChange {
+    Granted { id: LeaseId, ttl: Duration },
+    Gone { id: LeaseId },
+}
+
+/// The operations that will run, nested branches already chosen.
+struct Path<'txn> {
+    succeeded: bool,
+    steps: Vec<Step<'txn>>,
+}
+
+enum Step<'txn> {
+    Range(&'txn RangeQuery),
+    Put(&'txn Put),
+    Delete(&'txn KeyRange),
+    Txn(Path<'txn>),
+}
+
+impl Draft {
+    pub(crate) fn new(index: Index, leases: Leases, floor: Revision, limits: TxnLimits) -> Self {
+        Self {
+            index,
+            leases,
+            commits: Vec::new(),
+            lease_changes: Vec::new(),
+            floor,
+            limits,
+        }
+    }
+
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.commits.is_empty() || !self.lease_changes.is_empty()
+    }
+
+    /// Carries a transaction out. On an error nothing of it has happened.
+    pub(crate) fn execute(&mut self, txn: &Txn, stamp: &Stamp) -> Result<TxnResult, TxnError> {
+        check(txn, &self.limits)?;
+        let path = self.choose(txn);
+        self.check_path(&path)?;
+        let mut changes = Changes::new(self.index.revision().next());
+        let results = self.run(&path, &mut changes, stamp);
+        self.record(changes, stamp);
+        Ok(self.number(path.succeeded, results))
+    }
+
+    /// Nested answers carry the revision of the whole.
+    fn number(&self, succeeded: bool, mut results: Vec<OpResult>) -> TxnResult {
+        for result in &mut results {
+            if let OpResult::Txn(inner) = result {
+                let inner_results = std::mem::take(&mut inner.results);
+                *inner = self.number(inner.succeeded, inner_results);
+            }
+        }
+        TxnResult {
+            revision: self.index.revision(),
+            succeeded,
+            results,
+        }
+    }
+
+    /// Decides all compares, nested ones too, on the state before the first write.
+    fn choose<'txn>(&self, txn: &'txn Txn) -> Path<'txn> {
+        let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
+        let branch = if succeeded {
+            &txn.success
+        } else {
+            &txn.failure
+        };
+        let steps = branch.iter().map(|op| match op {
+            Op::Range(query) => Step::Range(query),
+            Op::Put(put) => Step::Put(put),
+            Op::Delete(range) => Step::Delete(range),
+            Op::Txn(inner) => Step::Txn(self.choose(inner)),
+        });
+        Path {
+            succeeded,
+            steps: steps.collect(),
+        }
+    }
+
+    fn holds(&self, compare: &Compare) -> bool {
+        if let Some(key) = compare.range.as_one() {
+            return compare.holds(self.index.live_version(key).map(|v| &**v));
+        }
+        let mut entries = self.index.live_entries(&compare.range).peekable();
+        if entries.peek().is_none() {
+            return compare.holds(None);
+        }
+        entries.all(|version| compare.holds(Some(version)))
+    }
+
+    fn check_path(&self, path: &Path<'_>) -> Result<(), TxnError> {
+        path.steps.iter().try_for_each(|step| match step {
+            Step::Range(query) => self.check_query(query),
+            Step::Put(put) => self.check_put(put),
+            Step::Delete(_) => Ok(()),
+            Step::Txn(inner) => self.check_path(inner),
+        })
+    }
+
+    fn check_query(&self, query: &RangeQuery) -> Result<(), TxnError> {
+        let Some(at) = query.at else { return Ok(()) };
+        let newest = self.index.revision();
+        if at > newest {
+            return Err(RangeError::Future { newest }.into());
+        }
+        if at < self.floor {
+            let oldest = self.floor;
+            return Err(RangeError::Compacted { oldest }.into());
+        }
+        Ok(())
+    }
+
+    fn check_put(&self, put: &Put) -> Result<(), TxnError> {
+        let keeps = put.value.is_none() || put.lease.is_none();
+        if keeps && self.index.live_version(&put.key).is_none() {
+            return Err(TxnError::KeyNotFound);
+        }
+        match put.lease {
+            Some(id) if id != LeaseId::NONE && !self.leases.contains(id) => {
+                Err(TxnError::LeaseNotFound)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&mut self, path: &Path<'_>, changes: &mut Changes, stamp: &Stamp) -> Vec<OpResult> {
+        let steps = path.steps.iter();
+        steps
+            .map(|step| match step {
+                Step::Range(query) => OpResult::Range(self.query(query)),
+                Step::Put(put) => OpResult::Put {
+                    prior: self.put(put, changes, stamp),
+                },
+                Step::Delete(range) => OpResult::Delete {
+                    deleted: self.delete(range, changes, stamp),
+                },
+                Step::Txn(inner) => OpResult::Txn(TxnResult {
+                    revision: Revision::ZERO,
+                    succeeded: inner.succeeded,
+                    results: self.run(inner, changes, stamp),
+                }),
+            })
+            .collect()
+    }
+
+    fn query(&self, query: &RangeQuery) -> RangeResult {
+        self.index
+            .query(query, query.at.unwrap_or(Revision::new(u64::MAX)))
+    }
+
+    fn put(&mut self, put: &Put, changes: &mut Changes, stamp: &Stamp) -> Option<Arc<Version>> {
+        let newest = self.index.newest(&put.key).cloned();
+        let prior = newest.clone().filter(|version| !version.is_deletion());
+        let (create_revision, version, key) = match &prior {
+            Some(prior) => (prior.create_revision, prior.version + 1, prior.key.clone()),
+            None => (changes.revision, 1, put.key.clone()),
+        };
+        // Checked before: what is to be kept exists.
+        let kept = |of: fn(&Version) -> LeaseId| prior.as_deref().map_or(LeaseId::NONE, of);
+        let value = put
+            .value
+            .clone()
+            .or_else(|| prior.as_ref().map(|prior| prior.value.clone()));
+        let version = Arc::new(Version {
+            key,
+            value: value.unwrap_or_default(),
+            create_revision,
+            mod_revision: changes.revision,
+            sub: changes.next_sub(),
+            version,
+            lease: put.lease.unwrap_or_else(|| kept(Version::lease)),
+            time: stamp.time,
+            origin: stamp.origin.clone(),
+            prior: Mutex::new(newest),
+        });
+        self.change(version, prior.clone(), changes);
+        prior
+    }
+
+    fn delete(
+        &mut self,
+        range: &KeyRange,
+        changes: &mut Changes,
+        stamp: &Stamp,
+    ) -> Vec<Arc<Version>> {
+        let doomed: Vec<_> = match range.as_one() {
+            Some(key) => self.index.live_version(key).cloned().into_iter().collect(),
+            None => self.index.live_entries(range).cloned().collect(),
+        };
+        for prior in &doomed {
+            let deletion = Arc::new(Version {
+                key: prior.key.clone(),
+                value: Bytes::new(),
+                create_revision: Revision::ZERO,
+                mod_revision: changes.revision,
+                sub: changes.next_sub(),
+                version: 0,
+                lease: LeaseId::NONE,
+                time: stamp.time,
+                origin: stamp.origin.clone(),
+                prior: Mutex::new(Some(Arc::clone(prior))),
+            });
+            self.change(deletion, Some(Arc::clone(prior)), changes);
+        }
+        doomed
+    }
+
+    fn change(&mut self, version: Arc<Version>, prior: Option<Arc<Version>>, to: &mut Changes) {
+        self.leases.follow(prior.as_deref(), &version);
+        self.index.insert(Arc::clone(&version));
+        to.events.push(Event { version, prior });
+    }
+
+    fn record(&mut self, changes: Changes, stamp: &Stamp) {
+        if changes.events.is_empty() {
+            return;
+        }
+        self.index.advance_to(changes.revision);
+        self.commits.push(Arc::new(Commit {
+            revision: changes.revision,
+            time: stamp.time,
+            origin: stamp.origin.clone(),
+            events: changes.events.into_boxed_slice(),
+        }));
+    }
+
+    pub(crate) fn grant(
+        &mut self,
+        id: LeaseId,
+        ttl: Duration,
+        now: Monotonic,
+    ) -> Result<(), LeaseError> {
+        if ttl.as_secs() > LEASE_TTL_SECONDS_MAX {
+            return Err(LeaseError::TtlTooLarge);
+        }
+        if self.leases.contains(id) {
+            return Err(LeaseError::Exists);
+        }
+        if self.leases.len() >= LEASES_MAX {
+            return Err(LeaseError::TooMany);
+        }
+        self.leases.grant(id, ttl, now);
+        self.lease_changes.push(LeaseChange::Granted { id, ttl });
+        Ok(())
+    }
+
+    /// Ends a lease; its keys go in one new revision.
+    pub(crate) fn revoke(&mut self, id: LeaseId, stamp: &Stamp) -> Result<(), LeaseError> {
+        let keys = self.leases.remove(id).ok_or(LeaseError::NotFound)?;
+        self.lease_changes.push(LeaseChange::Gone { id });
+        let mut changes = Changes::new(self.index.revision().next());
+        for key in &keys {
+            self.delete(&KeyRange::one(key), &mut changes, stamp);
+        }
+        self.record(changes, stamp);
+        Ok(())
+    }
+}
+
+/// The changes of one transaction so far.
+struct Changes {
+    revision: Revision,
+    events: Vec<Event>,
+}
+
+impl Changes {
+    fn new(revision: Revision) -> Self {
+        Self {
+            revision,
+            events: Vec::new(),
+        }
+    }
+
+    fn next_sub(&self) -> u32 {
+        u32::try_from(self.events.len()).expect("a transaction changes fewer than 2^32 keys")
+    }
+}

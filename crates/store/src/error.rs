@@ -1,0 +1,133 @@
+//! One enum per operation; a caller can act on every variant.
+
+use crate::revision::Revision;
+use std::path::PathBuf;
+
+/// Why a transaction cannot be carried out as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxnError {
+    #[error("a key is missing")]
+    NoKey,
+    #[error("a key is written twice in one transaction")]
+    DuplicateKey,
+    #[error("too many operations in one transaction")]
+    TooManyOperations,
+    #[error("the transaction has {bytes} bytes, more than {bytes_max}")]
+    TooLarge { bytes: usize, bytes_max: usize },
+    #[error("the key whose value or lease is to be kept does not exist")]
+    KeyNotFound,
+    #[error("the lease does not exist")]
+    LeaseNotFound,
+    #[error(transparent)]
+    Range(#[from] RangeError),
+}
+
+/// Why a commit was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    #[error(transparent)]
+    Txn(#[from] TxnError),
+    /// Nothing was written.
+    #[error("there is no room left on the disk")]
+    NoSpace,
+    /// Nothing was written that will be seen.
+    #[error("the disk refuses writes: {0}")]
+    Disk(String),
+    /// It may or may not have been carried out.
+    #[error("the outcome of the write is unknown: {0}")]
+    Unknown(String),
+    /// It was not carried out.
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(String),
+    #[error("the store has stopped")]
+    Stopped,
+}
+
+/// Why a state cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    #[error("the revision is compacted; the oldest kept is {oldest}")]
+    Compacted { oldest: Revision },
+    #[error("the revision lies in the future; the newest is {newest}")]
+    Future { newest: Revision },
+}
+
+/// Why the newest state cannot be proven to be the newest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(String),
+    #[error("the store has stopped")]
+    Stopped,
+}
+
+/// Why a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    #[error("events from before revision {oldest} are compacted")]
+    Compacted { oldest: Revision },
+    #[error("the store has stopped")]
+    Stopped,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompactError {
+    #[error("compacted already, up to revision {oldest}")]
+    Compacted { oldest: Revision },
+    #[error("the revision lies in the future; the newest is {newest}")]
+    Future { newest: Revision },
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    #[error("the lease does not exist")]
+    NotFound,
+    #[error("the lease exists already")]
+    Exists,
+    #[error("the time to live is too long")]
+    TtlTooLarge,
+    #[error("there are too many leases")]
+    TooMany,
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Why a data directory cannot be opened. Nothing in it has been changed, unless a
+/// variant says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error("{path} is in use by another process")]
+    InUse { path: PathBuf },
+    #[error("{path} was written by a newer Optik (format {found}; this one reads {known})")]
+    Newer {
+        path: PathBuf,
+        found: u32,
+        known: u32,
+    },
+    #[error("{path} is not an Optik data directory: {reason}")]
+    NotOurs { path: PathBuf, reason: String },
+    #[error("{path} is damaged: {reason}")]
+    Damaged { path: PathBuf, reason: String },
+    #[error("cannot {action} {path}")]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("the storage engine cannot open {path}")]
+    Engine {
+        path: PathBuf,
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

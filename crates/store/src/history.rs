@@ -1,0 +1,166 @@
+//! The commits that are not compacted, in order: what watches resume from.
+
+use crate::key::KeyRange;
+use crate::origin::Origin;
+use crate::revision::Revision;
+use crate::sync::Arc;
+use crate::version::Version;
+use optik_platform::UnixMillis;
+use std::collections::VecDeque;
+
+/// One committed transaction: all changes at one revision.
+#[derive(Debug)]
+pub struct Commit {
+    pub(crate) revision: Revision,
+    pub(crate) time: UnixMillis,
+    pub(crate) origin: Option<Arc<Origin>>,
+    pub(crate) events: Box<[Event]>,
+}
+
+/// One change of one key, with what was there before.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub(crate) version: Arc<Version>,
+    pub(crate) prior: Option<Arc<Version>>,
+}
+
+impl Commit {
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    #[must_use]
+    pub fn time(&self) -> UnixMillis {
+        self.time
+    }
+
+    #[must_use]
+    pub fn origin(&self) -> Option<&Arc<Origin>> {
+        self.origin.as_ref()
+    }
+
+    /// In the order in which the transaction made them.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub(crate) fn touches(&self, range: &KeyRange) -> bool {
+        self.events
+            .iter()
+            .any(|event| range.contains(&event.version.key))
+    }
+
+    fn size(&self) -> u64 {
+        let events: u64 = self.events.iter().map(|event| event.version.size()).sum();
+        COMMIT_OVERHEAD_BYTES + events
+    }
+}
+
+const COMMIT_OVERHEAD_BYTES: u64 = 100;
+
+impl Event {
+    /// What the key became; a deletion if it went away.
+    #[must_use]
+    pub fn version(&self) -> &Arc<Version> {
+        &self.version
+    }
+
+    /// The live version that was there before, if any.
+    #[must_use]
+    pub fn prior(&self) -> Option<&Arc<Version>> {
+        self.prior.as_ref()
+    }
+
+    #[must_use]
+    pub fn is_creation(&self) -> bool {
+        !self.version.is_deletion() && self.version.create_revision == self.version.mod_revision
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    commits: VecDeque<Arc<Commit>>,
+    bytes: u64,
+}
+
+impl History {
+    pub(crate) fn append(&mut self, commit: Arc<Commit>) {
+        let last = self.commits.back().map_or(Revision::ZERO, |c| c.revision);
+        assert!(
+            commit.revision > last,
+            "history went back: {last} then {}",
+            commit.revision
+        );
+        self.bytes += commit.size();
+        self.commits.push_back(commit);
+    }
+
+    pub(crate) fn oldest(&self) -> Option<Revision> {
+        self.commits.front().map(|commit| commit.revision)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// An upper bound on the memory that the commits keep alive.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Commit>> {
+        self.commits.iter()
+    }
+
+    /// Up to `max` commits with `from <= revision <= through`.
+    pub(crate) fn between(
+        &self,
+        from: Revision,
+        through: Revision,
+        max: usize,
+    ) -> Vec<Arc<Commit>> {
+        let first = self.commits.partition_point(|c| c.revision < from);
+        self.commits
+            .range(first..)
+            .take_while(|commit| commit.revision <= through)
+            .take(max)
+            .cloned()
+            .collect()
+    }
+
+    /// Takes out the oldest commit if it is older than `revision`.
+    pub(crate) fn pop_before(&mut self, revision: Revision) -> Option<Arc<Commit>> {
+        self.commits
+            .front()
+            .filter(|oldest| oldest.revision < revision)?;
+        let oldest = self.commits.pop_front()?;
+        self.bytes -= oldest.size();
+        Some(oldest)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.commits.clear();
+        self.bytes = 0;
+    }
+
+    /// The newest revision that is older than `age_limit`, or that must go for what
+    /// is left to fit into `bytes_max`.
+    pub(crate) fn compaction_target(
+        &self,
+        age_limit: UnixMillis,
+        bytes_max: u64,
+    ) -> Option<Revision> {
+        let mut left = self.bytes;
+        let mut target = None;
+        for commit in &self.commits {
+            if commit.time > age_limit && left <= bytes_max {
+                break;
+            }
+            left -= commit.size();
+            target = Some(commit.revision);
+        }
+        target
+    }
+}

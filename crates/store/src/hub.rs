@@ -1,0 +1,186 @@
+//! Hands new commits to the watches that care, on a thread of its own.
+//!
+//! The sequencer only rings a bell. A thousand watchers, or one that never reads,
+//! cost a writer nothing.
+
+use crate::error::WatchError;
+use crate::history::Commit;
+use crate::interest::Interest;
+use crate::key::KeyRange;
+use crate::mailbox::Mailbox;
+use crate::revision::Revision;
+use crate::sync::{Arc, Condvar, Mutex};
+use crate::view::View;
+use std::task::Waker;
+use tokio::sync::watch as signal;
+
+/// How many commits are handed out under one hold of the lock.
+const DISPATCH_COMMITS_MAX: usize = 256;
+
+/// Lock order: `state`, then a mailbox. `bell` is held alone.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    state: Mutex<State>,
+    bell: Mutex<Bell>,
+    rung: Condvar,
+    /// Tells those who wait until watches have been told.
+    dispatched: signal::Sender<Revision>,
+}
+
+#[derive(Debug)]
+struct State {
+    interest: Interest<Arc<Mailbox>>,
+    /// Every commit up to here is in the mailboxes of those who care.
+    dispatched: Revision,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Bell {
+    announced: Revision,
+    stopped: bool,
+}
+
+/// Whether a watch may rely on its mailbox from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subscription {
+    Live,
+    /// The dispatcher is ahead: read the history first.
+    Behind,
+    Stopped,
+}
+
+impl Hub {
+    pub(crate) fn new(revision: Revision) -> Self {
+        Self {
+            state: Mutex::new(State {
+                interest: Interest::default(),
+                dispatched: revision,
+                stopped: false,
+            }),
+            bell: Mutex::new(Bell {
+                announced: revision,
+                stopped: false,
+            }),
+            rung: Condvar::new(),
+            dispatched: signal::Sender::new(revision),
+        }
+    }
+
+    /// Says that commits up to `revision` are in the history.
+    pub(crate) fn announce(&self, revision: Revision) {
+        let mut bell = self.bell.lock();
+        bell.announced = bell.announced.max(revision);
+        drop(bell);
+        self.rung.notify_one();
+    }
+
+    /// Hands out commits until the hub is stopped.
+    pub(crate) fn run(&self, view: &View) {
+        let mut done = self.dispatched();
+        while let Some(announced) = self.wait_beyond(done) {
+            done = self.dispatch(view, announced);
+        }
+    }
+
+    fn wait_beyond(&self, done: Revision) -> Option<Revision> {
+        let mut bell = self.bell.lock();
+        while bell.announced <= done && !bell.stopped {
+            bell = self.rung.wait(bell).expect("no holder of the bell panics");
+        }
+        (!bell.stopped).then_some(bell.announced)
+    }
+
+    fn dispatch(&self, view: &View, announced: Revision) -> Revision {
+        let mut wakers = Vec::new();
+        let mut state = self.state.lock();
+        let next = state.dispatched.next();
+        let commits =
+            view.with_history(|history| history.between(next, announced, DISPATCH_COMMITS_MAX));
+        for commit in &commits {
+            state.offer(commit, &mut wakers);
+        }
+        let all = commits.len() < DISPATCH_COMMITS_MAX;
+        let last = commits.last().map(|commit| commit.revision);
+        let through = last.filter(|_| !all).unwrap_or(announced);
+        state.dispatched = state.dispatched.max(through);
+        let dispatched = state.dispatched;
+        drop(state);
+        self.dispatched.send_replace(dispatched);
+        wakers.into_iter().for_each(Waker::wake);
+        dispatched
+    }
+
+    pub(crate) fn dispatched(&self) -> Revision {
+        self.state.lock().dispatched
+    }
+
+    /// Waits until every watch that reads has been offered what was committed up to
+    /// `revision`.
+    pub(crate) async fn reached(&self, revision: Revision) {
+        let mut dispatched = self.dispatched.subscribe();
+        // The sender lives as long as `self`.
+        let _ = dispatched.wait_for(|done| *done >= revision).await;
+    }
+
+    pub(crate) fn subscribe(
+        &self,
+        range: &KeyRange,
+        next: Revision,
+        mailbox: &Arc<Mailbox>,
+    ) -> Subscription {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Subscription::Stopped;
+        }
+        if state.dispatched >= next {
+            return Subscription::Behind;
+        }
+        mailbox.open(next);
+        state.interest.add(range, Arc::clone(mailbox));
+        Subscription::Live
+    }
+
+    pub(crate) fn unsubscribe(&self, range: &KeyRange, mailbox: &Arc<Mailbox>) {
+        let mut state = self.state.lock();
+        state
+            .interest
+            .remove(range, |other| Arc::ptr_eq(other, mailbox));
+    }
+
+    /// Ends every live watch. `replace` runs while nobody can subscribe, and says
+    /// where dispatching goes on.
+    pub(crate) fn end_all(&self, reason: WatchError, replace: impl FnOnce() -> Revision) {
+        let mut state = self.state.lock();
+        let revision = replace();
+        state.dispatched = revision;
+        let ended: Vec<_> = state.interest.drain().collect();
+        drop(state);
+        self.announce(revision);
+        self.dispatched.send_replace(revision);
+        let wakers = ended.iter().filter_map(|mailbox| mailbox.end(reason));
+        wakers.for_each(Waker::wake);
+    }
+
+    /// Ends every watch and the dispatcher.
+    pub(crate) fn stop(&self) {
+        self.bell.lock().stopped = true;
+        self.rung.notify_all();
+        let dispatched = {
+            let mut state = self.state.lock();
+            state.stopped = true;
+            state.dispatched
+        };
+        self.end_all(WatchError::Stopped, || dispatched);
+    }
+}
+
+impl State {
+    fn offer(&self, commit: &Arc<Commit>, wakers: &mut Vec<Waker>) {
+        for event in commit.events() {
+            self.interest.find(event.version().key(), |mailbox| {
+                wakers.extend(mailbox.offer(commit));
+            });
+        }
+    }
+}

@@ -1,0 +1,261 @@
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::{Bound, Deref, RangeBounds};
+use std::sync::Arc;
+
+/// A key. Cheap to clone: all versions of a key and the index share one allocation.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<[u8]>);
+
+impl Deref for Key {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for Key {
+    fn from(bytes: &T) -> Self {
+        Self(bytes.as_ref().into())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// A half-open range of keys: `start` is in it, `end` is not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRange {
+    start: Key,
+    end: End,
+}
+
+/// Where a range stops.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// It holds nothing but its start.
+    OneKey,
+    /// It holds every key that begins with its start.
+    Prefix,
+    Before(Key),
+    Never,
+}
+
+impl KeyRange {
+    /// Just this key.
+    pub fn one(key: impl AsRef<[u8]>) -> Self {
+        Self {
+            start: Key::from(&key),
+            end: End::OneKey,
+        }
+    }
+
+    /// Every key that begins with `prefix`; all keys if it is empty.
+    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
+        Self {
+            start: Key::from(&prefix),
+            end: End::Prefix,
+        }
+    }
+
+    /// From `start`, which is in it, to `end`, which is not.
+    pub fn between(start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Self {
+        let (start, end) = (start.as_ref(), end.as_ref());
+        // Most ranges arrive as prefixes spelt out. Recognising them keeps the
+        // watch index fast.
+        let end = if !start.is_empty() && successor_of_prefix(start).as_deref() == Some(end) {
+            End::Prefix
+        } else {
+            End::Before(Key::from(end))
+        };
+        Self {
+            start: Key::from(start),
+            end,
+        }
+    }
+
+    /// From `start` to the end of all keys.
+    pub fn from_key(start: impl AsRef<[u8]>) -> Self {
+        Self {
+            start: Key::from(&start),
+            end: End::Never,
+        }
+    }
+
+    #[must_use]
+    pub fn all() -> Self {
+        Self::prefix(b"")
+    }
+
+    #[must_use]
+    pub fn start(&self) -> &Key {
+        &self.start
+    }
+
+    /// The key, if the range is exactly one.
+    #[must_use]
+    pub fn as_one(&self) -> Option<&Key> {
+        matches!(self.end, End::OneKey).then_some(&self.start)
+    }
+
+    /// The prefix, if the range is all keys under one.
+    #[must_use]
+    pub fn as_prefix(&self) -> Option<&Key> {
+        matches!(self.end, End::Prefix).then_some(&self.start)
+    }
+
+    /// The first key behind the range; `None` if there is no such bound.
+    #[must_use]
+    pub fn end(&self) -> Option<Vec<u8>> {
+        match &self.end {
+            End::OneKey => Some([&self.start[..], &[0]].concat()),
+            End::Prefix => successor_of_prefix(&self.start),
+            End::Before(key) => Some(key.to_vec()),
+            End::Never => None,
+        }
+    }
+
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        match &self.end {
+            End::OneKey => *self.start == *key,
+            End::Prefix => key.starts_with(&self.start),
+            End::Before(end) => *self.start <= *key && *key < **end,
+            End::Never => *self.start <= *key,
+        }
+    }
+
+    /// Whether some key could be in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let starts_before_end =
+            |range: &Self, end: Option<Vec<u8>>| end.is_none_or(|end| *range.start < *end);
+        starts_before_end(self, other.end()) && starts_before_end(other, self.end())
+    }
+
+    /// The range as bounds for an ordered map.
+    pub(crate) fn bounds(&self) -> impl RangeBounds<[u8]> {
+        Bounds {
+            start: self.start.clone(),
+            end: self.end(),
+        }
+    }
+
+    /// The part of the range behind `key`: where the next page begins.
+    #[must_use]
+    pub fn after(&self, key: &[u8]) -> Self {
+        let start = [key, &[0]].concat();
+        match self.end() {
+            Some(end) => Self {
+                start: Key::from(&start),
+                end: End::Before(Key::from(&end)),
+            },
+            None => Self::from_key(start),
+        }
+    }
+}
+
+struct Bounds {
+    start: Key,
+    end: Option<Vec<u8>>,
+}
+
+impl RangeBounds<[u8]> for Bounds {
+    fn start_bound(&self) -> Bound<&[u8]> {
+        Bound::Included(&self.start)
+    }
+
+    fn end_bound(&self) -> Bound<&[u8]> {
+        match &self.end {
+            Some(end) => Bound::Excluded(end),
+            None => Bound::Unbounded,
+        }
+    }
+}
+
+/// The smallest key that is greater than everything beginning with `prefix`.
+fn successor_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_contain_what_they_say() {
+        let cases: &[(KeyRange, &[&[u8]], &[&[u8]])] = &[
+            (KeyRange::one("a"), &[b"a"], &[b"", b"a\0", b"b"]),
+            (KeyRange::prefix("a/"), &[b"a/", b"a/x"], &[b"a", b"a0"]),
+            (
+                KeyRange::prefix([0xff]),
+                &[b"\xff", b"\xff\xff"],
+                &[b"\xfe"],
+            ),
+            (KeyRange::all(), &[b"", b"x", b"\xff"], &[]),
+            (
+                KeyRange::between("b", "d"),
+                &[b"b", b"c\xff"],
+                &[b"a", b"d"],
+            ),
+            (KeyRange::between("d", "b"), &[], &[b"b", b"c", b"d"]),
+            (KeyRange::from_key("b"), &[b"b", b"\xff\xff"], &[b"a\xff"]),
+        ];
+        for (range, inside, outside) in cases {
+            for key in *inside {
+                assert!(range.contains(key), "{key:?} in {range:?}");
+            }
+            for key in *outside {
+                assert!(!range.contains(key), "{key:?} not in {range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_spelt_out_prefix_is_recognised() {
+        assert_eq!(KeyRange::between("a/", "a0"), KeyRange::prefix("a/"));
+        assert_eq!(KeyRange::between(b"a\xff", "b"), KeyRange::prefix(b"a\xff"));
+        assert_eq!(KeyRange::between("a", "c").as_prefix(), None);
+    }
+
+    #[test]
+    fn overlap_needs_a_common_key() {
+        let cases = [
+            (KeyRange::one("a"), KeyRange::one("a"), true),
+            (KeyRange::one("a"), KeyRange::one("b"), false),
+            (KeyRange::prefix("a"), KeyRange::one("ab"), true),
+            (KeyRange::between("a", "c"), KeyRange::from_key("c"), false),
+            (KeyRange::all(), KeyRange::from_key("zz"), true),
+        ];
+        for (left, right, expected) in cases {
+            assert_eq!(left.overlaps(&right), expected, "{left:?} {right:?}");
+            assert_eq!(right.overlaps(&left), expected, "{right:?} {left:?}");
+        }
+    }
+
+    #[test]
+    fn the_page_after_a_key_begins_behind_it() {
+        let rest = KeyRange::prefix("a/").after(b"a/k");
+        assert!(!rest.contains(b"a/k"));
+        assert!(rest.contains(b"a/k\0"));
+        assert!(!rest.contains(b"a0"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Leases: keys that vanish unless somebody keeps saying that they should not.
+
+use crate::key::Key;
+use crate::version::Version;
+use imbl::{OrdMap, OrdSet};
+use optik_platform::Monotonic;
+use std::fmt;
+use std::time::Duration;
+
+/// Names a lease. Zero is "no lease".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub i64);
+
+impl LeaseId {
+    pub const NONE: Self = Self(0);
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+/// As long as etcd allows.
+pub const LEASE_TTL_SECONDS_MAX: u64 = 9_000_000_000;
+/// Bounds the memory that clients can take by granting leases.
+pub(crate) const LEASES_MAX: usize = 1_000_000;
+
+/// What a client can learn about a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseInfo {
+    pub id: LeaseId,
+    pub granted: Duration,
+    pub remaining: Duration,
+    pub keys: Vec<Key>,
+}
+
+#[derive(Clone, Debug)]
+struct Lease {
+    ttl: Duration,
+    expires: Monotonic,
+    keys: OrdSet<Key>,
+}
+
+/// All leases, ordered by id and by expiry. Cheap to copy, so that a draft of a
+/// batch can be thrown away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leases {
+    by_id: OrdMap<LeaseId, Lease>,
+    by_expiry: OrdSet<(Monotonic, LeaseId)>,
+}
+
+impl Leases {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn contains(&self, id: LeaseId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<LeaseId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LeaseId, Duration)> {
+        self.by_id.iter().map(|(id, lease)| (*id, lease.ttl))
+    }
+
+    pub(crate) fn grant(&mut self, id: LeaseId, ttl: Duration, now: Monotonic) {
+        let lease = Lease {
+            ttl,
+            expires: now.plus(ttl),
+            keys: OrdSet::new(),
+        };
+        self.by_expiry.insert((lease.expires, id));
+        self.by_id.insert(id, lease);
+    }
+
+    /// Starts the time to live again. `None` if there is no such lease.
+    pub(crate) fn renew(&mut self, id: LeaseId, now: Monotonic) -> Option<Duration> {
+        let lease = self.by_id.get_mut(&id)?;
+        self.by_expiry.remove(&(lease.expires, id));
+        lease.expires = now.plus(lease.ttl);
+        self.by_expiry.insert((lease.expires, id));
+        Some(lease.ttl)
+    }
+
+    /// Ends a lease and returns the keys that go with it.
+    pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Vec<Key>> {
+        let lease = self.by_id.remove(&id)?;
+        self.by_expiry.remove(&(lease.expires, id));
+        Some(lease.keys.into_iter().collect())
+    }
+
+    pub(crate) fn info(&self, id: LeaseId, now: Monotonic) -> Option<LeaseInfo> {
+        let lease = self.by_id.get(&id)?;
+        Some(LeaseInfo {
+            id,
+            granted: lease.ttl,
+            remaining: lease.expires.since(now),
+            keys: lease.keys.iter().cloned().collect(),
+        })
+    }
+
+    pub(crate) fn next_expiry(&self) -> Option<Monotonic> {
+        self.by_expiry.get_min().map(|(expires, _)| *expires)
+    }
+
+    /// The lease that ran out first, if one did.
+    pub(crate) fn expired(&self, now: Monotonic) -> Option<LeaseId> {
+        let (expires, id) = self.by_expiry.get_min()?;
+        (*expires <= now).then_some(*id)
+    }
+
+    /// Follows a key from the lease of its old version to that of its new one.
+    pub(crate) fn follow(&mut self, old: Option<&Version>, new: &Version) {
+        if let Some(old) = old.filter(|old| old.lease != new.lease) {
+            self.edit_keys(old.lease, |keys| drop(keys.remove(&new.key)));
+        }
+        self.edit_keys(new.lease, |keys| drop(keys.insert(new.key.clone())));
+    }
+
+    fn edit_keys(&mut self, id: LeaseId, edit: impl FnOnce(&mut OrdSet<Key>)) {
+        if id == LeaseId::NONE {
+            return;
+        }
+        if let Some(lease) = self.by_id.get_mut(&id) {
+            edit(&mut lease.keys);
+        }
+    }
+}

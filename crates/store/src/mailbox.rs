@@ -1,0 +1,108 @@
+//! What has been handed to one watch and not yet read.
+
+use crate::error::WatchError;
+use crate::history::Commit;
+use crate::revision::Revision;
+use crate::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// A watch that is this far behind reads the history instead.
+pub(crate) const MAILBOX_COMMITS_MAX: usize = 1024;
+/// A mailbox that was once long does not stay so.
+const MAILBOX_IDLE_CAPACITY_MAX: usize = 32;
+
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox(Mutex<Contents>);
+
+#[derive(Debug, Default)]
+struct Contents {
+    commits: VecDeque<Arc<Commit>>,
+    /// Earlier commits have been read from the history.
+    from: Revision,
+    /// The first commit that found no room. Nothing is taken in after it.
+    missed: Option<Revision>,
+    ended: Option<WatchError>,
+    reader: Option<Waker>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Commits(Vec<Arc<Commit>>),
+    /// Nothing yet; the reader will be woken.
+    Nothing,
+    /// Everything that fitted has been read; go on from here in the history.
+    Missed(Revision),
+    Ended(WatchError),
+}
+
+impl Mailbox {
+    /// Starts afresh, with commits from `from` on.
+    pub(crate) fn open(&self, from: Revision) {
+        let mut contents = self.0.lock();
+        debug_assert!(contents.commits.is_empty(), "unread commits would be lost");
+        contents.from = from;
+        contents.missed = None;
+    }
+
+    /// Takes a commit in, and returns whom to wake.
+    pub(crate) fn offer(&self, commit: &Arc<Commit>) -> Option<Waker> {
+        let mut contents = self.0.lock();
+        let last = contents.commits.back().map(|last| last.revision);
+        let unwanted = commit.revision < contents.from
+            || contents.missed.is_some()
+            // It touches several keys that we watch, and we have it.
+            || last == Some(commit.revision);
+        if unwanted {
+            return None;
+        }
+        if contents.commits.len() >= MAILBOX_COMMITS_MAX {
+            contents.missed = Some(commit.revision);
+            return None;
+        }
+        contents.commits.push_back(Arc::clone(commit));
+        contents.reader.take()
+    }
+
+    pub(crate) fn take(&self, max: usize, cx: &Context<'_>) -> Taken {
+        let mut contents = self.0.lock();
+        if contents.commits.is_empty() {
+            return contents.nothing_left(cx);
+        }
+        let count = contents.commits.len().min(max);
+        let taken: Vec<_> = contents.commits.drain(..count).collect();
+        if let Some(last) = taken.last() {
+            // A commit that was taken is not offered again for its other keys.
+            contents.from = last.revision.next();
+        }
+        if contents.commits.is_empty() {
+            contents.commits.shrink_to(MAILBOX_IDLE_CAPACITY_MAX);
+        }
+        Taken::Commits(taken)
+    }
+
+    /// Whether everything offered has been read.
+    pub(crate) fn is_drained(&self) -> bool {
+        let contents = self.0.lock();
+        contents.commits.is_empty() && contents.missed.is_none() && contents.ended.is_none()
+    }
+
+    pub(crate) fn end(&self, reason: WatchError) -> Option<Waker> {
+        let mut contents = self.0.lock();
+        contents.ended = Some(reason);
+        contents.reader.take()
+    }
+}
+
+impl Contents {
+    fn nothing_left(&mut self, cx: &Context<'_>) -> Taken {
+        if let Some(reason) = self.ended {
+            return Taken::Ended(reason);
+        }
+        if let Some(missed) = self.missed {
+            return Taken::Missed(missed);
+        }
+        self.reader = Some(cx.waker().clone());
+        Taken::Nothing
+    }
+}

@@ -1,0 +1,104 @@
+use crate::sync::Arc;
+use std::collections::BTreeSet;
+
+/// Who made a write, kept beside its revision.
+///
+/// The store does not read it; those who ask "who changed this?" do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    pub user: String,
+    pub agent: String,
+    pub manager: String,
+    pub verb: String,
+}
+
+/// Longer parts are cut: an origin must not cost more than the write it describes.
+pub(crate) const ORIGIN_PART_BYTES_MAX: usize = 256;
+
+impl Origin {
+    /// A write of the system itself, such as an expired lease.
+    #[must_use]
+    pub fn system(verb: &str) -> Self {
+        Self {
+            user: "system:optik".into(),
+            agent: "optik".into(),
+            manager: String::new(),
+            verb: verb.into(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn parts(&self) -> [&str; 4] {
+        [&self.user, &self.agent, &self.manager, &self.verb].map(|part| {
+            let mut end = part.len().min(ORIGIN_PART_BYTES_MAX);
+            while !part.is_char_boundary(end) {
+                end -= 1;
+            }
+            &part[..end]
+        })
+    }
+
+    pub(crate) fn from_parts(parts: [&str; 4]) -> Self {
+        let [user, agent, manager, verb] = parts.map(str::to_owned);
+        Self {
+            user,
+            agent,
+            manager,
+            verb,
+        }
+    }
+}
+
+/// Keeps one copy of each origin: a cluster has few writers and many writes.
+#[derive(Debug, Default)]
+pub(crate) struct Origins {
+    known: BTreeSet<Arc<Origin>>,
+}
+
+/// Beyond this many the set starts again; copies in use stay alive by themselves.
+const ORIGINS_MAX: usize = 4096;
+
+impl Origins {
+    pub(crate) fn intern(&mut self, origin: Origin) -> Option<Arc<Origin>> {
+        if origin.is_unknown() {
+            return None;
+        }
+        if let Some(known) = self.known.get(&origin) {
+            return Some(Arc::clone(known));
+        }
+        if self.known.len() >= ORIGINS_MAX {
+            self.known.clear();
+        }
+        let fresh = Arc::new(origin);
+        self.known.insert(Arc::clone(&fresh));
+        Some(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_origins_share_one_allocation() {
+        let mut origins = Origins::default();
+        let first = origins.intern(Origin::system("expire")).expect("known");
+        let second = origins.intern(Origin::system("expire")).expect("known");
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(origins.intern(Origin::default()), None);
+    }
+
+    #[test]
+    fn long_parts_are_cut_between_characters() {
+        let long = Origin {
+            user: "é".repeat(400),
+            ..Origin::default()
+        };
+        assert_eq!(long.parts()[0].len(), ORIGIN_PART_BYTES_MAX);
+        assert!(long.parts()[0].chars().all(|c| c == 'é'));
+    }
+}

@@ -1,0 +1,125 @@
+//! Rebuilds the state from versions in the order in which they were written.
+//!
+//! Used by recovery and restore, which know the numbers already.
+
+use crate::history::{Commit, Event};
+use crate::index::Index;
+use crate::key::Key;
+use crate::lease::LeaseId;
+use crate::origin::Origin;
+use crate::revision::Revision;
+use crate::sync::{Arc, Mutex};
+use crate::version::Version;
+use bytes::Bytes;
+use optik_platform::UnixMillis;
+
+/// Where a version is kept: its revision and its place in the transaction.
+pub(crate) type Place = (Revision, u32);
+
+/// A version as it was written, before it is linked to the one before it.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) key: Key,
+    pub(crate) value: Bytes,
+    pub(crate) create_revision: Revision,
+    pub(crate) mod_revision: Revision,
+    pub(crate) sub: u32,
+    /// Zero for a deletion.
+    pub(crate) version: u64,
+    pub(crate) lease: LeaseId,
+    pub(crate) time: UnixMillis,
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Replay {
+    pub(crate) index: Index,
+    /// Commits from the floor on.
+    pub(crate) history: Vec<Arc<Commit>>,
+    /// Versions that no reader can reach any more.
+    pub(crate) garbage: Vec<Place>,
+    floor: Revision,
+    open: Vec<Event>,
+}
+
+impl Replay {
+    pub(crate) fn new(floor: Revision) -> Self {
+        Self {
+            index: Index::new(Revision::FIRST),
+            history: Vec::new(),
+            garbage: Vec::new(),
+            floor,
+            open: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, written: Written) {
+        let revision = written.mod_revision;
+        self.close_commit_before(revision);
+        self.index.advance_to(revision);
+        if revision < self.floor {
+            self.push_compacted(written);
+        } else {
+            self.push_recent(written);
+        }
+    }
+
+    /// Before the floor only the last version of a key counts, if it is not a deletion.
+    fn push_compacted(&mut self, written: Written) {
+        let old = self.index.remove(&written.key);
+        self.garbage
+            .extend(old.map(|old| (old.mod_revision, old.sub)));
+        if written.version == 0 {
+            self.garbage.push((written.mod_revision, written.sub));
+        } else {
+            self.index.insert(Arc::new(link(written, None)));
+        }
+    }
+
+    fn push_recent(&mut self, written: Written) {
+        let newest = self.index.newest(&written.key).cloned();
+        let prior = newest.clone().filter(|version| !version.is_deletion());
+        let version = Arc::new(link(written, newest));
+        self.index.insert(Arc::clone(&version));
+        self.open.push(Event { version, prior });
+    }
+
+    fn close_commit_before(&mut self, revision: Revision) {
+        let Some(first) = self.open.first() else {
+            return;
+        };
+        let first = Arc::clone(&first.version);
+        if first.mod_revision == revision {
+            return;
+        }
+        self.history.push(Arc::new(Commit {
+            revision: first.mod_revision,
+            time: first.time,
+            origin: first.origin.clone(),
+            events: std::mem::take(&mut self.open).into_boxed_slice(),
+        }));
+    }
+
+    /// Says that there is no more.
+    pub(crate) fn finish(&mut self) {
+        self.close_commit_before(Revision::ZERO);
+    }
+}
+
+fn link(written: Written, newest: Option<Arc<Version>>) -> Version {
+    let key = newest
+        .as_ref()
+        .map_or(written.key, |newest| newest.key.clone());
+    Version {
+        key,
+        value: written.value,
+        create_revision: written.create_revision,
+        mod_revision: written.mod_revision,
+        sub: written.sub,
+        version: written.version,
+        lease: written.lease,
+        time: written.time,
+        origin: written.origin,
+        prior: Mutex::new(newest),
+    }
+}

@@ -1,0 +1,519 @@
+//! The one place where revisions are made.
+//!
+//! Requests queue up while the disk is busy with those before them. The sequencer
+//! works out all that have gathered, makes them durable with one sync, shows them to
+//! the world, and only then answers.
+
+use crate::disk::{Change, Disk, DiskError};
+use crate::draft::{Draft, Stamp};
+use crate::embedded::Queued;
+use crate::error::{CommitError, CompactError, LeaseError};
+use crate::index::Index;
+use crate::lease::{LeaseId, LeaseInfo, Leases};
+use crate::options::Options;
+use crate::origin::{Origin, Origins};
+use crate::replay::Place;
+use crate::revision::Revision;
+use crate::sync::Arc;
+use crate::txn::{Txn, TxnResult};
+use crate::view::View;
+use optik_platform::Monotonic;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How many requests share one sync at most.
+const BATCH_REQUESTS_MAX: usize = 1024;
+/// Roughly how many bytes share one sync; one request may go over it.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// How many compacted commits are cleared away between two batches.
+const SWEEP_COMMITS_MAX: usize = 1024;
+/// How often the sequencer looks at the time when nobody asks it anything.
+const TICK: Duration = Duration::from_secs(1);
+/// How long it leaves a failed disk alone before it tries again.
+const REPAIR_PAUSE: Duration = Duration::from_millis(500);
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+pub(crate) enum Request {
+    Commit {
+        txn: Txn,
+        origin: Origin,
+        reply: Reply<Result<TxnResult, CommitError>>,
+    },
+    Compact {
+        revision: Revision,
+        reply: Reply<Result<(), CompactError>>,
+    },
+    Grant {
+        id: Option<LeaseId>,
+        ttl: Duration,
+        reply: Reply<Result<LeaseId, LeaseError>>,
+    },
+    Revoke {
+        id: LeaseId,
+        reply: Reply<Result<Revision, LeaseError>>,
+    },
+    KeepAlive {
+        id: LeaseId,
+        reply: Reply<Result<Duration, LeaseError>>,
+    },
+    LeaseInfo {
+        id: LeaseId,
+        reply: Reply<Result<LeaseInfo, LeaseError>>,
+    },
+    Leases {
+        reply: Reply<Result<Vec<LeaseId>, LeaseError>>,
+    },
+    /// Look at the time now; answered when everything due has been done.
+    Tick {
+        reply: Reply<()>,
+    },
+    DiskBytes {
+        reply: Reply<u64>,
+    },
+    Shrink {
+        reply: Reply<Result<(), CommitError>>,
+    },
+    Stop {
+        reply: Reply<()>,
+    },
+}
+
+impl Request {
+    /// About how much of a batch it fills.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Commit { txn, .. } => txn.size(),
+            _ => 0,
+        }
+    }
+}
+
+pub(crate) struct Sequencer {
+    requests: Receiver<Queued>,
+    view: Arc<View>,
+    disk: Option<Disk>,
+    options: Options,
+    /// As published, but for what compaction has cleared away since.
+    index: Index,
+    leases: Leases,
+    origins: Origins,
+    garbage: Vec<Place>,
+    failure: Option<Failure>,
+    last_tick: Monotonic,
+    noted: Revision,
+    stopping: Option<Reply<()>>,
+}
+
+/// The disk refuses writes; reads go on.
+struct Failure {
+    error: CommitError,
+    tried: Monotonic,
+}
+
+/// An answer that is ready, but must not be given before the batch is durable.
+type Answer = Box<dyn FnOnce(Option<&CommitError>) + Send>;
+
+struct Batch {
+    draft: Draft,
+    answers: Vec<Answer>,
+    floor: Option<Revision>,
+}
+
+impl Sequencer {
+    pub(crate) fn new(
+        requests: Receiver<Queued>,
+        view: Arc<View>,
+        disk: Option<Disk>,
+        options: Options,
+        leases: Leases,
+        garbage: Vec<Place>,
+    ) -> Self {
+        let index = view.with_index(Index::clone);
+        Self {
+            requests,
+            view,
+            disk,
+            index,
+            leases,
+            origins: Origins::default(),
+            garbage,
+            failure: None,
+            last_tick: options.clock.monotonic(),
+            noted: Revision::ZERO,
+            stopping: None,
+            options,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        while self.stopping.is_none() {
+            let requests = match self.requests.recv_timeout(self.pause()) {
+                Ok(first) => self.gather(first),
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                // Every handle is gone: nobody can be answered any more.
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            self.process(requests);
+            self.sweep();
+        }
+        self.close();
+    }
+
+    /// How long nothing needs to be done unless somebody asks.
+    fn pause(&self) -> Duration {
+        let now = self.options.clock.monotonic();
+        let to_expiry = self.leases.next_expiry().map(|expiry| expiry.since(now));
+        let pause = to_expiry.map_or(TICK, |pause| pause.min(TICK));
+        if self.has_garbage_to_clear() {
+            return Duration::ZERO;
+        }
+        // A lease that ran out while the disk fails must not make us spin.
+        if self.failure.is_some() { TICK } else { pause }
+    }
+
+    fn gather(&self, first: Queued) -> Vec<Queued> {
+        let mut bytes = first.request.size();
+        let mut requests = vec![first];
+        while requests.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
+            let Ok(next) = self.requests.try_recv() else {
+                break;
+            };
+            bytes += next.request.size();
+            requests.push(next);
+        }
+        requests
+    }
+
+    fn process(&mut self, requests: Vec<Queued>) {
+        let now = self.options.clock.monotonic();
+        if self.failure.is_some() {
+            self.try_repair(now);
+        }
+        let mut batch = Batch {
+            draft: Draft::new(
+                self.index.clone(),
+                self.leases.clone(),
+                self.view.floor().get(),
+                self.options.limits,
+            ),
+            answers: Vec::with_capacity(requests.len()),
+            floor: None,
+        };
+        self.expire_leases(&mut batch, now);
+        for queued in requests {
+            self.plan(queued.request, &mut batch, now);
+        }
+        let ticked = now.since(self.last_tick) >= TICK;
+        if ticked {
+            self.last_tick = now;
+            self.plan_compaction(&mut batch);
+        }
+        self.finish(batch);
+        if ticked {
+            self.note_synced();
+        }
+    }
+
+    fn expire_leases(&mut self, batch: &mut Batch, now: Monotonic) {
+        while let Some(id) = batch.draft.leases.expired(now) {
+            let stamp = self.stamp(Origin::system("expire"));
+            let gone = batch.draft.revoke(id, &stamp);
+            assert!(gone.is_ok(), "an expired lease is a lease");
+        }
+    }
+
+    fn stamp(&mut self, origin: Origin) -> Stamp {
+        Stamp {
+            time: self.options.clock.wall(),
+            origin: self.origins.intern(origin),
+        }
+    }
+
+    fn plan(&mut self, request: Request, batch: &mut Batch, now: Monotonic) {
+        let draft = &mut batch.draft;
+        let answer = match request {
+            Request::Commit { txn, origin, reply } => {
+                let stamp = self.stamp(origin);
+                let result = draft.execute(&txn, &stamp).map_err(CommitError::from);
+                answer(reply, result, |error| error)
+            }
+            Request::Compact { revision, reply } => {
+                let result = batch.compact(revision, self.view.floor().get());
+                answer(reply, result, CompactError::from)
+            }
+            Request::Grant { id, ttl, reply } => {
+                let id = id.unwrap_or_else(|| self.free_lease_id(&draft.leases));
+                let result = draft.grant(id, ttl, now).map(|()| id);
+                answer(reply, result, LeaseError::from)
+            }
+            Request::Revoke { id, reply } => {
+                let stamp = self.stamp(Origin::system("revoke"));
+                let result = draft.revoke(id, &stamp).map(|()| draft.index.revision());
+                answer(reply, result, LeaseError::from)
+            }
+            Request::KeepAlive { id, reply } => {
+                let result = draft.leases.renew(id, now).ok_or(LeaseError::NotFound);
+                answer(reply, result, LeaseError::from)
+            }
+            Request::LeaseInfo { id, reply } => {
+                let result = draft.leases.info(id, now).ok_or(LeaseError::NotFound);
+                answer(reply, result, LeaseError::from)
+            }
+            Request::Leases { reply } => {
+                let ids = draft.leases.ids();
+                answer(reply, Ok(ids), |_: CommitError| LeaseError::NotFound)
+            }
+            Request::Tick { reply } => {
+                self.plan_compaction(batch);
+                always(reply, ())
+            }
+            Request::DiskBytes { reply } => {
+                let bytes = self.disk.as_ref().map_or(0, Disk::bytes_used);
+                always(reply, bytes)
+            }
+            Request::Shrink { reply } => {
+                let result = self.disk.as_ref().map_or(Ok(()), Disk::shrink);
+                let result = result.map_err(CommitError::from);
+                answer(reply, result, |error| error)
+            }
+            Request::Stop { reply } => {
+                self.stopping = Some(reply);
+                return;
+            }
+        };
+        batch.answers.push(answer);
+    }
+
+    fn free_lease_id(&self, leases: &Leases) -> LeaseId {
+        loop {
+            let random = self.options.entropy.next_u64() & (i64::MAX as u64);
+            let id = LeaseId(random.cast_signed());
+            if id != LeaseId::NONE && !leases.contains(id) {
+                return id;
+            }
+        }
+    }
+
+    fn plan_compaction(&self, batch: &mut Batch) {
+        let retention = self.options.retention;
+        let oldest = self.options.clock.wall().minus(retention.age);
+        let target = self
+            .view
+            .with_history(|history| history.compaction_target(oldest, retention.bytes_max));
+        if let Some(target) = target.filter(|target| *target > self.view.floor().get()) {
+            batch.floor = batch.floor.max(Some(target));
+        }
+    }
+
+    /// Makes a batch durable, publishes it, answers: in this order.
+    fn finish(&mut self, batch: Batch) {
+        let written = self.write(&batch);
+        if written.is_ok() {
+            self.publish(&batch);
+        }
+        let error = written.err();
+        for answer in batch.answers {
+            answer(error.as_ref());
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        if !batch.draft.has_changes() && batch.floor.is_none() {
+            return Ok(());
+        }
+        let Some(disk) = &mut self.disk else {
+            return Ok(());
+        };
+        if let Some(failure) = &self.failure {
+            return Err(failure.error.clone());
+        }
+        let change = Change {
+            commits: &batch.draft.commits,
+            leases: &batch.draft.lease_changes,
+            floor: batch.floor,
+            garbage: &self.garbage,
+        };
+        match disk.write(&change) {
+            Ok(()) => {
+                self.garbage.clear();
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    fn publish(&mut self, batch: &Batch) {
+        let draft = &batch.draft;
+        self.leases = draft.leases.clone();
+        if !draft.commits.is_empty() {
+            self.index = draft.index.clone();
+            self.view
+                .publish(draft.index.clone(), draft.commits.clone());
+        }
+        if let Some(floor) = batch.floor {
+            tracing::debug!(%floor, "compacted");
+            self.view.compact(floor);
+        }
+    }
+
+    fn fail(&mut self, error: DiskError) -> CommitError {
+        let error = CommitError::from(error);
+        tracing::error!(%error, "the disk refuses writes; reads go on, and it will be tried again");
+        self.failure = Some(Failure {
+            error: error.clone(),
+            tried: self.options.clock.monotonic(),
+        });
+        error
+    }
+
+    fn try_repair(&mut self, now: Monotonic) {
+        let (Some(failure), Some(disk)) = (&mut self.failure, &mut self.disk) else {
+            return;
+        };
+        if now.since(failure.tried) < REPAIR_PAUSE {
+            return;
+        }
+        failure.tried = now;
+        match disk.repair(self.index.revision()) {
+            Ok(()) => {
+                tracing::info!("the disk takes writes again");
+                self.failure = None;
+            }
+            Err(error) => {
+                let text = describe(&error);
+                tracing::warn!(error = %text, "the disk still refuses writes");
+            }
+        }
+    }
+
+    fn has_garbage_to_clear(&self) -> bool {
+        let floor = self.view.floor().get();
+        self.view
+            .with_history(|history| history.oldest().is_some_and(|oldest| oldest < floor))
+    }
+
+    /// Clears away a bounded part of what compaction made unreachable.
+    fn sweep(&mut self) {
+        let dropped = self.view.drop_oldest(SWEEP_COMMITS_MAX);
+        let mut forgot = false;
+        for event in dropped.iter().flat_map(|commit| commit.events()) {
+            let version = event.version();
+            if let Some(prior) = version.cut().filter(|prior| !prior.is_deletion()) {
+                self.garbage.push((prior.mod_revision, prior.sub));
+            }
+            if version.is_deletion() {
+                self.garbage.push((version.mod_revision, version.sub));
+                self.index.forget(version);
+                forgot = true;
+            }
+        }
+        if forgot {
+            self.view.publish(self.index.clone(), Vec::new());
+        }
+        if self.disk.is_none() {
+            self.garbage.clear();
+        }
+        if !dropped.is_empty() && self.garbage.len() >= SWEEP_COMMITS_MAX {
+            self.clear_garbage();
+        }
+    }
+
+    /// Usually garbage goes with the next batch; here it goes by itself.
+    fn clear_garbage(&mut self) {
+        let (Some(disk), None) = (&mut self.disk, &self.failure) else {
+            return;
+        };
+        let change = Change {
+            garbage: &self.garbage,
+            ..Change::default()
+        };
+        match disk.write(&change) {
+            Ok(()) => self.garbage.clear(),
+            Err(error) => drop(self.fail(error)),
+        }
+    }
+
+    fn note_synced(&mut self) {
+        let newest = self.index.revision();
+        let (Some(disk), None) = (&mut self.disk, &self.failure) else {
+            return;
+        };
+        if newest == self.noted {
+            return;
+        }
+        match disk.sync(newest) {
+            Ok(()) => self.noted = newest,
+            Err(error) => tracing::warn!(%error, "cannot note what is on disk"),
+        }
+    }
+
+    fn close(mut self) {
+        self.clear_garbage();
+        self.note_synced();
+        self.view.hub().stop();
+        // Close the disk before saying so: whoever waits may open it again.
+        self.disk = None;
+        if let Some(reply) = self.stopping.take() {
+            let _ = reply.send(());
+        }
+    }
+}
+
+impl Batch {
+    fn compact(&mut self, to: Revision, floor: Revision) -> Result<(), CompactError> {
+        let oldest = self.floor.unwrap_or(floor);
+        if to <= oldest && oldest > Revision::FIRST || to < oldest {
+            return Err(CompactError::Compacted { oldest });
+        }
+        let newest = self.draft.index.revision();
+        if to > newest {
+            return Err(CompactError::Future { newest });
+        }
+        self.floor = Some(to);
+        Ok(())
+    }
+}
+
+/// Keeps a result back until the batch is durable; if it is not, that is the answer.
+fn answer<T: Send + 'static, E: Send + 'static>(
+    reply: Reply<Result<T, E>>,
+    result: Result<T, E>,
+    failed: impl FnOnce(CommitError) -> E + Send + 'static,
+) -> Answer {
+    Box::new(move |error| {
+        let result = match error {
+            // What was refused for its own sake is refused whatever the disk does.
+            Some(error) if result.is_ok() => Err(failed(error.clone())),
+            _ => result,
+        };
+        // The caller may have gone away; the commit stands all the same.
+        let _ = reply.send(result);
+    })
+}
+
+/// An answer that does not depend on the disk.
+fn always<T: Send + 'static>(reply: Reply<T>, result: T) -> Answer {
+    Box::new(move |_: Option<&CommitError>| drop(reply.send(result)))
+}
+
+impl From<DiskError> for CommitError {
+    fn from(error: DiskError) -> Self {
+        match error {
+            DiskError::NoSpace => Self::NoSpace,
+            DiskError::Failed(reason) => Self::Disk(reason),
+        }
+    }
+}
+
+/// An error with all its causes, for the log.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

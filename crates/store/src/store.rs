@@ -1,0 +1,268 @@
+use crate::embedded::Embedded;
+use crate::error::{CommitError, CompactError, LeaseError, OpenError, ReadError, WatchError};
+use crate::index::{Size, Snapshot};
+use crate::lease::{LeaseId, LeaseInfo};
+use crate::options::Options;
+use crate::origin::Origin;
+use crate::revision::Revision;
+use crate::sequencer::Request;
+use crate::sync::Arc;
+use crate::txn::{Txn, TxnResult};
+use crate::view::View;
+use crate::watch::{Watch, WatchSpec};
+use std::time::Duration;
+
+/// A store: one sequence of revisions, and everything that follows from it.
+///
+/// Cheap to clone. The store stops when it is closed or its last clone is dropped.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use optik_store::{Options, Origin, Put, Revision, Store, Txn};
+///
+/// let store = Store::open(Options::ephemeral())?;
+/// let created = store.commit(Txn::put(Put::new("a", "1")), Origin::default()).await?;
+/// assert_eq!(created.revision, Revision::new(2));
+///
+/// // A write names the revision it was based on, and is refused if that has passed.
+/// let stale = Txn::put_if(Revision::new(1), Put::new("a", "2"));
+/// let refused = store.commit(stale, Origin::default()).await?;
+/// assert!(!refused.succeeded);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    view: Arc<View>,
+    engine: Engine,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Embedded(Embedded),
+}
+
+/// What the store amounts to.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// The same for all time; different for every store.
+    pub id: u64,
+    pub revision: Revision,
+    /// The oldest revision that can be read.
+    pub oldest: Revision,
+    pub live: Size,
+    /// Commits that can be watched.
+    pub history_commits: usize,
+    /// What they keep in memory at most.
+    pub history_bytes: u64,
+    /// On disk; zero if there is none.
+    pub disk_bytes: u64,
+}
+
+impl Store {
+    /// Opens an embedded store, on disk or in memory.
+    ///
+    /// # Errors
+    /// If the directory cannot be used; see [`OpenError`].
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let (embedded, view) = Embedded::open(options)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                view,
+                engine: Engine::Embedded(embedded),
+            }),
+        })
+    }
+
+    /// Carries out a transaction. When this returns, the result is durable and every
+    /// read that begins now sees it.
+    ///
+    /// Dropping the future does not stop a transaction that has been handed over.
+    ///
+    /// # Errors
+    /// If the transaction makes no sense, or the store cannot take writes.
+    pub async fn commit(&self, txn: Txn, origin: Origin) -> Result<TxnResult, CommitError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::Commit { txn, origin, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// The state this process knows. Never older than what it has shown before.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.view.snapshot()
+    }
+
+    /// A state that has every write that was acknowledged, by anybody, before this call.
+    ///
+    /// # Errors
+    /// If that cannot be proven.
+    pub async fn latest(&self) -> Result<Snapshot, ReadError> {
+        match &self.inner.engine {
+            // Commits are published before they are acknowledged, and only from here.
+            Engine::Embedded(_) => Ok(self.snapshot()),
+        }
+    }
+
+    /// Waits until `revision` has been reached, for as long as it takes.
+    pub async fn reached(&self, revision: Revision) -> Snapshot {
+        self.inner.view.reached(revision).await;
+        self.snapshot()
+    }
+
+    /// # Errors
+    /// If events it asks for are compacted.
+    pub fn watch(&self, spec: WatchSpec) -> Result<Watch, WatchError> {
+        self.inner.view.watch(spec)
+    }
+
+    /// Waits until watches that keep reading have been handed everything up to
+    /// `revision`: then [`Watch::through`] is at least that once they have read it.
+    pub async fn dispatched(&self, revision: Revision) {
+        self.inner.view.hub().reached(revision).await;
+    }
+
+    /// Forgets what was before `revision`. Reads at it still work.
+    ///
+    /// # Errors
+    /// If it is compacted already, or lies in the future.
+    pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::Compact { revision, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// Grants a lease, with this id or a free one.
+    ///
+    /// # Errors
+    /// If the id is taken or the time too long.
+    pub async fn grant_lease(
+        &self,
+        id: Option<LeaseId>,
+        ttl: Duration,
+    ) -> Result<LeaseId, LeaseError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::Grant { id, ttl, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// Ends a lease and deletes its keys; returns the revision after that.
+    ///
+    /// # Errors
+    /// If there is no such lease.
+    pub async fn revoke_lease(&self, id: LeaseId) -> Result<Revision, LeaseError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::Revoke { id, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// Starts a lease's time again; returns how long it has.
+    ///
+    /// # Errors
+    /// If there is no such lease.
+    pub async fn keep_lease_alive(&self, id: LeaseId) -> Result<Duration, LeaseError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::KeepAlive { id, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// # Errors
+    /// If there is no such lease.
+    pub async fn lease(&self, id: LeaseId) -> Result<LeaseInfo, LeaseError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let request = |reply| Request::LeaseInfo { id, reply };
+                embedded.ask(request).await?
+            }
+        }
+    }
+
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => embedded.ask(|reply| Request::Leases { reply }).await?,
+        }
+    }
+
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn status(&self) -> Result<Status, ReadError> {
+        let snapshot = self.snapshot();
+        let (id, disk_bytes) = match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let bytes = embedded.ask(|reply| Request::DiskBytes { reply }).await;
+                (embedded.id(), bytes.map_err(|_| ReadError::Stopped)?)
+            }
+        };
+        let history = |history: &crate::history::History| (history.len(), history.bytes());
+        let (history_commits, history_bytes) = self.inner.view.with_history(history);
+        Ok(Status {
+            id,
+            revision: snapshot.revision(),
+            oldest: snapshot.oldest(),
+            live: snapshot.size(),
+            history_commits,
+            history_bytes,
+            disk_bytes,
+        })
+    }
+
+    /// The id of the store; see [`Status::id`].
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => embedded.id(),
+        }
+    }
+
+    /// Looks at the clock now instead of within a second: expires leases, compacts.
+    /// For tests that move the clock by hand.
+    pub async fn tick(&self) {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                // A store that has stopped has nothing due.
+                let _ = embedded.ask(|reply| Request::Tick { reply }).await;
+            }
+        }
+    }
+
+    /// Gives disk space back that compaction freed. Writes wait meanwhile.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub async fn shrink(&self) -> Result<(), CommitError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => embedded.ask(|reply| Request::Shrink { reply }).await?,
+        }
+    }
+
+    /// Finishes what was handed over, ends all watches, and lets go of the disk.
+    pub async fn close(&self) {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                // Closed already is as good as closed.
+                let _ = embedded.ask(|reply| Request::Stop { reply }).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The read half of every engine: the newest state, the history, and the watches.
+//!
+//! Lock order: `hub`, then `history`, then `index`. No lock is held while waiting.
+
+use crate::error::WatchError;
+use crate::history::{Commit, History};
+use crate::hub::Hub;
+use crate::index::{Floor, Index, Snapshot};
+use crate::revision::Revision;
+use crate::sync::{Arc, RwLock};
+use crate::watch::{Watch, WatchFrom, WatchSpec};
+use tokio::sync::watch as signal;
+
+#[derive(Debug)]
+pub(crate) struct View {
+    index: RwLock<Index>,
+    history: RwLock<History>,
+    /// The oldest revision that can be read.
+    floor: Arc<Floor>,
+    /// The oldest revision that a watch can start from. Above `floor` only where we
+    /// know a state but not the events that led to it.
+    resumable: Floor,
+    hub: Hub,
+    /// Tells those who wait for a revision. Trails `index`, never leads it.
+    published: signal::Sender<Revision>,
+}
+
+impl View {
+    /// `commits` are those from `floor` on.
+    pub(crate) fn new(index: Index, commits: Vec<Arc<Commit>>, floor: Revision) -> Arc<Self> {
+        let revision = index.revision();
+        let mut history = History::default();
+        for commit in commits {
+            history.append(commit);
+        }
+        Arc::new(Self {
+            index: RwLock::new(index),
+            history: RwLock::new(history),
+            floor: Arc::new(Floor::new(floor)),
+            resumable: Floor::new(floor),
+            hub: Hub::new(revision),
+            published: signal::Sender::new(revision),
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.index.read().clone(), Arc::clone(&self.floor))
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.index.read().revision()
+    }
+
+    pub(crate) fn floor(&self) -> &Floor {
+        &self.floor
+    }
+
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    pub(crate) fn with_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
+        read(&self.index.read())
+    }
+
+    pub(crate) fn with_history<T>(&self, read: impl FnOnce(&History) -> T) -> T {
+        read(&self.history.read())
+    }
+
+    /// The history and the state it leads to, as of one moment.
+    pub(crate) fn state_with_history(&self) -> (Vec<Arc<Commit>>, Index) {
+        let history = self.history.read();
+        let commits: Vec<_> = history.iter().cloned().collect();
+        // Publishing holds the history lock while it changes either.
+        (commits, self.index.read().clone())
+    }
+
+    /// Shows durable commits to everybody: index, history, watchers, in that order.
+    ///
+    /// The history lock spans the first two, for `state_with_history`.
+    pub(crate) fn publish(&self, index: Index, commits: Vec<Arc<Commit>>) {
+        let revision = index.revision();
+        let mut history = self.history.write();
+        *self.index.write() = index;
+        for commit in commits {
+            history.append(commit);
+        }
+        drop(history);
+        self.published.send_if_modified(|seen| {
+            let newer = revision > *seen;
+            *seen = revision.max(*seen);
+            newer
+        });
+        self.hub.announce(revision);
+    }
+
+    /// Makes everything before `revision` unreadable. What it occupies goes later,
+    /// through [`View::drop_oldest`].
+    pub(crate) fn compact(&self, revision: Revision) {
+        self.floor.raise(revision);
+        self.resumable.raise(revision);
+    }
+
+    pub(crate) fn resumable(&self) -> Revision {
+        self.resumable.get()
+    }
+
+    /// Takes up to `max` compacted commits out of the history, oldest first.
+    pub(crate) fn drop_oldest(&self, max: usize) -> Vec<Arc<Commit>> {
+        let floor = self.floor.get();
+        let mut history = self.history.write();
+        let pop = || history.pop_before(floor);
+        std::iter::from_fn(pop).take(max).collect()
+    }
+
+    /// Replaces everything after a gap in what we know: watches cannot go on.
+    pub(crate) fn reset(&self, index: Index) {
+        let revision = index.revision();
+        let oldest = revision.next();
+        self.floor.raise(revision);
+        self.resumable.raise(oldest);
+        self.hub.end_all(WatchError::Compacted { oldest }, || {
+            let mut history = self.history.write();
+            history.clear();
+            *self.index.write() = index;
+            revision
+        });
+        self.published.send_replace(revision);
+    }
+
+    /// Waits until the state has reached `revision`.
+    pub(crate) async fn reached(&self, revision: Revision) {
+        let mut published = self.published.subscribe();
+        // The sender lives as long as `self`.
+        let _ = published.wait_for(|newest| *newest >= revision).await;
+    }
+
+    pub(crate) fn watch(self: &Arc<Self>, spec: WatchSpec) -> Result<Watch, WatchError> {
+        let next = match spec.from {
+            WatchFrom::Now => self.revision().next(),
+            WatchFrom::Revision(revision) => revision,
+        };
+        let oldest = self.resumable.get();
+        if next < oldest {
+            return Err(WatchError::Compacted { oldest });
+        }
+        Ok(Watch::new(Arc::clone(self), spec.range, next))
+    }
+}

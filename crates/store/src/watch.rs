@@ -1,0 +1,218 @@
+//! A stream of the commits that touch a range, from a revision on.
+
+use crate::error::WatchError;
+use crate::history::{Commit, Event};
+use crate::hub::Subscription;
+use crate::key::KeyRange;
+use crate::mailbox::{Mailbox, Taken};
+use crate::revision::Revision;
+use crate::sync::Arc;
+use crate::view::View;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+/// How much a watch hands over at once.
+const BATCH_COMMITS_MAX: usize = 512;
+/// How much history a watch looks through before it lets others run.
+const SCAN_COMMITS_MAX: usize = 2048;
+
+#[derive(Clone, Debug)]
+pub struct WatchSpec {
+    pub range: KeyRange,
+    pub from: WatchFrom,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchFrom {
+    /// Whatever is committed after this call.
+    Now,
+    /// This revision and later ones. It may lie in the future.
+    Revision(Revision),
+}
+
+/// Commits that touch the watched range, in order, none left out and none twice.
+#[derive(Debug)]
+pub struct Watch {
+    view: Arc<View>,
+    range: KeyRange,
+    mailbox: Arc<Mailbox>,
+    position: Position,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Position {
+    /// Reads the history; everything before `next` has been handed over.
+    CatchingUp {
+        next: Revision,
+    },
+    /// Reads its mailbox.
+    Live,
+    Ended(WatchError),
+}
+
+/// Commits in order, and the range that says which of their events are meant.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    commits: Vec<Arc<Commit>>,
+    range: KeyRange,
+}
+
+impl Batch {
+    /// Whole commits, also with events outside the watched range.
+    #[must_use]
+    pub fn commits(&self) -> &[Arc<Commit>] {
+        &self.commits
+    }
+
+    /// The events of a commit that lie in the watched range.
+    pub fn events_of<'a>(&'a self, commit: &'a Commit) -> impl Iterator<Item = &'a Event> {
+        let events = commit.events.iter();
+        events.filter(|event| self.range.contains(&event.version.key))
+    }
+
+    /// All events in the watched range.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.commits
+            .iter()
+            .flat_map(|commit| self.events_of(commit))
+    }
+
+    /// The revision of the last commit.
+    ///
+    /// # Panics
+    /// Never: a batch is not empty.
+    #[must_use]
+    pub fn last_revision(&self) -> Revision {
+        self.commits.last().expect("a batch is not empty").revision
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(view: Arc<View>, range: KeyRange, next: Revision) -> Self {
+        let mut watch = Self {
+            view,
+            range,
+            mailbox: Arc::new(Mailbox::default()),
+            position: Position::CatchingUp { next },
+        };
+        // Most watches start at the newest revision: they need no history, and
+        // should count as up to date before the first poll.
+        if next > watch.view.hub().dispatched() {
+            watch.go_live(next);
+        }
+        watch
+    }
+
+    #[must_use]
+    pub fn range(&self) -> &KeyRange {
+        &self.range
+    }
+
+    /// The next commits. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// If what comes next is compacted, or the store stopped. The watch is over then.
+    pub async fn next(&mut self) -> Result<Batch, WatchError> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// See [`Watch::next`].
+    ///
+    /// # Errors
+    /// See [`Watch::next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, WatchError>> {
+        let mut scanned = 0;
+        loop {
+            let commits = match self.position {
+                Position::Ended(reason) => return Poll::Ready(Err(reason)),
+                Position::Live => match self.read_mailbox(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(commits) => commits,
+                },
+                Position::CatchingUp { next } => {
+                    if scanned >= SCAN_COMMITS_MAX {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    self.read_history(next, &mut scanned)
+                }
+            };
+            if !commits.is_empty() {
+                return Poll::Ready(Ok(Batch {
+                    commits,
+                    range: self.range.clone(),
+                }));
+            }
+        }
+    }
+
+    fn read_mailbox(&mut self, cx: &Context<'_>) -> Poll<Vec<Arc<Commit>>> {
+        match self.mailbox.take(BATCH_COMMITS_MAX, cx) {
+            Taken::Commits(commits) => return Poll::Ready(commits),
+            Taken::Nothing => return Poll::Pending,
+            Taken::Missed(next) => {
+                self.view.hub().unsubscribe(&self.range, &self.mailbox);
+                self.position = Position::CatchingUp { next };
+            }
+            Taken::Ended(reason) => self.position = Position::Ended(reason),
+        }
+        Poll::Ready(Vec::new())
+    }
+
+    fn read_history(&mut self, next: Revision, scanned: &mut usize) -> Vec<Arc<Commit>> {
+        let newest = Revision::new(u64::MAX);
+        let dispatched = self.view.hub().dispatched();
+        let commits = self
+            .view
+            .with_history(|history| history.between(next, newest, BATCH_COMMITS_MAX));
+        // The floor rises before history is dropped. If it still admits us, then
+        // nothing from `next` on was missing when we looked.
+        let oldest = self.view.resumable();
+        if next < oldest {
+            self.position = Position::Ended(WatchError::Compacted { oldest });
+            return Vec::new();
+        }
+        let Some(last) = commits.last() else {
+            // What has been dispatched was in the history before: there is nothing
+            // for us up to there, even if revisions have passed.
+            let next = next.max(dispatched.next());
+            self.position = Position::CatchingUp { next };
+            self.go_live(next);
+            return Vec::new();
+        };
+        *scanned += commits.len();
+        self.position = Position::CatchingUp {
+            next: last.revision.next(),
+        };
+        let mut commits = commits;
+        commits.retain(|commit| commit.touches(&self.range));
+        commits
+    }
+
+    fn go_live(&mut self, next: Revision) {
+        match self.view.hub().subscribe(&self.range, next, &self.mailbox) {
+            Subscription::Live => self.position = Position::Live,
+            Subscription::Behind => {}
+            Subscription::Stopped => self.position = Position::Ended(WatchError::Stopped),
+        }
+    }
+
+    /// The revision up to which everything has been handed over, if the watch is not
+    /// behind. It never takes back what it said.
+    #[must_use]
+    pub fn through(&self) -> Option<Revision> {
+        // First how far the dispatcher has come, then whether anything is left of it:
+        // the other way round, a commit could slip between the two.
+        let dispatched = self.view.hub().dispatched();
+        match self.position {
+            Position::Live if self.mailbox.is_drained() => Some(dispatched),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.view.hub().unsubscribe(&self.range, &self.mailbox);
+    }
+}
