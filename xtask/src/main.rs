@@ -1,1 +1,42 @@
-fn main() {}
+//! Chores of this repository: `cargo xtask …`.
+#![expect(
+    clippy::print_stdout,
+    reason = "a chore talks to the person who runs it"
+)]
+
+mod compat;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy
+       cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcdctl etcdctl-3.4 (all of
+                                      them if none is named), kube-apiserver (slow)";
+
+/// What a chore says when it fails.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let outcome = match words.next().as_deref() {
+        Some("tidy") => tidy::run(),
+        Some("compat") => compat::run(&words.collect::<Vec<_>>()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            println!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository this was built from.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent()
+        .expect("xtask lies in the repository")
+        .to_owned()
+}

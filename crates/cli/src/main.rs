@@ -1,1 +1,90 @@
-fn main() {}
+//! The one binary.
+
+mod bench;
+mod failure;
+mod serve;
+mod store;
+mod units;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A Kubernetes control plane in one small binary
+///
+/// Start it with `optik serve`. It keeps its data in a directory of its own and
+/// listens on this machine only.
+#[derive(Debug, Parser)]
+#[command(name = "optik", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// What to log on stderr: error, warn, info, debug, trace, or a filter by module
+    #[arg(long, global = true, env = "OPTIK_LOG", default_value = "warn")]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the server
+    Serve(Box<serve::Serve>),
+    /// Looks after a data directory that no server is using
+    #[command(subcommand)]
+    Store(store::StoreCommand),
+    /// Measures speed
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+/// The exit code of a command line that makes no sense, as sysexits(3) has it.
+const EXIT_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let usage = error.use_stderr();
+            // A reader of --help who has seen enough is no failure.
+            let _ = error.print();
+            return ExitCode::from(if usage { EXIT_USAGE } else { 0 });
+        }
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => complain(&failure),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    start_log(&cli.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::new("cannot start", cause))?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Serve(serve) => serve::run(*serve).await,
+            Command::Store(command) => store::run(command).await,
+            Command::Bench(bench) => bench::run(bench).await,
+        }
+    })
+}
+
+fn start_log(filter: &str) -> Result<(), Failure> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .map_err(|cause| Failure::usage(format!("--log {filter}: {cause}")))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "errors are for people")]
+fn complain(failure: &Failure) -> ExitCode {
+    eprintln!("optik: {failure}");
+    ExitCode::from(if failure.is_usage() { EXIT_USAGE } else { 1 })
+}

@@ -53,13 +53,18 @@ fn check_shape(txn: &Txn, limits: &TxnLimits, depth: usize) -> Result<(), TxnErr
     for compare in &txn.compares {
         check_start(&compare.range)?;
     }
+    // As in etcd: what is nested may have only what this one leaves.
+    let left = TxnLimits {
+        operations_max: limits.operations_max - longest,
+        ..*limits
+    };
     for op in txn.success.iter().chain(&txn.failure) {
         match op {
             Op::Range(query) => check_start(&query.range)?,
             Op::Delete(range) => check_start(range)?,
             Op::Put(put) if put.key.is_empty() => return Err(TxnError::NoKey),
             Op::Put(_) => {}
-            Op::Txn(inner) => check_shape(inner, limits, depth + 1)?,
+            Op::Txn(inner) => check_shape(inner, &left, depth + 1)?,
         }
     }
     Ok(())
@@ -85,46 +90,37 @@ struct Writes {
 fn writes_of(ops: &[Op]) -> Result<Writes, TxnError> {
     let mut all = Writes::default();
     for op in ops {
+        let mut writes = Writes::default();
         match op {
             Op::Range(_) => {}
-            Op::Put(put) => all.add_put(put.key.clone())?,
-            Op::Delete(range) => all.deletes.push(range.clone()),
+            Op::Put(put) => drop(writes.puts.insert(put.key.clone())),
+            Op::Delete(range) => writes.deletes.push(range.clone()),
             Op::Txn(inner) => {
-                let success = writes_of(&inner.success)?;
-                let failure = writes_of(&inner.failure)?;
-                all.add_branches(success, failure)?;
+                writes.merge(writes_of(&inner.success)?);
+                writes.merge(writes_of(&inner.failure)?);
             }
         }
+        if all.clash_with(&writes) {
+            return Err(TxnError::DuplicateKey);
+        }
+        all.merge(writes);
     }
-    all.check_deletes()?;
     Ok(all)
 }
 
 impl Writes {
-    fn add_put(&mut self, key: Key) -> Result<(), TxnError> {
-        if self.puts.insert(key) {
-            Ok(())
-        } else {
-            Err(TxnError::DuplicateKey)
-        }
+    fn clash_with(&self, other: &Self) -> bool {
+        let both = |key: &Key| other.puts.contains(key) || other.delete(key);
+        other.puts.iter().any(|key| self.delete(key)) || self.puts.iter().any(both)
     }
 
-    fn add_branches(&mut self, success: Self, failure: Self) -> Result<(), TxnError> {
-        let puts = success.puts.into_iter().chain(failure.puts);
-        for key in puts.collect::<BTreeSet<_>>() {
-            self.add_put(key)?;
-        }
-        self.deletes.extend(success.deletes);
-        self.deletes.extend(failure.deletes);
-        Ok(())
+    fn delete(&self, key: &Key) -> bool {
+        self.deletes.iter().any(|range| range.contains(key))
     }
 
-    fn check_deletes(&self) -> Result<(), TxnError> {
-        let deletes = |key: &Key| self.deletes.iter().any(|range| range.contains(key));
-        if !self.deletes.is_empty() && self.puts.iter().any(deletes) {
-            return Err(TxnError::DuplicateKey);
-        }
-        Ok(())
+    fn merge(&mut self, mut other: Self) {
+        self.puts.append(&mut other.puts);
+        self.deletes.append(&mut other.deletes);
     }
 }
 
@@ -158,6 +154,7 @@ mod tests {
             (vec![delete("a"), put("ab")], false),
             (vec![delete("a"), delete("a")], true),
             (vec![put("a"), nested(vec![put("b")], vec![put("b")])], true),
+            (vec![nested(vec![put("a")], vec![delete("a")])], true),
             (vec![put("a"), nested(vec![], vec![put("a")])], false),
             (vec![nested(vec![put("a")], vec![]), delete("a")], false),
         ];
@@ -189,6 +186,8 @@ mod tests {
             bytes_max: 4,
         };
         assert_eq!(verdict(vec![put("abcd")]), Err(large));
+        let crowded = vec![put("a"), nested(vec![put("b")], vec![])];
+        assert_eq!(verdict(crowded), Err(TxnError::TooManyOperations));
         let deep = nested(vec![nested(vec![put("a")], vec![])], vec![]);
         assert_eq!(verdict(vec![deep]), Err(TxnError::TooManyOperations));
         assert_eq!(verdict(vec![put("")]), Err(TxnError::NoKey));

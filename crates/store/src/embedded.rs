@@ -51,7 +51,7 @@ impl Embedded {
         spawn("optik-sequencer", move || sequencer.run());
         let dispatching = Arc::clone(&view);
         spawn("optik-dispatcher", move || {
-            dispatching.hub().run(&dispatching)
+            dispatching.hub().run(&dispatching);
         });
         let embedded = Self {
             queue,
@@ -85,7 +85,7 @@ impl Embedded {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)

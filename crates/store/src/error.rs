@@ -19,6 +19,8 @@ pub enum TxnError {
     KeyNotFound,
     #[error("the lease does not exist")]
     LeaseNotFound,
+    #[error("a key that is written lies outside the range of this store")]
+    OutOfReach,
     #[error(transparent)]
     Range(#[from] RangeError),
 }
@@ -98,6 +100,20 @@ pub enum LeaseError {
     TooMany,
     #[error(transparent)]
     Commit(#[from] CommitError),
+}
+
+/// Why an etcd cluster cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    #[error("the options for etcd cannot be used: {0}")]
+    Options(String),
+    /// It may be later.
+    #[error("etcd cannot be reached: {0}")]
+    Unreachable(String),
+    /// It answers, and trying again will not help.
+    #[error("this etcd cannot be used: {0}")]
+    Unsupported(String),
 }
 
 /// Why a data directory cannot be opened. Nothing in it has been changed, unless a

@@ -115,6 +115,11 @@ impl Hub {
         self.state.lock().dispatched
     }
 
+    /// As [`Hub::dispatched`] or a little less, without waiting for the dispatcher.
+    pub(crate) fn handed_out(&self) -> Revision {
+        *self.dispatched.borrow()
+    }
+
     /// Waits until every watch that reads has been offered what was committed up to
     /// `revision`.
     pub(crate) async fn reached(&self, revision: Revision) {

@@ -54,10 +54,6 @@ impl Index {
         self.revision
     }
 
-    pub(crate) fn live(&self) -> Size {
-        self.live
-    }
-
     pub(crate) fn advance_to(&mut self, revision: Revision) {
         assert!(
             revision >= self.revision,
@@ -101,26 +97,30 @@ impl Index {
         Some(old)
     }
 
-    pub(crate) fn live_entries(&self, range: &KeyRange) -> impl Iterator<Item = &Arc<Version>> {
-        self.entries
-            .range::<_, [u8]>(range.bounds())
-            .map(|(_, version)| version)
+    /// Every key of a range with its newest version, deletions included.
+    pub(crate) fn newest_entries<'a>(
+        &'a self,
+        range: &KeyRange,
+    ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
+        let entries = self.entries.range::<_, [u8]>(range.bounds());
+        entries.map(|(_, version)| version)
+    }
+
+    pub(crate) fn live_entries<'a>(
+        &'a self,
+        range: &KeyRange,
+    ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
+        self.newest_entries(range)
             .filter(|version| !version.is_deletion())
     }
 
     /// Carries out a query on the state at `at`, which must be kept.
     pub(crate) fn query(&self, query: &RangeQuery, at: Revision) -> RangeResult {
-        let newest = at >= self.revision;
+        // Also at our own revision: a draft holds versions that are newer than that.
         let state = self
             .entries
             .range::<_, [u8]>(query.range.bounds())
-            .filter_map(|(_, version)| {
-                if newest {
-                    Some(Arc::clone(version))
-                } else {
-                    visible(version, at)
-                }
-            })
+            .filter_map(|(_, version)| visible(version, at))
             .filter(|version| !version.is_deletion());
         collect(query, state)
     }
@@ -182,7 +182,10 @@ impl Snapshot {
     }
 
     /// The live entries of a range in key order, without copying them out.
-    pub fn entries(&self, range: &KeyRange) -> impl Iterator<Item = &Arc<Version>> {
+    pub fn entries<'a>(
+        &'a self,
+        range: &KeyRange,
+    ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
         self.index.live_entries(range)
     }
 

@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn ranges_contain_what_they_say() {
-        let cases: &[(KeyRange, &[&[u8]], &[&[u8]])] = &[
+        type Keys = &'static [&'static [u8]];
+        let cases: &[(KeyRange, Keys, Keys)] = &[
             (KeyRange::one("a"), &[b"a"], &[b"", b"a\0", b"b"]),
             (KeyRange::prefix("a/"), &[b"a/", b"a/x"], &[b"a", b"a0"]),
             (

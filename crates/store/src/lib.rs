@@ -11,11 +11,13 @@
 //!
 //! The crate knows nothing of JSON, HTTP or Kubernetes.
 
+mod backup;
 mod check;
 mod disk;
 mod draft;
 mod embedded;
 mod error;
+mod etcd;
 mod history;
 mod hub;
 mod index;
@@ -29,16 +31,20 @@ mod replay;
 mod revision;
 mod sequencer;
 mod store;
+mod sweep;
 mod sync;
 mod txn;
 mod version;
 mod view;
 mod watch;
 
+pub use backup::{Export, RestoreError, Restored, restore};
 pub use check::TxnLimits;
 pub use error::{
-    CommitError, CompactError, LeaseError, OpenError, RangeError, ReadError, TxnError, WatchError,
+    CommitError, CompactError, ConnectError, LeaseError, OpenError, RangeError, ReadError,
+    TxnError, WatchError,
 };
+pub use etcd::{EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser};
 pub use history::{Commit, Event};
 pub use index::{Size, Snapshot};
 pub use key::{Key, KeyRange};

@@ -59,6 +59,9 @@ pub struct Options {
     pub durability: Durability,
     pub retention: Retention,
     pub limits: TxnLimits,
+    /// What the disk engine gathers in memory before it writes a table. Decided when
+    /// the directory is made.
+    pub engine_buffer_bytes: u64,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -72,6 +75,8 @@ impl Options {
             durability: Durability::default(),
             retention: Retention::default(),
             limits: TxnLimits::default(),
+            // We hold all data in memory ourselves: the engine's buffers stay small.
+            engine_buffer_bytes: 16 << 20,
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }

@@ -42,6 +42,14 @@ impl Origin {
         })
     }
 
+    fn cut(&mut self) {
+        let [user, agent, manager, verb] = self.parts().map(str::len);
+        self.user.truncate(user);
+        self.agent.truncate(agent);
+        self.manager.truncate(manager);
+        self.verb.truncate(verb);
+    }
+
     pub(crate) fn from_parts(parts: [&str; 4]) -> Self {
         let [user, agent, manager, verb] = parts.map(str::to_owned);
         Self {
@@ -63,10 +71,12 @@ pub(crate) struct Origins {
 const ORIGINS_MAX: usize = 4096;
 
 impl Origins {
-    pub(crate) fn intern(&mut self, origin: Origin) -> Option<Arc<Origin>> {
+    pub(crate) fn intern(&mut self, mut origin: Origin) -> Option<Arc<Origin>> {
         if origin.is_unknown() {
             return None;
         }
+        // Now, so that it reads the same before and after a restart.
+        origin.cut();
         if let Some(known) = self.known.get(&origin) {
             return Some(Arc::clone(known));
         }

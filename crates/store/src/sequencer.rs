@@ -8,12 +8,14 @@ use crate::disk::{Change, Disk, DiskError};
 use crate::draft::{Draft, Stamp};
 use crate::embedded::Queued;
 use crate::error::{CommitError, CompactError, LeaseError};
+use crate::history::Commit;
 use crate::index::Index;
 use crate::lease::{LeaseId, LeaseInfo, Leases};
 use crate::options::Options;
 use crate::origin::{Origin, Origins};
 use crate::replay::Place;
 use crate::revision::Revision;
+use crate::sweep::{SWEEP_COMMITS_MAX, compaction_target, has_garbage, sweep};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -26,8 +28,6 @@ use tokio::sync::oneshot;
 const BATCH_REQUESTS_MAX: usize = 1024;
 /// Roughly how many bytes share one sync; one request may go over it.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// How many compacted commits are cleared away between two batches.
-const SWEEP_COMMITS_MAX: usize = 1024;
 /// How often the sequencer looks at the time when nobody asks it anything.
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
@@ -72,12 +72,23 @@ pub(crate) enum Request {
     DiskBytes {
         reply: Reply<u64>,
     },
+    /// A whole state: published, so durable.
+    Export {
+        reply: Reply<Exported>,
+    },
     Shrink {
         reply: Reply<Result<(), CommitError>>,
     },
     Stop {
         reply: Reply<()>,
     },
+}
+
+/// What an export is made of, as of one moment.
+pub(crate) struct Exported {
+    pub(crate) floor: Revision,
+    pub(crate) state: (Vec<Arc<Commit>>, Index),
+    pub(crate) leases: Vec<(LeaseId, Duration)>,
 }
 
 impl Request {
@@ -103,6 +114,7 @@ pub(crate) struct Sequencer {
     failure: Option<Failure>,
     last_tick: Monotonic,
     noted: Revision,
+    shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
 }
 
@@ -142,6 +154,7 @@ impl Sequencer {
             failure: None,
             last_tick: options.clock.monotonic(),
             noted: Revision::ZERO,
+            shrinking: Vec::new(),
             stopping: None,
             options,
         }
@@ -157,6 +170,9 @@ impl Sequencer {
             };
             self.process(requests);
             self.sweep();
+            if !self.shrinking.is_empty() {
+                self.shrink();
+            }
         }
         self.close();
     }
@@ -166,7 +182,7 @@ impl Sequencer {
         let now = self.options.clock.monotonic();
         let to_expiry = self.leases.next_expiry().map(|expiry| expiry.since(now));
         let pause = to_expiry.map_or(TICK, |pause| pause.min(TICK));
-        if self.has_garbage_to_clear() {
+        if has_garbage(&self.view) {
             return Duration::ZERO;
         }
         // A lease that ran out while the disk fails must not make us spin.
@@ -273,10 +289,17 @@ impl Sequencer {
                 let bytes = self.disk.as_ref().map_or(0, Disk::bytes_used);
                 always(reply, bytes)
             }
+            Request::Export { reply } => {
+                let exported = Exported {
+                    floor: self.view.floor().get(),
+                    state: self.view.state_with_history(),
+                    leases: self.leases.iter().collect(),
+                };
+                always(reply, exported)
+            }
             Request::Shrink { reply } => {
-                let result = self.disk.as_ref().map_or(Ok(()), Disk::shrink);
-                let result = result.map_err(CommitError::from);
-                answer(reply, result, |error| error)
+                self.shrinking.push(reply);
+                return;
             }
             Request::Stop { reply } => {
                 self.stopping = Some(reply);
@@ -297,12 +320,8 @@ impl Sequencer {
     }
 
     fn plan_compaction(&self, batch: &mut Batch) {
-        let retention = self.options.retention;
-        let oldest = self.options.clock.wall().minus(retention.age);
-        let target = self
-            .view
-            .with_history(|history| history.compaction_target(oldest, retention.bytes_max));
-        if let Some(target) = target.filter(|target| *target > self.view.floor().get()) {
+        let now = self.options.clock.wall();
+        if let Some(target) = compaction_target(&self.view, self.options.retention, now) {
             batch.floor = batch.floor.max(Some(target));
         }
     }
@@ -376,7 +395,7 @@ impl Sequencer {
             return;
         }
         failure.tried = now;
-        match disk.repair(self.index.revision()) {
+        match disk.repair(self.index.revision(), &self.options) {
             Ok(()) => {
                 tracing::info!("the disk takes writes again");
                 self.failure = None;
@@ -388,35 +407,31 @@ impl Sequencer {
         }
     }
 
-    fn has_garbage_to_clear(&self) -> bool {
-        let floor = self.view.floor().get();
-        self.view
-            .with_history(|history| history.oldest().is_some_and(|oldest| oldest < floor))
-    }
-
     /// Clears away a bounded part of what compaction made unreachable.
     fn sweep(&mut self) {
-        let dropped = self.view.drop_oldest(SWEEP_COMMITS_MAX);
-        let mut forgot = false;
-        for event in dropped.iter().flat_map(|commit| commit.events()) {
-            let version = event.version();
-            if let Some(prior) = version.cut().filter(|prior| !prior.is_deletion()) {
-                self.garbage.push((prior.mod_revision, prior.sub));
-            }
-            if version.is_deletion() {
-                self.garbage.push((version.mod_revision, version.sub));
-                self.index.forget(version);
-                forgot = true;
-            }
+        let garbage = sweep(&self.view, &mut self.index);
+        if self.disk.is_none() || garbage.is_empty() {
+            return;
         }
-        if forgot {
-            self.view.publish(self.index.clone(), Vec::new());
-        }
-        if self.disk.is_none() {
-            self.garbage.clear();
-        }
-        if !dropped.is_empty() && self.garbage.len() >= SWEEP_COMMITS_MAX {
+        self.garbage.extend(garbage);
+        if self.garbage.len() >= SWEEP_COMMITS_MAX {
             self.clear_garbage();
+        }
+    }
+
+    /// Clears everything away at once, for somebody who wants the disk space back.
+    fn shrink(&mut self) {
+        while has_garbage(&self.view) {
+            self.sweep();
+        }
+        self.clear_garbage();
+        let result = match (&self.failure, &self.disk) {
+            (Some(failure), _) => Err(failure.error.clone()),
+            (None, Some(disk)) => disk.shrink().map_err(CommitError::from),
+            (None, None) => Ok(()),
+        };
+        for reply in self.shrinking.drain(..) {
+            let _ = reply.send(result.clone());
         }
     }
 
@@ -454,7 +469,9 @@ impl Sequencer {
         self.note_synced();
         self.view.hub().stop();
         // Close the disk before saying so: whoever waits may open it again.
-        self.disk = None;
+        if let Some(disk) = self.disk.take() {
+            disk.close();
+        }
         if let Some(reply) = self.stopping.take() {
             let _ = reply.send(());
         }

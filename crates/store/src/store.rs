@@ -1,11 +1,15 @@
+use crate::backup::Export;
 use crate::embedded::Embedded;
-use crate::error::{CommitError, CompactError, LeaseError, OpenError, ReadError, WatchError};
+use crate::error::{
+    CommitError, CompactError, ConnectError, LeaseError, OpenError, ReadError, WatchError,
+};
+use crate::etcd::{Etcd, EtcdOptions};
 use crate::index::{Size, Snapshot};
 use crate::lease::{LeaseId, LeaseInfo};
 use crate::options::Options;
 use crate::origin::Origin;
 use crate::revision::Revision;
-use crate::sequencer::Request;
+use crate::sequencer::{Exported, Request};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -44,6 +48,7 @@ struct Inner {
 #[derive(Debug)]
 enum Engine {
     Embedded(Embedded),
+    Etcd(Etcd),
 }
 
 /// What the store amounts to.
@@ -78,6 +83,21 @@ impl Store {
         })
     }
 
+    /// Opens a store on an etcd cluster: reads all of it, and follows it from then on
+    /// by tasks of the runtime this is called on.
+    ///
+    /// # Errors
+    /// If the cluster cannot be reached or used; see [`ConnectError`].
+    pub async fn connect(options: EtcdOptions) -> Result<Self, ConnectError> {
+        let (etcd, view) = Box::pin(Etcd::connect(options)).await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                view,
+                engine: Engine::Etcd(etcd),
+            }),
+        })
+    }
+
     /// Carries out a transaction. When this returns, the result is durable and every
     /// read that begins now sees it.
     ///
@@ -91,6 +111,7 @@ impl Store {
                 let request = |reply| Request::Commit { txn, origin, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.commit(txn, origin).await,
         }
     }
 
@@ -108,12 +129,16 @@ impl Store {
         match &self.inner.engine {
             // Commits are published before they are acknowledged, and only from here.
             Engine::Embedded(_) => Ok(self.snapshot()),
+            Engine::Etcd(etcd) => etcd.latest().await,
         }
     }
 
     /// Waits until `revision` has been reached, for as long as it takes.
     pub async fn reached(&self, revision: Revision) -> Snapshot {
-        self.inner.view.reached(revision).await;
+        match &self.inner.engine {
+            Engine::Embedded(_) => self.inner.view.reached(revision).await,
+            Engine::Etcd(etcd) => etcd.cluster().reached_at_last(revision).await,
+        }
         self.snapshot()
     }
 
@@ -139,6 +164,7 @@ impl Store {
                 let request = |reply| Request::Compact { revision, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.compact(revision).await,
         }
     }
 
@@ -156,6 +182,7 @@ impl Store {
                 let request = |reply| Request::Grant { id, ttl, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.cluster().grant_lease(id, ttl).await,
         }
     }
 
@@ -169,6 +196,7 @@ impl Store {
                 let request = |reply| Request::Revoke { id, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.cluster().revoke_lease(id).await,
         }
     }
 
@@ -182,6 +210,7 @@ impl Store {
                 let request = |reply| Request::KeepAlive { id, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.cluster().keep_lease_alive(id).await,
         }
     }
 
@@ -193,6 +222,7 @@ impl Store {
                 let request = |reply| Request::LeaseInfo { id, reply };
                 embedded.ask(request).await?
             }
+            Engine::Etcd(etcd) => etcd.cluster().lease(id).await,
         }
     }
 
@@ -201,6 +231,7 @@ impl Store {
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => embedded.ask(|reply| Request::Leases { reply }).await?,
+            Engine::Etcd(etcd) => etcd.cluster().leases().await,
         }
     }
 
@@ -213,6 +244,7 @@ impl Store {
                 let bytes = embedded.ask(|reply| Request::DiskBytes { reply }).await;
                 (embedded.id(), bytes.map_err(|_| ReadError::Stopped)?)
             }
+            Engine::Etcd(etcd) => (etcd.id(), etcd.disk_bytes().await?),
         };
         let history = |history: &crate::history::History| (history.len(), history.bytes());
         let (history_commits, history_bytes) = self.inner.view.with_history(history);
@@ -232,6 +264,7 @@ impl Store {
     pub fn id(&self) -> u64 {
         match &self.inner.engine {
             Engine::Embedded(embedded) => embedded.id(),
+            Engine::Etcd(etcd) => etcd.id(),
         }
     }
 
@@ -243,6 +276,26 @@ impl Store {
                 // A store that has stopped has nothing due.
                 let _ = embedded.ask(|reply| Request::Tick { reply }).await;
             }
+            Engine::Etcd(etcd) => etcd.tick().await,
+        }
+    }
+
+    /// The whole store as one stream of bytes; see [`crate::restore`].
+    ///
+    /// # Errors
+    /// If the store has stopped.
+    pub async fn export(&self) -> Result<Export, ReadError> {
+        match &self.inner.engine {
+            Engine::Embedded(embedded) => {
+                let exported = embedded.ask(|reply| Request::Export { reply }).await;
+                let Exported {
+                    floor,
+                    state,
+                    leases,
+                } = exported.map_err(|_| ReadError::Stopped)?;
+                Ok(Export::new(embedded.id(), floor, state, leases))
+            }
+            Engine::Etcd(etcd) => etcd.export().await,
         }
     }
 
@@ -253,6 +306,7 @@ impl Store {
     pub async fn shrink(&self) -> Result<(), CommitError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => embedded.ask(|reply| Request::Shrink { reply }).await?,
+            Engine::Etcd(etcd) => etcd.shrink().await,
         }
     }
 
@@ -263,6 +317,7 @@ impl Store {
                 // Closed already is as good as closed.
                 let _ = embedded.ask(|reply| Request::Stop { reply }).await;
             }
+            Engine::Etcd(etcd) => etcd.close().await,
         }
     }
 }

@@ -146,10 +146,6 @@ pub struct RevisionFilter {
 }
 
 impl RevisionFilter {
-    pub(crate) fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
     pub(crate) fn admits(&self, version: &Version) -> bool {
         let within = |revision, min: Option<Revision>, max: Option<Revision>| {
             min.is_none_or(|min| revision >= min) && max.is_none_or(|max| revision <= max)

@@ -28,19 +28,33 @@ pub(crate) struct View {
 impl View {
     /// `commits` are those from `floor` on.
     pub(crate) fn new(index: Index, commits: Vec<Arc<Commit>>, floor: Revision) -> Arc<Self> {
-        let revision = index.revision();
         let mut history = History::default();
         for commit in commits {
             history.append(commit);
         }
-        Arc::new(Self {
+        Arc::new(Self::build(index, history, floor))
+    }
+
+    /// Starts from a state whose past is unknown. Only the first revision has none.
+    pub(crate) fn from_state(index: Index) -> Arc<Self> {
+        let revision = index.revision();
+        let view = Self::build(index, History::default(), revision);
+        if revision > Revision::FIRST {
+            view.resumable.raise(revision.next());
+        }
+        Arc::new(view)
+    }
+
+    fn build(index: Index, history: History, floor: Revision) -> Self {
+        let revision = index.revision();
+        Self {
             index: RwLock::new(index),
             history: RwLock::new(history),
             floor: Arc::new(Floor::new(floor)),
             resumable: Floor::new(floor),
             hub: Hub::new(revision),
             published: signal::Sender::new(revision),
-        })
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -105,9 +119,15 @@ impl View {
         self.resumable.get()
     }
 
+    /// The oldest revision that somebody may still look for in the history: readers
+    /// from the floor on, and the dispatcher, which watches up to date rely on.
+    pub(crate) fn needed(&self) -> Revision {
+        self.floor.get().min(self.hub.handed_out().next())
+    }
+
     /// Takes up to `max` compacted commits out of the history, oldest first.
     pub(crate) fn drop_oldest(&self, max: usize) -> Vec<Arc<Commit>> {
-        let floor = self.floor.get();
+        let floor = self.needed();
         let mut history = self.history.write();
         let pop = || history.pop_before(floor);
         std::iter::from_fn(pop).take(max).collect()

@@ -13,6 +13,11 @@
 //! the next one begins, so only the last can be torn, and it is bounded in size.
 //! Journals that the engine has sealed are synced whole.
 //!
+//! After a failed sync one more thing is needed. The bytes of the last batch may be
+//! readable and still not be on disk, and a later sync would not bring them there: the
+//! system has given up on them. So the newest journal is then written anew, into
+//! another file. (Not in place: a crash while doing so could harm what is on disk.)
+//!
 //! The format is that of fjall 3.1, whose version is pinned for this reason:
 //!
 //! ```text
@@ -27,6 +32,7 @@ use crate::error::OpenError;
 use rustix::fs::SeekFrom as SparseSeek;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -39,6 +45,11 @@ const TRAILER: [u8; 4] = *b"FJL\x03";
 /// A batch of ours is smaller on disk. Anything further behind a bad place was
 /// synced after it, so the place has gone bad later.
 const BATCH_DISK_BYTES_MAX: u64 = 64 << 20;
+
+/// The engine takes sequence numbers for work of its own between our batches.
+const SEQUENCE_NUMBERS_SKIPPED_MAX: u64 = 1 << 32;
+/// The engine uses the highest bit for itself.
+const SEQUENCE_NUMBER_END: u64 = 1 << 62;
 
 /// What an interrupted write left at the end of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,31 +69,42 @@ pub(crate) enum Promise {
     Relaxed,
 }
 
+/// What the journals of a database need before the engine may read them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    pub(crate) cut: Option<TornTail>,
+    /// The newest journal, if there is one.
+    pub(crate) newest: Option<PathBuf>,
+}
+
 /// Checks all journals of a database; changes nothing.
-pub(crate) fn inspect(database: &Path, promise: Promise) -> Result<Option<TornTail>, OpenError> {
+pub(crate) fn inspect(database: &Path, promise: Promise) -> Result<Needs, OpenError> {
     let journals = journals_in_order(database)?;
     let Some((active, sealed)) = journals.split_last() else {
-        return Ok(None);
+        return Ok(Needs::default());
     };
+    let mut sequence_number = None;
     for journal in sealed {
-        let tail = inspect_one(journal)?;
+        let tail = inspect_one(journal, &mut sequence_number)?;
         if tail.data_end > tail.valid_end {
             return Err(damaged(journal, tail.valid_end));
         }
     }
-    let tail = inspect_one(active)?;
+    let tail = inspect_one(active, &mut sequence_number)?;
+    let newest = Some(active.clone());
     if tail.data_end <= tail.valid_end {
-        return Ok(None);
+        return Ok(Needs { cut: None, newest });
     }
     let too_far = tail.data_end - tail.valid_end > BATCH_DISK_BYTES_MAX;
     if promise == Promise::Synced && (too_far || tail.goes_on) {
         return Err(damaged(active, tail.valid_end));
     }
-    Ok(Some(TornTail {
+    let cut = Some(TornTail {
         journal: active.clone(),
         at: tail.valid_end,
         bytes: tail.data_end - tail.valid_end,
-    }))
+    });
+    Ok(Needs { cut, newest })
 }
 
 /// Cuts a torn tail off, after a copy of it was saved.
@@ -97,6 +119,51 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
     copy.sync_all()?;
     journal.set_len(tail.at)?;
     journal.sync_all()
+}
+
+/// Writes a journal anew, so that nothing in it depends on a sync that failed.
+pub(crate) fn renew(journal: &Path) -> io::Result<()> {
+    let fresh = journal.with_extension("new");
+    let mut from = File::open(journal)?;
+    let mut to = File::create(&fresh)?;
+    // Holes are left out by the copy, the length is kept: it was preallocated.
+    copy_data(&mut from, &mut to)?;
+    to.sync_all()?;
+    std::fs::rename(&fresh, journal)
+}
+
+/// Copies what is not a hole.
+fn copy_data(from: &mut File, to: &mut File) -> io::Result<()> {
+    let length = from.metadata()?.len();
+    to.set_len(length)?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut at = 0;
+    while at < length {
+        at = match rustix::fs::seek(&*from, SparseSeek::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(_) => at,
+        };
+        let count = from.read_at(&mut buffer, at)?;
+        if count == 0 {
+            break;
+        }
+        to.write_all_at(&buffer[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// Brings the names of all files to the disk. The engine deletes what it has replaced
+/// as soon as it opens; the replacement must not be lost after that.
+pub(crate) fn sync_directories(database: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(database)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sync_directories(&path)?;
+        }
+    }
+    File::open(database)?.sync_all()
 }
 
 fn damaged(journal: &Path, at: u64) -> OpenError {
@@ -138,7 +205,8 @@ struct Tail {
     goes_on: bool,
 }
 
-fn inspect_one(journal: &Path) -> Result<Tail, OpenError> {
+/// `sequence_number` is that of the last whole batch before, and after.
+fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail, OpenError> {
     let failed = |cause| OpenError::Io {
         action: "read",
         path: journal.to_owned(),
@@ -150,11 +218,15 @@ fn inspect_one(journal: &Path) -> Result<Tail, OpenError> {
         reader: BufReader::with_capacity(1 << 16, file),
         at: 0,
         length,
+        sequence_number: *sequence_number,
     };
     let mut valid_end = 0;
     let goes_on = loop {
         match walk.batch().map_err(failed)? {
-            Batch::Whole => valid_end = walk.at,
+            Batch::Whole => {
+                valid_end = walk.at;
+                *sequence_number = walk.sequence_number;
+            }
             Batch::Unreadable => break false,
             // Its lengths make sense, so we know where the next one would begin.
             Batch::WrongSum => break matches!(walk.batch().map_err(failed)?, Batch::Whole),
@@ -202,6 +274,8 @@ struct Walk {
     reader: BufReader<File>,
     at: u64,
     length: u64,
+    /// Of the batch before.
+    sequence_number: Option<u64>,
 }
 
 impl Walk {
@@ -223,7 +297,11 @@ impl Walk {
             return Err(Stop::NotABatch);
         }
         let items = u32::from_le_bytes(self.array()?);
-        let _sequence_number: [u8; 8] = self.array()?;
+        let sequence_number = u64::from_le_bytes(self.array()?);
+        if !self.may_follow(sequence_number) {
+            return Err(Stop::NotABatch);
+        }
+        self.sequence_number = Some(sequence_number);
         let mut sum = Xxh3::new();
         for _ in 0..items {
             self.read_item(&mut sum)?;
@@ -235,6 +313,16 @@ impl Walk {
             return Err(Stop::NotABatch);
         }
         Ok(sum.digest() == expected)
+    }
+
+    /// The checksum leaves the sequence number out, so a torn write may have changed it
+    /// unnoticed; the engine would then apply the batch as if it were older.
+    fn may_follow(&self, sequence_number: u64) -> bool {
+        let last = self.sequence_number;
+        let follows = last.is_none_or(|last| {
+            last < sequence_number && sequence_number - last <= SEQUENCE_NUMBERS_SKIPPED_MAX
+        });
+        follows && sequence_number < SEQUENCE_NUMBER_END
     }
 
     fn read_item(&mut self, sum: &mut Xxh3) -> Result<(), Stop> {

@@ -4,6 +4,7 @@
 //! DIR/lock      held while a process has the directory open
 //! DIR/format    "optik-store 1", then the durability it was last opened with
 //! DIR/synced    a revision that is known to be on disk, refreshed about every second
+//! DIR/running   there while a process has the directory open, and after it was killed
 //! DIR/db/       the storage engine
 //! DIR/torn/     copies of what interrupted writes left behind
 //! ```
@@ -58,10 +59,6 @@ impl Directory {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join("db")
     }
@@ -110,7 +107,7 @@ impl Directory {
     /// A directory without a format file must be empty, or hold what an interrupted
     /// first start left: somebody else's files are not ours to touch.
     fn check_empty(&self) -> Result<(), OpenError> {
-        let ours = ["lock", "db", "torn", "format.new", "synced"];
+        let ours = ["lock", "db", "torn", "format.new", "synced", "running"];
         let entries = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         for entry in entries {
             let name = entry.map_err(io_error("list", &self.path))?.file_name();
@@ -155,6 +152,24 @@ impl Directory {
             "the first start was interrupted: what it left is set aside"
         );
         fs::rename(&database, &aside).map_err(io_error("rename", &database))
+    }
+
+    /// Whether a sync may have failed since the system started. Then what can be read
+    /// need not be on disk.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.path.join("running").exists()
+    }
+
+    /// Not synced: only a system that has not restarted since can be mistaken about
+    /// what is on disk, and such a system knows this file.
+    pub(crate) fn set_in_doubt(&self, doubt: bool) -> Result<(), OpenError> {
+        let path = self.path.join("running");
+        let done = if doubt {
+            File::create(&path).map(drop)
+        } else {
+            fs::remove_file(&path)
+        };
+        done.map_err(io_error("mark", &path))
     }
 
     /// A name for a copy of a torn tail. Old copies make room.
@@ -225,6 +240,6 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -3,6 +3,7 @@
 mod journal;
 mod layout;
 mod record;
+mod restoring;
 
 use crate::draft::LeaseChange;
 use crate::error::OpenError;
@@ -23,8 +24,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// We hold all data in memory ourselves: the engine's own buffers stay small.
-const MEMTABLE_BYTES: u64 = 16 << 20;
+pub(crate) use record::{decode_version, encode_version};
+pub(crate) use restoring::Restoring;
+
+/// What the engine keeps of what it has read. We read everything once.
 const CACHE_BYTES: u64 = 4 << 20;
 const JOURNALS_BYTES_MAX: u64 = 128 << 20;
 /// The engine sleeps, without looking for errors, when four are waiting. We stop
@@ -113,26 +116,25 @@ impl Disk {
         if promise.is_none() {
             directory.set_incomplete_database_aside()?;
         }
-        let engine = Engine::open(&directory, promise.unwrap_or(Promise::Synced))?;
+        let engine = Engine::open(&directory, promise.unwrap_or(Promise::Synced), options)?;
         if promise.is_none() {
+            let path = directory.database();
             engine
                 .write_id(options.entropy.next_u64())
-                .map_err(|cause| engine_error(&directory.database(), cause))?;
+                .map_err(|cause| engine_error(&path, cause))?;
+            journal::sync_directories(&path).map_err(io_error("sync", &path))?;
         }
         let recovered = engine.recover(&directory)?;
         // Only now: an interrupted first start must look like one, and what the last
         // run promised must be known until its journals are checked.
         directory.write_format(options.durability)?;
+        directory.set_in_doubt(true)?;
         let disk = Self {
             directory,
             durability: options.durability,
             engine: Some(engine),
         };
         Ok((disk, recovered))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
     }
 
     pub(crate) fn bytes_used(&self) -> u64 {
@@ -157,15 +159,15 @@ impl Disk {
 
     /// Opens the engine again after a failure and takes back whatever the failed
     /// write left behind: `newest` is the last revision anybody has seen.
-    pub(crate) fn repair(&mut self, newest: Revision) -> Result<(), OpenError> {
-        let engine = Engine::open(&self.directory, Promise::Synced)?;
+    pub(crate) fn repair(&mut self, newest: Revision, options: &Options) -> Result<(), OpenError> {
+        let promise = match self.durability {
+            Durability::PowerLoss => Promise::Synced,
+            Durability::ProcessCrash => Promise::Relaxed,
+        };
+        let engine = Engine::open(&self.directory, promise, options)?;
         engine.roll_back(&self.directory, newest)?;
         self.engine = Some(engine);
         Ok(())
-    }
-
-    pub(crate) fn is_usable(&self) -> bool {
-        self.engine.is_some()
     }
 
     /// Brings everything to the disk, and notes that it is there.
@@ -185,6 +187,17 @@ impl Disk {
         })
     }
 
+    /// An orderly stop: nothing is in doubt if nothing failed.
+    pub(crate) fn close(self) {
+        let Some(engine) = self.engine else {
+            return;
+        };
+        drop(engine);
+        if let Err(error) = self.directory.set_in_doubt(false) {
+            tracing::warn!(%error, "the next start will take this stop for a crash");
+        }
+    }
+
     /// Gives disk space back where the engine would take its time.
     pub(crate) fn shrink(&self) -> Result<(), DiskError> {
         match &self.engine {
@@ -195,23 +208,15 @@ impl Disk {
 }
 
 impl Engine {
-    fn open(directory: &Directory, promise: Promise) -> Result<Self, OpenError> {
+    fn open(directory: &Directory, promise: Promise, options: &Options) -> Result<Self, OpenError> {
         let path = directory.database();
-        if path.exists()
-            && let Some(tail) = journal::inspect(&path, promise)?
-        {
-            let copy = directory.torn_copy()?;
-            tracing::warn!(
-                journal = %tail.journal.display(),
-                bytes = tail.bytes,
-                copy = %copy.display(),
-                "the last write was interrupted: what it left is taken back"
-            );
-            journal::cut(&tail, &copy).map_err(io_error("repair", &tail.journal))?;
+        if path.exists() {
+            Self::prepare(directory, &path, promise)?;
         }
         // The engine asserts some of what it finds. A damaged file must not take
         // down more than this attempt.
-        let attempt = || Self::open_database(&path);
+        let buffer_bytes = options.engine_buffer_bytes;
+        let attempt = || Self::open_database(&path, buffer_bytes);
         match std::panic::catch_unwind(attempt) {
             Ok(opened) => opened.map_err(|cause| engine_error(&path, cause)),
             Err(_) => Err(OpenError::Damaged {
@@ -221,7 +226,26 @@ impl Engine {
         }
     }
 
-    fn open_database(path: &Path) -> fjall::Result<Self> {
+    /// Puts right what an interrupted or failed write left behind.
+    fn prepare(directory: &Directory, path: &Path, promise: Promise) -> Result<(), OpenError> {
+        let needs = journal::inspect(path, promise)?;
+        if let Some(tail) = &needs.cut {
+            let copy = directory.torn_copy()?;
+            tracing::warn!(
+                journal = %tail.journal.display(),
+                bytes = tail.bytes,
+                copy = %copy.display(),
+                "the last write was interrupted: what it left is taken back"
+            );
+            journal::cut(tail, &copy).map_err(io_error("repair", &tail.journal))?;
+        }
+        if let Some(newest) = needs.newest.filter(|_| directory.is_in_doubt()) {
+            journal::renew(&newest).map_err(io_error("repair", &newest))?;
+        }
+        journal::sync_directories(path).map_err(io_error("sync", path))
+    }
+
+    fn open_database(path: &Path, buffer_bytes: u64) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNALS_BYTES_MAX)
@@ -229,9 +253,8 @@ impl Engine {
             .manual_journal_persist(true)
             .worker_threads(2)
             .open()?;
-        let log = database.keyspace("log", || {
-            keyspace_options().max_memtable_size(MEMTABLE_BYTES)
-        })?;
+        let log =
+            database.keyspace("log", || keyspace_options().max_memtable_size(buffer_bytes))?;
         let meta = database.keyspace("meta", keyspace_options)?;
         Ok(Self {
             database,
@@ -253,7 +276,8 @@ impl Engine {
     fn write(&self, change: &Change<'_>, durability: Durability) -> Result<(), DiskError> {
         self.wait_for_room()?;
         let mode = match durability {
-            Durability::PowerLoss if change.is_housekeeping() => PersistMode::Buffer,
+            // Housekeeping too, though nobody waits for it: the check of the journals
+            // relies on it that only the last batch can be torn.
             Durability::PowerLoss => PersistMode::SyncData,
             Durability::ProcessCrash => PersistMode::Buffer,
         };
@@ -386,13 +410,6 @@ impl Engine {
             batch.remove(&self.log, entry.key().map_err(failed)?);
         }
         batch.commit().map_err(failed)
-    }
-}
-
-impl Change<'_> {
-    /// Nobody waits for it, and after a crash it is simply done again.
-    fn is_housekeeping(&self) -> bool {
-        self.commits.is_empty() && self.leases.is_empty() && self.floor.is_none()
     }
 }
 

@@ -1,0 +1,48 @@
+//! What the disk itself can do: one append and one `fdatasync` for each batch.
+
+use super::StoreBench;
+use super::report::{Latency, Report, Row};
+use crate::failure::Failure;
+use optik_platform::{Clock, SystemClock};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// What one put of the store adds to its journal, beside the value.
+const RECORD_OVERHEAD_BYTES: usize = 160;
+
+pub(crate) fn measure(
+    options: &StoreBench,
+    scratch: &Path,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    for writers in &options.writers {
+        let row = syncs(options, scratch, *writers)
+            .map_err(|cause| Failure::new("cannot write to the disk", cause))?;
+        report.add(row);
+    }
+    Ok(())
+}
+
+fn syncs(options: &StoreBench, scratch: &Path, batch: usize) -> std::io::Result<Row> {
+    let clock = SystemClock::default();
+    let mut file = File::create(scratch.join("fdatasync"))?;
+    file.set_len(64 << 20)?;
+    file.sync_all()?;
+    let block = vec![b'x'; batch * (options.value_bytes + RECORD_OVERHEAD_BYTES)];
+    let mut micros = Vec::new();
+    let start = clock.monotonic();
+    while clock.monotonic().since(start) < options.time() {
+        let before = clock.monotonic();
+        file.write_all(&block)?;
+        file.sync_data()?;
+        let took = clock.monotonic().since(before);
+        micros.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+    let syncs = micros.len() as u64;
+    let what = format!("fdatasync, {batch} puts each (puts/s)");
+    let mut row = Row::rate(what, syncs * batch as u64, clock.monotonic().since(start));
+    row.note = format!("{:.0} syncs/s", syncs as f64 / row.seconds);
+    row.latency = Latency::of(micros);
+    Ok(row)
+}

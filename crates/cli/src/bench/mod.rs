@@ -1,0 +1,106 @@
+//! `optik bench`: load, measured. Numbers and method are in BENCHMARKS.md.
+
+mod disk;
+mod etcd;
+mod memory;
+mod open;
+mod range;
+mod report;
+mod store;
+mod watch;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use report::Report;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Measures the embedded store: commits, ranges, watches, opening
+    ///
+    /// With --etcd the same puts go to a real etcd in the same run. Both write to
+    /// their disks one after the other, never at the same time.
+    Store(StoreBench),
+    /// Opens a data directory and prints how long that took and what it costs
+    #[command(hide = true)]
+    Open {
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreBench {
+    /// Where to write; a temporary directory below the current one if not given
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How many clients write at the same time
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 64, 512])]
+    writers: Vec<usize>,
+    /// How long each measurement of writes takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    seconds: u64,
+    /// How large each value is
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    value_bytes: usize,
+    /// Endpoint of a real etcd to measure beside
+    #[arg(long, value_name = "URL")]
+    etcd: Option<String>,
+    /// How many entries to open with
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100_000, 1_000_000])]
+    entries: Vec<usize>,
+    /// Which parts to run
+    #[arg(long, value_name = "PART,…", value_delimiter = ',',
+          default_values = ["disk", "commit", "range", "watch", "open"])]
+    only: Vec<String>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl StoreBench {
+    fn runs(&self, part: &str) -> bool {
+        self.only.iter().any(|only| only == part)
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+pub(crate) async fn run(bench: Bench) -> Result<(), Failure> {
+    match bench {
+        Bench::Store(options) => store_bench(options).await,
+        Bench::Open { directory } => open::measure_here(&directory).await,
+    }
+}
+
+async fn store_bench(options: StoreBench) -> Result<(), Failure> {
+    let scratch = match &options.data {
+        Some(directory) => tempfile::tempdir_in(directory),
+        None => tempfile::tempdir_in("."),
+    };
+    let scratch = scratch.map_err(|cause| Failure::new("cannot make a directory", cause))?;
+    let mut report = Report::new(options.json);
+    if options.runs("disk") {
+        disk::measure(&options, scratch.path(), &mut report)?;
+    }
+    if options.runs("commit") {
+        store::measure(&options, scratch.path(), &mut report).await?;
+        if let Some(url) = &options.etcd {
+            etcd::measure(&options, url, &mut report).await?;
+        }
+    }
+    if options.runs("range") {
+        range::measure(&mut report).await?;
+    }
+    if options.runs("watch") {
+        watch::measure(&mut report).await?;
+    }
+    if options.runs("open") {
+        open::measure(&options, scratch.path(), &mut report).await?;
+    }
+    report.print();
+    Ok(())
+}

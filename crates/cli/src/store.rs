@@ -1,0 +1,176 @@
+//! `optik store`: care for a data directory that no server is using.
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use optik_store::{OpenError, Options, Retention, Revision, Status, Store};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Reads everything there is and says whether it is whole
+    Check(Directory),
+    /// Forgets the past and gives its disk space back
+    Compact {
+        #[command(flatten)]
+        directory: Directory,
+        /// The oldest revision to keep; the newest if not given
+        #[arg(long, value_name = "N")]
+        revision: Option<u64>,
+    },
+    /// Saves everything, with its revisions, into one file
+    ///
+    /// A running server gives the same file to `etcdctl snapshot save`, if it was
+    /// started with --etcd-listen.
+    Snapshot {
+        #[command(flatten)]
+        directory: Directory,
+        /// The file to write; it must not exist
+        file: PathBuf,
+    },
+    /// Makes a new data directory out of a snapshot
+    Restore {
+        #[command(flatten)]
+        directory: Directory,
+        /// The snapshot to read
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Directory {
+    /// The data directory
+    #[arg(long = "data", value_name = "DIR", default_value_os_t = default_directory(), env = "OPTIK_DATA")]
+    pub(crate) path: PathBuf,
+}
+
+/// Where data goes if nobody says: the place the system has for it.
+pub(crate) fn default_directory() -> PathBuf {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    let data = data.filter(|path| path.is_absolute()).or_else(home);
+    data.unwrap_or_else(|| PathBuf::from(".")).join("optik")
+}
+
+pub(crate) async fn run(command: StoreCommand) -> Result<(), Failure> {
+    match command {
+        StoreCommand::Check(directory) => check(&directory.path).await,
+        StoreCommand::Compact {
+            directory,
+            revision,
+        } => compact(&directory.path, revision).await,
+        StoreCommand::Snapshot { directory, file } => snapshot(&directory.path, &file).await,
+        StoreCommand::Restore { directory, file } => restore(&file, &directory.path),
+    }
+}
+
+/// Opens a directory that must exist, and lets nothing expire or compact meanwhile.
+fn open(path: &Path) -> Result<Store, Failure> {
+    if !path.join("format").exists() {
+        let text = format!("{} holds no data of Optik", path.display());
+        return Err(Failure::text(text));
+    }
+    let options = Options {
+        retention: Retention::FOREVER,
+        ..Options::directory(path)
+    };
+    Store::open(options).map_err(cannot_open)
+}
+
+pub(crate) fn cannot_open(cause: OpenError) -> Failure {
+    let hint = match &cause {
+        OpenError::InUse { .. } => Some("Is a server running on it? Stop it first."),
+        OpenError::Newer { .. } => Some("Use the Optik that wrote it, or a newer one."),
+        OpenError::NotOurs { .. } => Some("Name an empty or new directory with --data."),
+        OpenError::Damaged { .. } => Some("Nothing has been thrown away."),
+        _ => None,
+    };
+    let failure = Failure::new("cannot open the data directory", cause);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+async fn status(store: &Store) -> Result<Status, Failure> {
+    let status = store.status().await;
+    status.map_err(|cause| Failure::new("cannot ask the store", cause))
+}
+
+async fn check(path: &Path) -> Result<(), Failure> {
+    let store = open(path)?;
+    let status = status(&store).await?;
+    store.close().await;
+    say(&format!(
+        "{} is whole: revision {} (history from {}), {} keys with {} bytes, {} bytes on disk",
+        path.display(),
+        status.revision,
+        status.oldest,
+        status.live.keys,
+        status.live.bytes,
+        status.disk_bytes,
+    ));
+    Ok(())
+}
+
+async fn compact(path: &Path, revision: Option<u64>) -> Result<(), Failure> {
+    let store = open(path)?;
+    let before = status(&store).await?;
+    let target = revision.map_or(before.revision, Revision::new);
+    if target > before.oldest {
+        let compacted = store.compact(target).await;
+        compacted.map_err(|cause| Failure::new("cannot compact", cause))?;
+    }
+    let shrunk = store.shrink().await;
+    shrunk.map_err(|cause| Failure::new("cannot give space back", cause))?;
+    let after = status(&store).await?;
+    store.close().await;
+    say(&format!(
+        "compacted to revision {target}: {} bytes on disk, {} before",
+        after.disk_bytes, before.disk_bytes
+    ));
+    Ok(())
+}
+
+async fn snapshot(path: &Path, file: &Path) -> Result<(), Failure> {
+    let store = open(path)?;
+    let export = store.export().await;
+    let export = export.map_err(|cause| Failure::new("cannot read the store", cause))?;
+    let (revision, bytes) = (export.revision(), export.bytes());
+    let failed = |cause| Failure::new(format!("cannot write {}", file.display()), cause);
+    let mut out = BufWriter::new(File::create_new(file).map_err(failed)?);
+    for piece in export {
+        out.write_all(&piece).map_err(failed)?;
+    }
+    let written = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    written.sync_all().map_err(failed)?;
+    store.close().await;
+    say(&format!(
+        "{} holds revision {revision} in {bytes} bytes",
+        file.display()
+    ));
+    Ok(())
+}
+
+fn restore(file: &Path, path: &Path) -> Result<(), Failure> {
+    let input = File::open(file)
+        .map_err(|cause| Failure::new(format!("cannot read {}", file.display()), cause))?;
+    let restored = optik_store::restore(BufReader::new(input), path)
+        .map_err(|cause| Failure::new("cannot restore", cause))?;
+    say(&format!(
+        "{} is at revision {} with {} versions; start it with `optik serve --data {}`",
+        path.display(),
+        restored.revision,
+        restored.versions,
+        path.display()
+    ));
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer is what was asked for")]
+fn say(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,92 @@
+//! What every service needs: the store, our identity, the options.
+
+use crate::convert::signed;
+use crate::options::Options;
+use optik_etcd_api::errors::REQUEST_TOO_LARGE;
+use optik_etcd_api::etcdserverpb::ResponseHeader;
+use optik_store::{Origin, Revision, Store};
+use prost::Message;
+use std::sync::Arc;
+use tokio::sync::watch as signal;
+use tonic::{Request, Status};
+
+/// A single member is elected once, in its first term after the empty one.
+const RAFT_TERM: u64 = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) store: Store,
+    pub(crate) options: Arc<Options>,
+    stopping: signal::Receiver<bool>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        store: Store,
+        options: Arc<Options>,
+        stopping: signal::Receiver<bool>,
+    ) -> Self {
+        Self {
+            store,
+            options,
+            stopping,
+        }
+    }
+
+    /// The id of the one member, which is also that of the cluster.
+    pub(crate) fn member_id(&self) -> u64 {
+        // Zero means "no leader" to clients.
+        self.store.id().max(1)
+    }
+
+    pub(crate) fn raft_term(&self) -> u64 {
+        RAFT_TERM
+    }
+
+    pub(crate) fn header(&self, revision: Revision) -> Option<ResponseHeader> {
+        Some(ResponseHeader {
+            cluster_id: self.member_id(),
+            member_id: self.member_id(),
+            revision: signed(revision),
+            raft_term: RAFT_TERM,
+        })
+    }
+
+    /// For operations that have no revision of their own.
+    pub(crate) fn header_now(&self) -> Option<ResponseHeader> {
+        self.header(self.store.snapshot().revision())
+    }
+
+    /// Where etcd does not say a revision.
+    pub(crate) fn header_without_revision(&self) -> Option<ResponseHeader> {
+        self.header(Revision::ZERO)
+    }
+
+    pub(crate) fn check_size(&self, request: &impl Message) -> Result<(), Status> {
+        if request.encoded_len() > self.options.limits.request_bytes_max {
+            return Err(REQUEST_TOO_LARGE.into());
+        }
+        Ok(())
+    }
+
+    /// Waits until the server is to stop.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.clone();
+        async move {
+            // A server that is gone has stopped as well.
+            let _ = stopping.wait_for(|stop| *stop).await;
+        }
+    }
+}
+
+/// Who writes, as far as an etcd client says.
+pub(crate) fn origin_of<T>(request: &Request<T>, verb: &str) -> Origin {
+    let agent = request.metadata().get("user-agent");
+    let agent = agent.and_then(|agent| agent.to_str().ok());
+    Origin {
+        user: "etcd-client".into(),
+        agent: agent.unwrap_or_default().into(),
+        manager: String::new(),
+        verb: verb.into(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The one place that turns the store's errors into what etcd clients recognise.
+
+use optik_etcd_api::errors::{
+    COMPACTED, DUPLICATE_KEY, FUTURE_REVISION, KEY_NOT_FOUND, KEY_NOT_PROVIDED, LEASE_EXISTS,
+    LEASE_NOT_FOUND, LEASE_TTL_TOO_LARGE, NO_SPACE, REQUEST_TOO_LARGE, STOPPED, TIMEOUT,
+    TOO_MANY_OPS, TOO_MANY_REQUESTS,
+};
+use optik_store::{CommitError, CompactError, LeaseError, RangeError, ReadError, TxnError};
+use tonic::Status;
+
+pub(crate) fn of_txn(error: &TxnError) -> Status {
+    match error {
+        TxnError::NoKey => KEY_NOT_PROVIDED.into(),
+        TxnError::DuplicateKey => DUPLICATE_KEY.into(),
+        TxnError::TooManyOperations => TOO_MANY_OPS.into(),
+        TxnError::TooLarge { .. } => REQUEST_TOO_LARGE.into(),
+        TxnError::KeyNotFound => KEY_NOT_FOUND.into(),
+        TxnError::LeaseNotFound => LEASE_NOT_FOUND.into(),
+        TxnError::OutOfReach => {
+            Status::invalid_argument("etcdserver: the key lies outside the range of this store")
+        }
+        TxnError::Range(error) => of_range(*error),
+        other => unforeseen(other),
+    }
+}
+
+pub(crate) fn of_commit(error: &CommitError) -> Status {
+    match error {
+        CommitError::Txn(error) => of_txn(error),
+        CommitError::NoSpace => NO_SPACE.into(),
+        // The store has logged the reason; clients need to know only that the write
+        // did not happen.
+        CommitError::Disk(_) => Status::unavailable("etcdserver: the disk refuses writes"),
+        CommitError::Unknown(_) => TIMEOUT.into(),
+        CommitError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
+        CommitError::Stopped => STOPPED.into(),
+        other => unforeseen(other),
+    }
+}
+
+pub(crate) fn of_range(error: RangeError) -> Status {
+    match error {
+        RangeError::Compacted { .. } => COMPACTED.into(),
+        RangeError::Future { .. } => FUTURE_REVISION.into(),
+    }
+}
+
+pub(crate) fn of_read(error: &ReadError) -> Status {
+    match error {
+        ReadError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
+        ReadError::Stopped => STOPPED.into(),
+        other => unforeseen(other),
+    }
+}
+
+pub(crate) fn of_compact(error: &CompactError) -> Status {
+    match error {
+        CompactError::Compacted { .. } => COMPACTED.into(),
+        CompactError::Future { .. } => FUTURE_REVISION.into(),
+        CompactError::Commit(error) => of_commit(error),
+        other => unforeseen(other),
+    }
+}
+
+pub(crate) fn of_lease(error: &LeaseError) -> Status {
+    match error {
+        LeaseError::NotFound => LEASE_NOT_FOUND.into(),
+        LeaseError::Exists => LEASE_EXISTS.into(),
+        LeaseError::TtlTooLarge => LEASE_TTL_TOO_LARGE.into(),
+        LeaseError::TooMany => TOO_MANY_REQUESTS.into(),
+        LeaseError::Commit(error) => of_commit(error),
+        other => unforeseen(other),
+    }
+}
+
+/// The store may learn to fail in new ways before we do.
+fn unforeseen(error: &dyn std::error::Error) -> Status {
+    tracing::warn!(%error, "an error of the store that has no etcd counterpart");
+    Status::unavailable("etcdserver: store unavailable")
+}

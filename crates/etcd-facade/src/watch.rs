@@ -1,0 +1,35 @@
+//! Watches: one task per gRPC stream, many watches on it.
+
+mod events;
+mod ready;
+mod session;
+
+use crate::context::Context;
+use optik_etcd_api::etcdserverpb::watch_server::Watch;
+use optik_etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use session::Session;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Responses on their way into the connection. A client that does not read fills
+/// them up, and its watches then wait in the store, where they cost nothing.
+const RESPONSES_QUEUED_MAX: usize = 8;
+
+#[derive(Clone, Debug)]
+pub(crate) struct WatchService(pub(crate) Context);
+
+#[tonic::async_trait]
+impl Watch for WatchService {
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<Streaming<WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (sender, receiver) = mpsc::channel(RESPONSES_QUEUED_MAX);
+        let session = Session::new(self.0.clone(), request.into_inner(), sender);
+        tokio::spawn(session.run());
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}

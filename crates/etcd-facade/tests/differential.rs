@@ -1,0 +1,48 @@
+//! The same requests get the same answers as from etcd 3.6.8.
+
+mod support;
+
+use support::{Server, script};
+
+const ETCD_SAYS: &str = include_str!("golden/etcd-3.6.8.txt");
+
+/// Where we differ and mean to; see each one.
+const DIFFERENT_ON_PURPOSE: &[Difference] = &[Difference {
+    // etcd remembers a hash from the compaction to revision 0, and takes the question
+    // for the newest revision for one about that.
+    request: "hash",
+    etcd: "compact_revision: -1, hash_revision: 0 }",
+    ours: "compact_revision: 36, hash_revision: 36 }",
+}];
+
+struct Difference {
+    request: &'static str,
+    etcd: &'static str,
+    ours: &'static str,
+}
+
+#[tokio::test]
+async fn answers_are_those_of_etcd() {
+    let server = Server::start().await;
+    let we_say = script::run(server.channel.clone()).await;
+    let mut differences = Vec::new();
+    let mut request = "";
+    let mut etcd_lines = ETCD_SAYS.lines();
+    for ours in we_say.lines() {
+        let etcd = etcd_lines.next().unwrap_or("(etcd has said everything)");
+        if !ours.starts_with("    ") {
+            request = ours;
+        }
+        let meant = DIFFERENT_ON_PURPOSE.iter().any(|difference| {
+            difference.request == request
+                && etcd.ends_with(difference.etcd)
+                && ours.ends_with(difference.ours)
+        });
+        if ours != etcd && !meant {
+            differences.push(format!("{request}\n  etcd {etcd}\n  ours {ours}"));
+        }
+    }
+    differences.extend(etcd_lines.map(|line| format!("we do not say: {line}")));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    server.stop().await;
+}

@@ -1,0 +1,130 @@
+//! One port for gRPC and plain HTTP; limits; backups; who wrote what.
+
+mod support;
+
+use futures::StreamExt;
+use optik_etcd_api::etcdserverpb::{SnapshotRequest, TxnRequest};
+use optik_etcd_facade::{Limits, Options};
+use optik_store::{KeyRange, WatchFrom, WatchSpec};
+use sha2::{Digest, Sha256};
+use support::{Server, op_put, put, txn};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Code;
+
+async fn http(server: &Server, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).await.expect("connect");
+    let request = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("write");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("read");
+    answer
+}
+
+#[tokio::test]
+async fn plain_http_answers_on_the_same_port() {
+    let server = Server::start().await;
+    server.put("a", "1").await;
+    for (path, status, body) in [
+        ("/health", "200", r#"{"health":"true","reason":""}"#),
+        (
+            "/version",
+            "200",
+            r#"{"etcdserver":"3.6.8","etcdcluster":"3.6.0","storage":"3.6.0"}"#,
+        ),
+        (
+            "/metrics",
+            "200",
+            "etcd_debugging_mvcc_current_revision 2\n",
+        ),
+        ("/nothing", "404", ""),
+    ] {
+        let answer = http(&server, &format!("GET {path}")).await;
+        let head = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&head), "{path}: {answer}");
+        assert!(answer.contains(body), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_above_the_receive_limit_is_refused() {
+    let server = Server::start().await;
+    let huge = put("a", vec![0; 3 << 20]);
+    let status = server.kv().put(huge).await.expect_err("too large");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    server.put("a", "the connection goes on").await;
+}
+
+#[tokio::test]
+async fn a_transaction_is_too_large_as_a_whole() {
+    let server = Server::start_with(Options {
+        limits: Limits {
+            request_bytes_max: 1000,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let value = "x".repeat(400);
+    let of = |keys: &[&str]| -> TxnRequest {
+        let puts = keys.iter().map(|key| op_put(key, &value));
+        txn(vec![], puts.collect(), vec![])
+    };
+    server.txn(of(&["a", "b"])).await;
+    let refused = server.kv().txn(of(&["a", "b", "c"])).await;
+    let status = refused.expect_err("too large");
+    assert_eq!(status.message(), "etcdserver: request is too large");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_their_turn() {
+    let server = Server::start_with(Options {
+        limits: Limits {
+            connections_max: 2,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    // Our own is the first; each of these is served after the one before it is gone.
+    for _ in 0..5 {
+        assert!(http(&server, "GET /health").await.contains("true"));
+    }
+}
+
+#[tokio::test]
+async fn a_backup_ends_with_its_hash() {
+    let server = Server::start().await;
+    for number in 0..300 {
+        server.put(&format!("k/{number}"), vec![b'x'; 1000]).await;
+    }
+    let blobs = server.maintenance().snapshot(SnapshotRequest {}).await;
+    let mut blobs = blobs.expect("a stream").into_inner();
+    let (mut bytes, mut remaining, mut last) = (Vec::new(), u64::MAX, Vec::new());
+    while let Some(blob) = blobs.next().await {
+        let blob = blob.expect("a blob");
+        assert_eq!(blob.version, "3.6.8");
+        assert!(blob.remaining_bytes <= remaining);
+        remaining = blob.remaining_bytes;
+        bytes.extend_from_slice(&last);
+        last = blob.blob.to_vec();
+    }
+    assert_eq!(remaining, 0);
+    assert_eq!(bytes.len() % 512, 0);
+    assert_eq!(last, Sha256::digest(&bytes).to_vec());
+}
+
+#[tokio::test]
+async fn the_store_learns_who_wrote() {
+    let server = Server::start().await;
+    let mut watch = server.store.watch(WatchSpec {
+        range: KeyRange::all(),
+        from: WatchFrom::Now,
+    });
+    let watch = watch.as_mut().expect("a watch");
+    server.put("a", "1").await;
+    let batch = watch.next().await.expect("a batch");
+    let origin = batch.commits()[0].origin().expect("an origin");
+    assert_eq!((&origin.user[..], &origin.verb[..]), ("etcd-client", "put"));
+    assert!(origin.agent.starts_with("tonic/"), "{}", origin.agent);
+}

@@ -1,0 +1,406 @@
+//! A whole store as one stream of bytes, and back.
+//!
+//! ```text
+//! "OPTIKSNP" | format 4 | store id 8 | floor 8 | revision 8
+//! many of    02 | lease id 8 | seconds 8
+//!            03 | revision 8 | sub 4 | length 4 | version, as on disk
+//! 00, then zeros up to a multiple of 512
+//! SHA-256 of everything before
+//! ```
+//! The tail is shaped as etcd's clients expect of a snapshot, so that
+//! `etcdctl snapshot save` can check what it has received.
+
+use crate::disk::{Restoring, decode_version, encode_version};
+use crate::error::OpenError;
+use crate::history::Commit;
+use crate::index::Index;
+use crate::key::{Key, KeyRange};
+use crate::lease::LeaseId;
+use crate::origin::Origins;
+use crate::replay::Place;
+use crate::revision::Revision;
+use crate::sync::Arc;
+use crate::version::Version;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+const MAGIC: &[u8; 8] = b"OPTIKSNP";
+const FORMAT: u32 = 1;
+const TAG_END: u8 = 0;
+const TAG_LEASE: u8 = 2;
+const TAG_VERSION: u8 = 3;
+const HASH_BYTES: usize = 32;
+const PAGE_BYTES: u64 = 512;
+const CHUNK_BYTES: usize = 64 << 10;
+/// Larger than any version that the limits admit.
+const VERSION_BYTES_MAX: u32 = 64 << 20;
+
+/// The bytes of a snapshot, piece by piece; the last piece is its hash.
+///
+/// It holds one state of the store and no lock: writes go on meanwhile.
+#[derive(Debug)]
+pub struct Export {
+    source: Source,
+    hash: Sha256,
+    sent: u64,
+    stage: Stage,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Head,
+    Base { after: Option<Key> },
+    Commits { next: usize },
+    Tail,
+    Hash,
+    Done,
+}
+
+#[derive(Debug)]
+struct Source {
+    id: u64,
+    floor: Revision,
+    index: Index,
+    leases: Vec<(LeaseId, Duration)>,
+    commits: Vec<Arc<Commit>>,
+    /// The keys that `commits` change, with what they were before.
+    before: BTreeMap<Key, Option<Arc<Version>>>,
+}
+
+impl Export {
+    pub(crate) fn new(
+        id: u64,
+        floor: Revision,
+        (mut commits, index): (Vec<Arc<Commit>>, Index),
+        leases: Vec<(LeaseId, Duration)>,
+    ) -> Self {
+        commits.retain(|commit| commit.revision >= floor);
+        let mut before = BTreeMap::new();
+        for event in commits.iter().flat_map(|commit| commit.events()) {
+            before
+                .entry(event.version.key.clone())
+                .or_insert_with(|| event.prior.clone());
+        }
+        let source = Source {
+            id,
+            floor,
+            index,
+            leases,
+            commits,
+            before,
+        };
+        let bytes = source.total_bytes();
+        Self {
+            source,
+            hash: Sha256::new(),
+            sent: 0,
+            stage: Stage::Head,
+            bytes,
+        }
+    }
+
+    /// How long the whole is, its hash included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The revision that it will bring back.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.source.index.revision()
+    }
+
+    fn piece(&mut self) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(CHUNK_BYTES + 4096);
+        match &mut self.stage {
+            Stage::Head => {
+                self.source.head(&mut out);
+                self.stage = Stage::Base { after: None };
+            }
+            Stage::Base { after } => {
+                *after = self.source.base(after.as_ref(), &mut out);
+                if after.is_none() {
+                    self.stage = Stage::Commits { next: 0 };
+                }
+            }
+            Stage::Commits { next } => {
+                *next = self.source.some_commits(*next, &mut out);
+                if *next >= self.source.commits.len() {
+                    self.stage = Stage::Tail;
+                }
+            }
+            Stage::Tail => {
+                out.push(TAG_END);
+                let length = self.sent + out.len() as u64;
+                let padding = length.next_multiple_of(PAGE_BYTES) - length;
+                out.extend(std::iter::repeat_n(
+                    0,
+                    usize::try_from(padding).unwrap_or(0),
+                ));
+                self.stage = Stage::Hash;
+            }
+            Stage::Hash => {
+                out.extend(std::mem::take(&mut self.hash).finalize());
+                self.stage = Stage::Done;
+            }
+            Stage::Done => return None,
+        }
+        Some(out)
+    }
+}
+
+impl Iterator for Export {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let piece = self.piece()?;
+            if !piece.is_empty() {
+                self.hash.update(&piece);
+                self.sent += piece.len() as u64;
+                return Some(piece.into());
+            }
+        }
+    }
+}
+
+impl Source {
+    fn head(&self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        out.extend(FORMAT.to_be_bytes());
+        out.extend(self.id.to_be_bytes());
+        out.extend(self.floor.get().to_be_bytes());
+        out.extend(self.index.revision().get().to_be_bytes());
+        for (id, ttl) in &self.leases {
+            out.push(TAG_LEASE);
+            out.extend(id.0.to_be_bytes());
+            out.extend(ttl.as_secs().to_be_bytes());
+        }
+    }
+
+    /// The version of a key that the state before all `commits` had.
+    fn base_version<'a>(&'a self, newest: &'a Arc<Version>) -> Option<&'a Arc<Version>> {
+        let version = match self.before.get(&newest.key) {
+            Some(before) => before.as_ref(),
+            None => Some(newest),
+        };
+        version.filter(|version| !version.is_deletion())
+    }
+
+    /// A chunk of the state before all `commits`; returns the key to go on behind.
+    fn base(&self, after: Option<&Key>, out: &mut Vec<u8>) -> Option<Key> {
+        let rest = match after {
+            Some(key) => KeyRange::all().after(key),
+            None => KeyRange::all(),
+        };
+        for newest in self.index.newest_entries(&rest) {
+            if let Some(version) = self.base_version(newest) {
+                // What else its commit did is not known any more, and not asked.
+                encode(version, version.sub + 1, out);
+            }
+            if out.len() >= CHUNK_BYTES {
+                return Some(newest.key.clone());
+            }
+        }
+        None
+    }
+
+    fn some_commits(&self, from: usize, out: &mut Vec<u8>) -> usize {
+        let mut next = from;
+        while let Some(commit) = self.commits.get(next) {
+            if out.len() >= CHUNK_BYTES {
+                break;
+            }
+            let of = u32::try_from(commit.events().len()).expect("fewer than 2^32 changes");
+            for event in commit.events() {
+                encode(&event.version, of, out);
+            }
+            next += 1;
+        }
+        next
+    }
+
+    fn total_bytes(&self) -> u64 {
+        let mut total = 0;
+        let mut out = Vec::new();
+        let mut count = |write: &mut dyn FnMut(&mut Vec<u8>)| {
+            out.clear();
+            write(&mut out);
+            total += out.len() as u64;
+        };
+        count(&mut |out| self.head(out));
+        let mut after = None;
+        loop {
+            count(&mut |out| after = self.base(after.as_ref(), out));
+            if after.is_none() {
+                break;
+            }
+        }
+        let mut next = 0;
+        while next < self.commits.len() {
+            count(&mut |out| next = self.some_commits(next, out));
+        }
+        (total + 1).next_multiple_of(PAGE_BYTES) + HASH_BYTES as u64
+    }
+}
+
+fn encode(version: &Version, of: u32, out: &mut Vec<u8>) {
+    let body = encode_version(version, of);
+    out.push(TAG_VERSION);
+    out.extend(version.mod_revision.get().to_be_bytes());
+    out.extend(version.sub.to_be_bytes());
+    let length = u32::try_from(body.len()).expect("versions are bounded by the limits");
+    out.extend(length.to_be_bytes());
+    out.extend(body);
+}
+
+/// Why a snapshot cannot be restored. The directory does not count as a store then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    #[error("this is not a snapshot of Optik")]
+    NotASnapshot,
+    #[error("the snapshot was made by a newer Optik (format {found}; this one reads {FORMAT})")]
+    Newer { found: u32 },
+    #[error("the snapshot is damaged: {0}")]
+    Damaged(&'static str),
+    #[error("{path} holds data already; restore into a new directory")]
+    NotEmpty { path: std::path::PathBuf },
+    #[error("the snapshot cannot be read")]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    pub revision: Revision,
+    pub versions: u64,
+}
+
+/// Makes a data directory out of a snapshot.
+///
+/// # Errors
+/// If the snapshot is not whole, or the directory is not new.
+pub fn restore(snapshot: impl Read, directory: &Path) -> Result<Restored, RestoreError> {
+    let mut input = Hashed::new(snapshot);
+    let head = Head::read(&mut input)?;
+    let mut target = Restoring::begin(directory)?.ok_or_else(|| RestoreError::NotEmpty {
+        path: directory.to_owned(),
+    })?;
+    target.set_id(head.id)?;
+    target.set_floor(head.floor)?;
+    let mut restored = Restored {
+        revision: head.revision,
+        versions: 0,
+    };
+    loop {
+        match input.array()? {
+            [TAG_END] => break,
+            [TAG_LEASE] => {
+                let id = LeaseId(i64::from_be_bytes(input.array()?));
+                let ttl = Duration::from_secs(u64::from_be_bytes(input.array()?));
+                target.add_lease(id, ttl)?;
+            }
+            [TAG_VERSION] => {
+                let (place, body) = read_version(&mut input)?;
+                target.add_version(place, body)?;
+                restored.versions += 1;
+            }
+            _ => return Err(RestoreError::Damaged("it holds something unknown")),
+        }
+    }
+    input.check_end()?;
+    target.finish()?;
+    Ok(restored)
+}
+
+fn read_version(input: &mut Hashed<impl Read>) -> Result<(Place, Vec<u8>), RestoreError> {
+    let revision = Revision::new(u64::from_be_bytes(input.array()?));
+    let place = (revision, u32::from_be_bytes(input.array()?));
+    let length = u32::from_be_bytes(input.array()?);
+    if length > VERSION_BYTES_MAX {
+        return Err(RestoreError::Damaged("a version is too long"));
+    }
+    let body = input.bytes(length as usize)?;
+    decode_version(place, &body, &mut Origins::default())
+        .map_err(|_| RestoreError::Damaged("a version cannot be read"))?;
+    Ok((place, body))
+}
+
+struct Head {
+    id: u64,
+    floor: Revision,
+    revision: Revision,
+}
+
+impl Head {
+    fn read(input: &mut Hashed<impl Read>) -> Result<Self, RestoreError> {
+        let magic: [u8; 8] = input.array().map_err(|_| RestoreError::NotASnapshot)?;
+        if magic != *MAGIC {
+            return Err(RestoreError::NotASnapshot);
+        }
+        let found = u32::from_be_bytes(input.array()?);
+        if found > FORMAT {
+            return Err(RestoreError::Newer { found });
+        }
+        Ok(Self {
+            id: u64::from_be_bytes(input.array()?),
+            floor: Revision::new(u64::from_be_bytes(input.array()?)),
+            revision: Revision::new(u64::from_be_bytes(input.array()?)),
+        })
+    }
+}
+
+/// Keeps the hash of what has been read.
+struct Hashed<R> {
+    input: R,
+    hash: Sha256,
+    read: u64,
+}
+
+impl<R: Read> Hashed<R> {
+    fn new(input: R) -> Self {
+        Self {
+            input,
+            hash: Sha256::new(),
+            read: 0,
+        }
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<Vec<u8>, RestoreError> {
+        let mut bytes = vec![0; count];
+        self.input.read_exact(&mut bytes).map_err(|cause| {
+            if cause.kind() == io::ErrorKind::UnexpectedEof {
+                RestoreError::Damaged("it ends too early")
+            } else {
+                RestoreError::Read(cause)
+            }
+        })?;
+        self.hash.update(&bytes);
+        self.read += count as u64;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RestoreError> {
+        Ok(self.bytes(N)?.try_into().expect("as many as asked for"))
+    }
+
+    fn check_end(mut self) -> Result<(), RestoreError> {
+        let padding = self.read.next_multiple_of(PAGE_BYTES) - self.read;
+        self.bytes(usize::try_from(padding).unwrap_or(0))?;
+        let expected = std::mem::take(&mut self.hash).finalize();
+        let found: [u8; HASH_BYTES] = self.array()?;
+        if found[..] != expected[..] {
+            return Err(RestoreError::Damaged("its hash is wrong"));
+        }
+        Ok(())
+    }
+}

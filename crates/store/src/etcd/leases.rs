@@ -1,0 +1,124 @@
+//! Leases are the cluster's own; we only pass them on.
+
+use super::cluster::{Cluster, Failure, Intent};
+use super::link::Link;
+use super::wire::unsigned;
+use crate::error::LeaseError;
+use crate::key::Key;
+use crate::lease::{LEASE_TTL_SECONDS_MAX, LeaseId, LeaseInfo};
+use crate::revision::Revision;
+use crate::sync::Arc;
+use optik_etcd_api::errors::{LEASE_EXISTS, LEASE_NOT_FOUND, LEASE_TTL_TOO_LARGE, NO_SPACE};
+use optik_etcd_api::etcdserverpb::{
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest,
+};
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::{Response, Status};
+
+impl Cluster {
+    pub(crate) async fn grant_lease(
+        &self,
+        id: Option<LeaseId>,
+        ttl: Duration,
+    ) -> Result<LeaseId, LeaseError> {
+        if ttl.as_secs() > LEASE_TTL_SECONDS_MAX {
+            return Err(LeaseError::TtlTooLarge);
+        }
+        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let request = LeaseGrantRequest {
+            ttl: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX),
+            id: id.unwrap_or(LeaseId::NONE).0,
+        };
+        let send = |link: Arc<Link>| async move { link.lease().lease_grant(request).await };
+        let answer = self.call(Intent::Write, self.by(), send).await?;
+        Ok(LeaseId(answer.id))
+    }
+
+    pub(crate) async fn revoke_lease(&self, id: LeaseId) -> Result<Revision, LeaseError> {
+        let deadline = self.by();
+        let request = LeaseRevokeRequest { id: id.0 };
+        let send = |link: Arc<Link>| async move { link.lease().lease_revoke(request).await };
+        let answer = self.call(Intent::Write, deadline, send).await?;
+        let revision = unsigned(answer.header.unwrap_or_default().revision);
+        self.reached_after_write(revision, deadline).await?;
+        Ok(revision)
+    }
+
+    pub(crate) async fn keep_lease_alive(&self, id: LeaseId) -> Result<Duration, LeaseError> {
+        let request = LeaseKeepAliveRequest { id: id.0 };
+        let send = |link: Arc<Link>| keep_alive_once(link, request);
+        let answer = self.call(Intent::Read, self.by(), send).await?;
+        seconds(answer.ttl).ok_or(LeaseError::NotFound)
+    }
+
+    pub(crate) async fn lease(&self, id: LeaseId) -> Result<LeaseInfo, LeaseError> {
+        let request = LeaseTimeToLiveRequest {
+            id: id.0,
+            keys: true,
+        };
+        let send = |link: Arc<Link>| async move { link.lease().lease_time_to_live(request).await };
+        let answer = self.call(Intent::Read, self.by(), send).await?;
+        // Minus one is "no such lease"; zero has less than a second left.
+        let remaining = u64::try_from(answer.ttl).map_err(|_| LeaseError::NotFound)?;
+        let mut keys: Vec<_> = answer.keys.iter().map(Key::from).collect();
+        keys.sort();
+        Ok(LeaseInfo {
+            id,
+            granted: seconds(answer.granted_ttl).unwrap_or_default(),
+            remaining: Duration::from_secs(remaining),
+            keys,
+        })
+    }
+
+    pub(crate) async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
+        let send =
+            |link: Arc<Link>| async move { link.lease().lease_leases(LeaseLeasesRequest {}).await };
+        let answer = self.call(Intent::Read, self.by(), send).await?;
+        let mut ids: Vec<_> = answer
+            .leases
+            .iter()
+            .map(|lease| LeaseId(lease.id))
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    pub(crate) fn by(&self) -> Instant {
+        Instant::now() + self.options.request_timeout
+    }
+}
+
+/// A stream for one question: renewals are rare, and a shared stream would tie the
+/// fate of each to all others.
+async fn keep_alive_once(
+    link: Arc<Link>,
+    request: LeaseKeepAliveRequest,
+) -> Result<Response<LeaseKeepAliveResponse>, Status> {
+    let mut client = link.lease();
+    let answers = client.lease_keep_alive(tokio_stream::once(request)).await?;
+    let answer = answers.into_inner().message().await?;
+    let answer = answer.ok_or_else(|| Status::unavailable("etcd ended the stream"))?;
+    Ok(Response::new(answer))
+}
+
+fn seconds(ttl: i64) -> Option<Duration> {
+    let seconds = u64::try_from(ttl).ok().filter(|seconds| *seconds > 0);
+    seconds.map(Duration::from_secs)
+}
+
+impl From<Failure> for LeaseError {
+    fn from(failure: Failure) -> Self {
+        use crate::error::CommitError;
+        match failure {
+            Failure::Refused(status) if LEASE_NOT_FOUND.matches(&status) => Self::NotFound,
+            Failure::Refused(status) if LEASE_EXISTS.matches(&status) => Self::Exists,
+            Failure::Refused(status) if LEASE_TTL_TOO_LARGE.matches(&status) => Self::TtlTooLarge,
+            Failure::Refused(status) if NO_SPACE.matches(&status) => {
+                Self::Commit(CommitError::NoSpace)
+            }
+            other => Self::Commit(CommitError::from(other)),
+        }
+    }
+}

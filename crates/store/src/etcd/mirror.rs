@@ -1,0 +1,173 @@
+//! Our copy of the cluster's state, one commit after the other.
+
+use super::wire::{Provenance, unsigned, version};
+use super::witness::Betrayal;
+use crate::history::{Commit, Event};
+use crate::index::Index;
+use crate::options::Retention;
+use crate::origin::Origin;
+use crate::revision::Revision;
+use crate::sweep::{compaction_target, has_garbage, sweep};
+use crate::sync::Arc;
+use crate::version::Version;
+use crate::view::View;
+use optik_etcd_api::mvccpb;
+use optik_etcd_api::mvccpb::event::EventType;
+use optik_platform::Clock;
+
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    view: Arc<View>,
+    /// As published, but for what compaction has cleared away since.
+    index: Index,
+    clock: Arc<dyn Clock>,
+    retention: Retention,
+}
+
+/// All events of one revision.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: Revision,
+    pub(crate) events: Vec<mvccpb::Event>,
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
+impl Mirror {
+    pub(crate) fn new(view: Arc<View>, clock: Arc<dyn Clock>, retention: Retention) -> Self {
+        Self {
+            index: view.with_index(Index::clone),
+            view,
+            clock,
+            retention,
+        }
+    }
+
+    /// Takes in whole commits, all or none.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<(), Betrayal> {
+        let mut index = self.index.clone();
+        let commits = changes
+            .into_iter()
+            .map(|change| self.commit(&mut index, change).map(Arc::new))
+            .collect::<Result<_, _>>()?;
+        self.index = index.clone();
+        self.view.publish(index, commits);
+        Ok(())
+    }
+
+    fn commit(&self, index: &mut Index, change: Change) -> Result<Commit, Betrayal> {
+        let time = self.clock.wall();
+        if change.revision <= index.revision() {
+            return Err(Betrayal(format!(
+                "etcd sent events of revision {} after it had said that there are no more up \
+                 to {}; restart Optik to start from a whole state",
+                change.revision,
+                index.revision()
+            )));
+        }
+        index.advance_to(change.revision);
+        let mut events = Vec::with_capacity(change.events.len());
+        for (sub, event) in (0..).zip(&change.events) {
+            let provenance = Provenance {
+                sub,
+                time,
+                origin: change.origin.clone(),
+            };
+            let event = link(index, event, provenance)?;
+            index.insert(Arc::clone(&event.version));
+            events.push(event);
+        }
+        Ok(Commit {
+            revision: change.revision,
+            time,
+            origin: change.origin,
+            events: events.into_boxed_slice(),
+        })
+    }
+
+    /// Nothing else happened up to `revision`.
+    pub(crate) fn advance_to(&mut self, revision: Revision) {
+        if revision > self.index.revision() {
+            self.index.advance_to(revision);
+            self.view.publish(self.index.clone(), Vec::new());
+        }
+    }
+
+    /// Starts again from a state, because what led to it is unknown.
+    pub(crate) fn reset(&mut self, index: Index) {
+        assert!(
+            index.revision() >= self.index.revision(),
+            "the witness has seen that the cluster did not go back"
+        );
+        self.index = index.clone();
+        self.view.reset(index);
+    }
+
+    pub(crate) fn compact(&mut self, to: Revision) {
+        self.view.compact(to);
+    }
+
+    /// One whole state, and the past that is kept of it.
+    pub(crate) fn export(&self) -> (Revision, (Vec<Arc<Commit>>, Index)) {
+        (self.view.floor().get(), self.view.state_with_history())
+    }
+
+    /// Forgets what has to be forgotten, a bounded part of it at once. Says whether
+    /// there is more.
+    pub(crate) fn tidy(&mut self) -> bool {
+        if let Some(target) = compaction_target(&self.view, self.retention, self.clock.wall()) {
+            self.view.compact(target);
+        }
+        sweep(&self.view, &mut self.index);
+        has_garbage(&self.view)
+    }
+}
+
+/// Makes an event of one of etcd's, linked to what we have of its key.
+fn link(index: &Index, event: &mvccpb::Event, provenance: Provenance) -> Result<Event, Betrayal> {
+    let kv = event.kv.clone().unwrap_or_default();
+    let newest = index.newest(&kv.key).cloned();
+    let prior = newest.clone().filter(|version| !version.is_deletion());
+    let version = version(&kv, newest, provenance);
+    let is_deletion = event.r#type() == EventType::Delete;
+    if is_deletion != version.is_deletion() || !follows(&version, prior.as_deref()) {
+        return Err(Betrayal(format!(
+            "etcd says that {version:?} follows {prior:?}: its history is not the one we know; \
+             restart Optik to start from a whole state"
+        )));
+    }
+    Ok(Event {
+        version: Arc::new(version),
+        prior,
+    })
+}
+
+/// Every version counts its key's puts, so a missing or foreign event in between
+/// shows. That costs nothing; asking etcd for what was there before would double
+/// the traffic.
+fn follows(version: &Version, prior: Option<&Version>) -> bool {
+    match prior {
+        _ if version.is_deletion() => prior.is_some(),
+        None => version.version == 1 && version.create_revision == version.mod_revision,
+        Some(prior) => {
+            version.version == prior.version + 1 && version.create_revision == prior.create_revision
+        }
+    }
+}
+
+/// Sorts the events of one answer into commits: etcd sends all of a revision together.
+pub(crate) fn changes(events: Vec<mvccpb::Event>) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    for event in events {
+        let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+        let revision = unsigned(revision);
+        match changes.last_mut() {
+            Some(change) if change.revision == revision => change.events.push(event),
+            _ => changes.push(Change {
+                revision,
+                events: vec![event],
+                origin: None,
+            }),
+        }
+    }
+    changes
+}

@@ -1,0 +1,54 @@
+//! Clears away what compaction made unreachable, in bounded steps. Every engine
+//! keeps its history this way.
+
+use crate::index::Index;
+use crate::options::Retention;
+use crate::replay::Place;
+use crate::revision::Revision;
+use crate::view::View;
+use optik_platform::UnixMillis;
+
+/// How many compacted commits are cleared away in one step.
+pub(crate) const SWEEP_COMMITS_MAX: usize = 1024;
+
+/// Up to where the history should go, if any of it should.
+pub(crate) fn compaction_target(
+    view: &View,
+    retention: Retention,
+    now: UnixMillis,
+) -> Option<Revision> {
+    let oldest = now.minus(retention.age);
+    let target =
+        view.with_history(|history| history.compaction_target(oldest, retention.bytes_max));
+    target.filter(|target| *target > view.floor().get())
+}
+
+pub(crate) fn has_garbage(view: &View) -> bool {
+    let needed = view.needed();
+    view.with_history(|history| history.oldest().is_some_and(|oldest| oldest < needed))
+}
+
+/// Takes one step, and returns where the versions were kept that are gone now.
+///
+/// `index` is the engine's own copy of what it published last.
+pub(crate) fn sweep(view: &View, index: &mut Index) -> Vec<Place> {
+    let mut garbage = Vec::new();
+    let mut forgot = false;
+    for commit in view.drop_oldest(SWEEP_COMMITS_MAX) {
+        for event in commit.events() {
+            let version = event.version();
+            if let Some(prior) = version.cut().filter(|prior| !prior.is_deletion()) {
+                garbage.push((prior.mod_revision, prior.sub));
+            }
+            if version.is_deletion() {
+                garbage.push((version.mod_revision, version.sub));
+                index.forget(version);
+                forgot = true;
+            }
+        }
+    }
+    if forgot {
+        view.publish(index.clone(), Vec::new());
+    }
+    garbage
+}

@@ -1,0 +1,240 @@
+//! What clients asked for, what they were told, and what watches showed them.
+//!
+//! Nothing here knows the store: a history may as well be taken over HTTP, kept as
+//! lines of JSON, and judged by [`crate::validate`] another day.
+
+mod jsonl;
+mod recorder;
+
+pub use recorder::{Begun, Recorder};
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    pub start: Start,
+    pub operations: Vec<Operation>,
+    pub sessions: Vec<Session>,
+}
+
+/// What was there before anybody wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    pub revision: u64,
+    pub items: Vec<Item>,
+}
+
+/// A key as somebody saw it. What a protocol does not show is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    pub key: String,
+    pub value: String,
+    pub mod_revision: u64,
+    pub create_revision: Option<u64>,
+    pub version: Option<u64>,
+}
+
+impl Item {
+    /// Whether `seen` can be a sight of this.
+    #[must_use]
+    pub fn looks_like(&self, seen: &Self) -> bool {
+        let agree = |real: Option<u64>, seen: Option<u64>| seen.is_none() || real == seen;
+        self.key == seen.key
+            && self.value == seen.value
+            && self.mod_revision == seen.mod_revision
+            && agree(self.create_revision, seen.create_revision)
+            && agree(self.version, seen.version)
+    }
+}
+
+/// Keys from `start` to before `end`, or to the end of all keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    pub start: String,
+    pub end: Option<String>,
+}
+
+impl Span {
+    #[must_use]
+    pub fn one(key: &str) -> Self {
+        Self {
+            start: key.to_owned(),
+            end: Some(format!("{key}\0")),
+        }
+    }
+
+    /// Every key under `directory`, which ends in a slash.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[must_use]
+    pub fn under(directory: &str) -> Self {
+        let name = directory.strip_suffix('/').expect("ends in a slash");
+        Self {
+            start: directory.to_owned(),
+            // The character behind the slash.
+            end: Some(format!("{name}0")),
+        }
+    }
+
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            start: String::new(),
+            end: None,
+        }
+    }
+
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        *self.start <= *key && self.end.as_deref().is_none_or(|end| key < end)
+    }
+}
+
+/// One request of one client, with the times of a clock that all clients share. A
+/// client begins none before the one before has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    pub client: u32,
+    pub begun: u64,
+    pub ended: u64,
+    pub request: Request,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Make the changes if all expectations hold.
+    Write {
+        expects: Vec<Expectation>,
+        changes: Vec<Change>,
+    },
+    Read {
+        span: Span,
+        state: Wanted,
+    },
+}
+
+/// Which state a read asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// One with everything that was acknowledged before.
+    Latest,
+    /// Any, but none older than what the client has seen.
+    Any,
+    At(u64),
+}
+
+/// That a key was last written at this revision; zero, that it is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expectation {
+    pub key: String,
+    pub mod_revision: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Put { key: String, value: String },
+    Delete { key: String },
+}
+
+impl Change {
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => key,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Written {
+        revision: u64,
+    },
+    /// The expectations held, and there was nothing to change.
+    Unchanged {
+        revision: u64,
+    },
+    /// An expectation did not hold; perhaps with what was there of its keys.
+    Refused {
+        revision: u64,
+        found: Option<Vec<Item>>,
+    },
+    Found {
+        revision: u64,
+        items: Vec<Item>,
+    },
+    /// It was certainly not carried out.
+    Failed,
+    /// It may have been carried out, or not. Then a watch must have seen it.
+    Unknown,
+}
+
+impl Outcome {
+    #[must_use]
+    pub fn revision(&self) -> Option<u64> {
+        match self {
+            Self::Written { revision }
+            | Self::Unchanged { revision }
+            | Self::Refused { revision, .. }
+            | Self::Found { revision, .. } => Some(*revision),
+            Self::Failed | Self::Unknown => None,
+        }
+    }
+}
+
+/// A watch from its start to its end. One that is resumed is another session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub watcher: String,
+    pub span: Span,
+    /// The first revision that is asked for.
+    pub from: u64,
+    pub notes: Vec<Note>,
+    pub ending: Ending,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// Events that came together.
+    Batch(Vec<Seen>),
+    /// Everything up to this revision has been shown.
+    Bookmark(u64),
+}
+
+/// An event as a watch showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub revision: u64,
+    pub key: String,
+    /// What the key became; `None` if it went away.
+    pub item: Option<Item>,
+    pub prior: Option<Item>,
+    pub created: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The watcher had enough.
+    Left,
+    Compacted {
+        oldest: u64,
+    },
+    Stopped,
+}
+
+impl Session {
+    pub fn events(&self) -> impl Iterator<Item = &Seen> {
+        self.notes.iter().flat_map(|note| match note {
+            Note::Batch(events) => events.as_slice(),
+            Note::Bookmark(_) => &[],
+        })
+    }
+}

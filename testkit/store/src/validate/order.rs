@@ -1,0 +1,83 @@
+//! Revisions against the order in which things were seen to happen.
+
+use super::{Guarantee, Violation};
+use crate::history::{History, Operation, Outcome, Request, Wanted};
+use std::collections::BTreeMap;
+
+/// Goes through all beginnings and ends in the order of the clock.
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut moments = BTreeMap::new();
+    for operation in &history.operations {
+        moments.insert(operation.begun, (operation, Moment::Begins));
+        moments.insert(operation.ended, (operation, Moment::Ends));
+    }
+    let mut seen = Answers::default();
+    let mut violations: BTreeMap<Guarantee, Violation> = BTreeMap::new();
+    let mut before: BTreeMap<u64, u64> = BTreeMap::new();
+    for (operation, moment) in moments.into_values() {
+        match moment {
+            Moment::Begins => drop(before.insert(operation.begun, seen.newest)),
+            Moment::Ends => {
+                let acknowledged = before.get(&operation.begun).copied().unwrap_or(0);
+                if let Err(violation) = seen.add(operation, acknowledged) {
+                    violations.entry(violation.guarantee).or_insert(violation);
+                }
+            }
+        }
+    }
+    violations.into_values().collect()
+}
+
+enum Moment {
+    Begins,
+    Ends,
+}
+
+/// What answers have told so far.
+#[derive(Default)]
+struct Answers {
+    newest: u64,
+    by_client: BTreeMap<u32, u64>,
+}
+
+impl Answers {
+    /// `acknowledged` is the newest revision that was known when it began.
+    fn add(&mut self, operation: &Operation, acknowledged: u64) -> Result<(), Violation> {
+        let Some(revision) = operation.outcome.revision() else {
+            return Ok(());
+        };
+        let known = self.by_client.entry(operation.client).or_default();
+        let known_before = *known;
+        *known = known_before.max(revision);
+        self.newest = self.newest.max(revision);
+        let broken = broken(operation, revision, acknowledged, known_before);
+        broken.map_or(Ok(()), |guarantee| {
+            let evidence = format!(
+                "revision {acknowledged} was known, {known_before} to this client, before \
+                 {operation:?}"
+            );
+            Err(Violation::new(guarantee, evidence))
+        })
+    }
+}
+
+fn broken(
+    operation: &Operation,
+    revision: u64,
+    acknowledged: u64,
+    known: u64,
+) -> Option<Guarantee> {
+    let wanted = match &operation.request {
+        Request::Read { state, .. } => Some(*state),
+        Request::Write { .. } => None,
+    };
+    match (wanted, &operation.outcome) {
+        (Some(Wanted::At(_)), _) => None,
+        (Some(Wanted::Any), _) => (revision < known).then_some(Guarantee::ClientsNeverGoBack),
+        (Some(Wanted::Latest), _) => (revision < acknowledged).then_some(Guarantee::ReadsAreFresh),
+        (None, Outcome::Written { .. }) => {
+            (revision <= acknowledged).then_some(Guarantee::RealTimeOrder)
+        }
+        (None, _) => (revision < acknowledged).then_some(Guarantee::RealTimeOrder),
+    }
+}

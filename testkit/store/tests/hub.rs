@@ -1,0 +1,215 @@
+//! Many watches, and watches that nobody reads.
+
+use futures::FutureExt;
+use futures::future::join_all;
+use optik_platform::{Clock, SystemClock};
+use optik_store::{
+    KeyRange, Options, Origin, Put, Retention, Revision, Store, Txn, Watch, WatchError, WatchFrom,
+    WatchSpec,
+};
+use optik_store_testkit::patience::within;
+use std::time::Duration;
+
+/// More commits than a watch is given ahead of its reading.
+const MAILBOX_COMMITS: u64 = 1024;
+
+fn open() -> Store {
+    let options = Options {
+        retention: Retention::FOREVER,
+        ..Options::ephemeral()
+    };
+    Store::open(options).expect("opens")
+}
+
+fn watch(store: &Store, range: KeyRange, from: WatchFrom) -> Watch {
+    store.watch(WatchSpec { range, from }).expect("is kept")
+}
+
+async fn put(store: &Store, key: &str) -> Revision {
+    let txn = Txn::put(Put::new(key, "x"));
+    let done = within("a commit", store.commit(txn, Origin::default())).await;
+    done.expect("commits").revision
+}
+
+/// Makes `count` commits as fast as they go, and returns the last revision.
+async fn put_many(store: &Store, key: &str, count: u64) -> Revision {
+    let revisions = join_all((0..count).map(|_| put(store, key))).await;
+    revisions.into_iter().max().expect("at least one")
+}
+
+/// Reads up to `last`, and sees that nothing from `next` on is missing.
+async fn read_all(watch: &mut Watch, mut next: Revision, last: Revision) {
+    while next <= last {
+        let batch = within("commits", watch.next()).await.expect("goes on");
+        for commit in batch.commits() {
+            assert_eq!(commit.revision(), next, "a commit is missing");
+            next = next.next();
+        }
+    }
+}
+
+/// Pages that this process has in memory, in bytes.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    pages.expect("a number") * 4096
+}
+
+#[tokio::test]
+async fn ten_thousand_idle_watches_cost_little() {
+    const WATCHES: u64 = 10_000;
+    let store = open();
+    let clock = SystemClock::default();
+    let before = (resident_bytes(), clock.monotonic());
+    let mut watches: Vec<_> = (0..WATCHES)
+        .map(|number| {
+            let prefix = KeyRange::prefix(format!("/registry/pods/namespace-{number:05}/"));
+            watch(&store, prefix, WatchFrom::Now)
+        })
+        .collect();
+    // As a server would have them: each is waited for.
+    for watch in &mut watches {
+        assert!(watch.next().now_or_never().is_none());
+    }
+    let grown = resident_bytes().saturating_sub(before.0);
+    let took = clock.monotonic().since(before.1);
+    assert!(grown < WATCHES * 2048, "{} bytes each", grown / WATCHES);
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    // Commits for others do not touch them; one for one of them finds it.
+    let started = clock.monotonic();
+    let last = put_many(&store, "/registry/nodes/n", 1000).await;
+    within("dispatch", store.dispatched(last)).await;
+    let took = clock.monotonic().since(started);
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    assert!(watches.iter().all(|watch| watch.through() >= Some(last)));
+    put(&store, "/registry/pods/namespace-07777/p").await;
+    let batch = within("its commit", watches[7777].next()).await;
+    assert_eq!(batch.expect("goes on").events().count(), 1);
+    assert!(watches[7776].next().now_or_never().is_none());
+    drop(watches);
+    put(&store, "/registry/pods/namespace-07777/p").await;
+}
+
+#[tokio::test]
+async fn a_watch_that_nobody_reads_delays_no_one() {
+    const COMMITS: u64 = MAILBOX_COMMITS * 3;
+    let store = open();
+    let mut silent: Vec<_> = (0..20)
+        .map(|_| watch(&store, KeyRange::all(), WatchFrom::Now))
+        .collect();
+    let mut reading = watch(&store, KeyRange::all(), WatchFrom::Now);
+    let first = store.snapshot().revision().next();
+    for _ in 0..3 {
+        let next = store.snapshot().revision().next();
+        let last = put_many(&store, "a", COMMITS / 3).await;
+        // The reader gets everything while the others still have read nothing.
+        read_all(&mut reading, next, last).await;
+    }
+    let last = store.snapshot().revision();
+    for watch in &mut silent {
+        assert_eq!(watch.through(), None, "it is behind and knows it");
+        read_all(watch, first, last).await;
+        assert!(watch.next().now_or_never().is_none(), "nothing is left");
+        assert_eq!(watch.through(), Some(last));
+    }
+    // They are up to date now, and stay so.
+    let next = put(&store, "a").await;
+    for watch in &mut silent {
+        read_all(watch, next, next).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_exactly_at_the_bound_needs_no_history() {
+    for extra in [0, 1] {
+        let store = open();
+        let mut silent = watch(&store, KeyRange::all(), WatchFrom::Now);
+        let first = store.snapshot().revision().next();
+        let last = put_many(&store, "a", MAILBOX_COMMITS + extra).await;
+        within("dispatch", store.dispatched(last)).await;
+        store.compact(last).await.expect("compacts");
+        let held = Revision::new(first.get() + MAILBOX_COMMITS - 1);
+        read_all(&mut silent, first, held).await;
+        if extra == 0 {
+            assert_eq!(silent.through(), Some(last), "it has read everything");
+        }
+        // The one that did not fit is at the floor, and there it still is.
+        let next = put(&store, "a").await;
+        read_all(&mut silent, held.next(), next).await;
+    }
+}
+
+#[tokio::test]
+async fn compaction_past_a_lagging_watch_ends_it() {
+    let store = open();
+    let mut lagging = watch(&store, KeyRange::all(), WatchFrom::Now);
+    let first = store.snapshot().revision().next();
+    let last = put_many(&store, "a", MAILBOX_COMMITS * 2).await;
+    within("dispatch", store.dispatched(last)).await;
+    store.compact(last).await.expect("compacts");
+    // What it had been given it shows; then it says that there is a gap.
+    let held = Revision::new(first.get() + MAILBOX_COMMITS - 1);
+    read_all(&mut lagging, first, held).await;
+    let ended = within("the end", lagging.next()).await;
+    let compacted = WatchError::Compacted { oldest: last };
+    assert_eq!(ended.expect_err("there is a gap"), compacted);
+    put(&store, "a").await;
+    let again = within("the end", lagging.next()).await;
+    assert_eq!(again.expect_err("it is over"), compacted);
+}
+
+#[tokio::test]
+async fn compaction_overtakes_a_dispatcher_with_much_to_do() {
+    // So many watches of one key keep the dispatcher busy for long after the commits
+    // are answered. Compaction is faster, and must not take what is not handed out.
+    const COMMITS: u64 = 500;
+    let store = open();
+    let mut watches: Vec<_> = (0..3000)
+        .map(|_| watch(&store, KeyRange::all(), WatchFrom::Now))
+        .collect();
+    let first = store.snapshot().revision().next();
+    let last = put_many(&store, "a", COMMITS).await;
+    store.compact(last).await.expect("compacts");
+    store.tick().await;
+    for watch in watches.iter_mut().step_by(100) {
+        read_all(watch, first, last).await;
+    }
+    // What is not needed any more goes in the end.
+    within("dispatch", store.dispatched(last)).await;
+    store.tick().await;
+    store.tick().await;
+    let status = store.status().await.expect("answers");
+    assert_eq!(status.history_commits, 1);
+}
+
+#[tokio::test]
+async fn a_reader_of_old_history_lets_others_run() {
+    // On one thread: a watch that looks through a long history for nothing must
+    // yield, or nobody else gets a turn.
+    let store = open();
+    let first = store.snapshot().revision();
+    let last = put_many(&store, "a", 10_000).await;
+    let mut nothing = watch(&store, KeyRange::one("b"), WatchFrom::Revision(first));
+    let mut polls = 0;
+    while nothing.through() < Some(last) {
+        assert!(nothing.next().now_or_never().is_none());
+        polls += 1;
+        assert!(polls < 1000, "it gets nowhere");
+    }
+    assert!(polls > 2, "it did it all at once");
+}
+
+#[tokio::test]
+async fn watches_come_and_go_without_a_trace() {
+    let store = open();
+    let range = || KeyRange::prefix("a");
+    let churn = || drop(watch(&store, range(), WatchFrom::Now));
+    (0..1000).for_each(|_| churn());
+    let before = resident_bytes();
+    (0..100_000).for_each(|_| churn());
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 8 << 20, "{grown} bytes stayed");
+}

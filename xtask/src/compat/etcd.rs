@@ -1,0 +1,211 @@
+//! Our store on a real etcd, and a real kube-apiserver on our store.
+
+use super::process::{Server, free_port, output};
+use super::tools;
+use crate::{Outcome, root};
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) fn one_node() -> Outcome {
+    suite_against(1)
+}
+
+pub(crate) fn three_nodes() -> Outcome {
+    suite_against(3)
+}
+
+/// The behaviour suite of the store, over the etcd engine.
+fn suite_against(nodes: usize) -> Outcome {
+    let scratch = scratch()?;
+    let cluster = Cluster::start(nodes, scratch.path())?;
+    let mut suite = Command::new(env!("CARGO"));
+    suite
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--package",
+            "optik-store-testkit",
+        ])
+        .args([
+            "--example",
+            "against_etcd",
+            "--",
+            &cluster.endpoints.join(","),
+        ])
+        .current_dir(root());
+    let status = suite
+        .status()
+        .map_err(|cause| format!("cannot run the suite: {cause}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the behaviour suite does not hold".to_owned())
+    }
+}
+
+fn scratch() -> Result<tempfile::TempDir, String> {
+    tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))
+}
+
+struct Cluster {
+    endpoints: Vec<String>,
+    _nodes: Vec<Server>,
+}
+
+impl Cluster {
+    fn start(count: usize, scratch: &Path) -> Result<Self, String> {
+        let program = tools::etcd()?;
+        let ports: Vec<(u16, u16)> = (0..count)
+            .map(|_| Ok((free_port()?, free_port()?)))
+            .collect::<Result<_, String>>()?;
+        let peers = ports.iter().enumerate();
+        let peers = peers.map(|(number, (_, peer))| format!("n{number}=http://127.0.0.1:{peer}"));
+        let peers = peers.collect::<Vec<_>>().join(",");
+        let mut nodes = Vec::new();
+        for (number, (client, peer)) in ports.iter().enumerate() {
+            let (client, peer) = (
+                format!("http://127.0.0.1:{client}"),
+                format!("http://127.0.0.1:{peer}"),
+            );
+            let mut command = Command::new(&program);
+            command
+                .args(["--name", &format!("n{number}")])
+                .arg("--data-dir")
+                .arg(scratch.join(format!("n{number}")))
+                .args([
+                    "--listen-client-urls",
+                    &client,
+                    "--advertise-client-urls",
+                    &client,
+                ])
+                .args([
+                    "--listen-peer-urls",
+                    &peer,
+                    "--initial-advertise-peer-urls",
+                    &peer,
+                ])
+                .args(["--initial-cluster", &peers, "--log-level", "warn"]);
+            nodes.push(Server::start(
+                "etcd",
+                &mut command,
+                &scratch.join(format!("n{number}.log")),
+            )?);
+        }
+        for (node, (client, _)) in nodes.iter_mut().zip(&ports) {
+            node.wait_ready(&format!("127.0.0.1:{client}"), "/health")?;
+        }
+        let endpoints = ports
+            .iter()
+            .map(|(client, _)| format!("http://127.0.0.1:{client}"));
+        Ok(Self {
+            endpoints: endpoints.collect(),
+            _nodes: nodes,
+        })
+    }
+}
+
+/// A real kube-apiserver takes our store for its etcd, becomes ready and serves a
+/// watch without a resourceVersion.
+pub(crate) fn kube_apiserver() -> Outcome {
+    let (apiserver, optik) = (tools::kube_apiserver()?, tools::optik()?);
+    let scratch = scratch()?;
+    let etcd = format!("127.0.0.1:{}", free_port()?);
+    let mut serve = Command::new(optik);
+    serve.args(["serve", "--ephemeral", "--etcd-listen", &etcd]);
+    let mut store = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+    store.wait_ready(&etcd, "/health")?;
+    let port = free_port()?.to_string();
+    let _server = start_apiserver(&apiserver, &etcd, &port, scratch.path())?;
+    check_apiserver(&port, scratch.path())
+}
+
+fn start_apiserver(
+    program: &Path,
+    etcd: &str,
+    port: &str,
+    scratch: &Path,
+) -> Result<Server, String> {
+    let key = scratch.join("sa.key");
+    output(
+        Command::new("openssl")
+            .args(["genrsa", "-out"])
+            .arg(&key)
+            .arg("2048"),
+    )?;
+    let tokens = scratch.join("tokens.csv");
+    std::fs::write(&tokens, "secret,admin,admin,system:masters\n")
+        .map_err(|cause| format!("{}: {cause}", tokens.display()))?;
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--etcd-servers=http://{etcd}"))
+        .arg(format!("--secure-port={port}"))
+        .args([
+            "--bind-address=127.0.0.1",
+            "--service-account-issuer=https://localhost",
+        ])
+        .args([
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+        ])
+        .arg(format!("--cert-dir={}", scratch.join("certs").display()))
+        .arg(format!("--service-account-key-file={}", key.display()))
+        .arg(format!(
+            "--service-account-signing-key-file={}",
+            key.display()
+        ))
+        .arg(format!("--token-auth-file={}", tokens.display()));
+    Server::start(
+        "kube-apiserver",
+        &mut command,
+        &scratch.join("apiserver.log"),
+    )
+}
+
+fn check_apiserver(port: &str, scratch: &Path) -> Outcome {
+    let curl = |words: &[&str]| {
+        let mut command = Command::new("curl");
+        output(
+            command
+                .args([
+                    "-sSk",
+                    "--fail",
+                    "-H",
+                    "Authorization: Bearer secret",
+                    "--max-time",
+                    "20",
+                ])
+                .args(words),
+        )
+    };
+    let at = |path: &str| format!("https://127.0.0.1:{port}{path}");
+    let mut ready = Err(String::new());
+    for _ in 0..120 {
+        ready = curl(&[&at("/readyz")]);
+        if ready.is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+    ready.map_err(|reason| {
+        let log = std::fs::read_to_string(scratch.join("apiserver.log")).unwrap_or_default();
+        let last: Vec<_> = log.lines().rev().take(5).collect();
+        format!("it does not become ready: {reason} {last:?}")
+    })?;
+    let configmaps = at("/api/v1/namespaces/default/configmaps");
+    let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"compat"}}"#;
+    curl(&[
+        "-X",
+        "POST",
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        body,
+        &configmaps,
+    ])?;
+    let watch = curl(&[&format!("{configmaps}?watch=1&timeoutSeconds=3")])?;
+    if watch.contains("\"ERROR\"") || !watch.contains("\"compat\"") {
+        return Err(format!("a watch without a resourceVersion gave {watch}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Installs what is compared with, once, below `target/compat`.
+
+use super::process::output;
+use crate::root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ETCD_VERSION: &str = "v3.6.8";
+const KUBERNETES_VERSION: &str = "v1.36.4";
+const KUBERNETES_STAGING_VERSION: &str = "v0.36.4";
+
+fn place() -> PathBuf {
+    root().join("target/compat")
+}
+
+/// etcd's server, built from its Go module.
+pub(crate) fn etcd() -> Result<PathBuf, String> {
+    etcd_program("etcd", "go.etcd.io/etcd/server/v3")
+}
+
+/// etcd's command line client, of the same version.
+pub(crate) fn etcdctl() -> Result<PathBuf, String> {
+    etcd_program("etcdctl", "go.etcd.io/etcd/etcdctl/v3")
+}
+
+fn etcd_program(name: &str, package: &str) -> Result<PathBuf, String> {
+    let manifest = format!(
+        "module compat\n\ngo 1.24\n\nrequire (\n\tgo.etcd.io/etcd/server/v3 {ETCD_VERSION}\n\
+         \tgo.etcd.io/etcd/etcdctl/v3 {ETCD_VERSION}\n)\n"
+    );
+    let imports = ["go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3"];
+    go_program(
+        &format!("{name}-{ETCD_VERSION}"),
+        "etcd",
+        &manifest,
+        &imports,
+        package,
+    )
+}
+
+/// Kubernetes' API server, built from its Go module. Takes many minutes.
+pub(crate) fn kube_apiserver() -> Result<PathBuf, String> {
+    let package = "k8s.io/kubernetes/cmd/kube-apiserver";
+    let name = format!("kube-apiserver-{KUBERNETES_VERSION}");
+    if place().join(&name).exists() {
+        return Ok(place().join(name));
+    }
+    let manifest = kubernetes_manifest()?;
+    go_program(&name, "kubernetes", &manifest, &[package], package)
+}
+
+/// Its own manifest points at directories beside it; ours names the published modules.
+fn kubernetes_manifest() -> Result<String, String> {
+    let module = format!("k8s.io/kubernetes@{KUBERNETES_VERSION}");
+    let found = output(Command::new("go").args(["mod", "download", "-json", &module]))?;
+    let found: serde_json::Value =
+        serde_json::from_str(&found).map_err(|c| format!("go says something else: {c}"))?;
+    let path = found["GoMod"].as_str().ok_or("go names no manifest")?;
+    let theirs = std::fs::read_to_string(path).map_err(|c| format!("{path}: {c}"))?;
+    let staged = theirs
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => ./staging/"));
+    let replaced: String = staged
+        .map(|(name, _)| format!("\t{name} => {name} {KUBERNETES_STAGING_VERSION}\n"))
+        .collect();
+    Ok(format!(
+        "module compat\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes {KUBERNETES_VERSION}\n\n\
+         replace (\n{replaced})\n"
+    ))
+}
+
+fn go_program(
+    name: &str,
+    module: &str,
+    manifest: &str,
+    imports: &[&str],
+    package: &str,
+) -> Result<PathBuf, String> {
+    let program = place().join(name);
+    if program.exists() {
+        return Ok(program);
+    }
+    println!("building {name} (once; this takes minutes)");
+    let directory = place().join(module);
+    write_module(&directory, manifest, imports)
+        .map_err(|cause| format!("{}: {cause}", directory.display()))?;
+    let go = |words: &[&str]| {
+        let mut command = Command::new("go");
+        output(command.args(words).current_dir(&directory))
+            .map_err(|reason| format!("{name} cannot be built (is Go installed?): {reason}"))
+    };
+    go(&["mod", "tidy"])?;
+    let fresh = place().join(format!("{name}.new"));
+    go(&["build", "-o", &fresh.to_string_lossy(), package])?;
+    std::fs::rename(&fresh, &program).map_err(|c| format!("{}: {c}", program.display()))?;
+    Ok(program)
+}
+
+fn write_module(directory: &Path, manifest: &str, imports: &[&str]) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("go.mod"), manifest)?;
+    let imports: String = imports
+        .iter()
+        .map(|name| format!("import _ {name:?}\n"))
+        .collect();
+    let source = format!("//go:build tools\n\npackage compat\n\n{imports}");
+    std::fs::write(directory.join("tools.go"), source)
+}
+
+/// Debian's etcdctl, as an older client; its package is unpacked, not installed.
+pub(crate) fn debian_etcdctl() -> Result<PathBuf, String> {
+    let directory = place().join("debian");
+    let program = directory.join("usr/bin/etcdctl");
+    if program.exists() {
+        return Ok(program);
+    }
+    std::fs::create_dir_all(&directory).map_err(|c| format!("{}: {c}", directory.display()))?;
+    let run = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        output(command.args(words).current_dir(&directory))
+            .map_err(|reason| format!("Debian's etcd-client cannot be had: {reason}"))
+    };
+    if run("apt-get", &["download", "etcd-client"]).is_err() {
+        run("apt-get", &["update"])?;
+        run("apt-get", &["download", "etcd-client"])?;
+    }
+    run("sh", &["-c", "dpkg-deb -x etcd-client_*.deb ."])?;
+    Ok(program)
+}
+
+/// Our own binary, as users run it.
+pub(crate) fn optik() -> Result<PathBuf, String> {
+    let mut build = Command::new(env!("CARGO"));
+    let build = build
+        .args(["build", "--locked", "--package", "optik"])
+        .current_dir(root());
+    if !build.status().is_ok_and(|status| status.success()) {
+        return Err("optik does not build".to_owned());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| root().join("target"));
+    Ok(target.join("debug/optik"))
+}

@@ -1,0 +1,156 @@
+//! Rules of the repository that no compiler checks.
+
+use crate::{Outcome, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "GUARANTEES.md",
+    "COMPAT.md",
+    "BENCHMARKS.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+];
+
+/// What each of our crates may use of the others.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("optik-platform", &[]),
+    ("optik-etcd-api", &[]),
+    ("optik-store", &["optik-platform", "optik-etcd-api"]),
+    (
+        "optik-etcd-facade",
+        &["optik-store", "optik-etcd-api", "optik-platform"],
+    ),
+    (
+        "optik",
+        &[
+            "optik-store",
+            "optik-etcd-api",
+            "optik-etcd-facade",
+            "optik-platform",
+        ],
+    ),
+];
+
+/// What a crate must not know, by the libraries that would teach it.
+const MUST_NOT_USE: &[(&str, &[&str])] = &[
+    (
+        "optik-store",
+        &["serde_json", "hyper", "axum", "k8s-openapi", "kube"],
+    ),
+    ("optik-etcd-facade", &["k8s-openapi", "kube"]),
+];
+
+/// Longer files are two ideas.
+const FILE_LINES_MAX: usize = 900;
+
+pub(crate) fn run() -> Outcome {
+    let mut complaints = Vec::new();
+    for document in DOCUMENTS {
+        if !root().join(document).exists() {
+            complaints.push(format!("{document} is missing"));
+        }
+    }
+    check_dependencies(&mut complaints)?;
+    for file in tracked_files()? {
+        check_file(&file, &mut complaints);
+    }
+    if complaints.is_empty() {
+        println!("tidy");
+        Ok(())
+    } else {
+        Err(complaints.join("\n"))
+    }
+}
+
+fn check_dependencies(complaints: &mut Vec<String>) -> Outcome {
+    let used = direct_dependencies()?;
+    for (package, allowed) in MAY_USE {
+        let ours = used.get(*package).into_iter().flatten();
+        for name in ours.filter(|name| name.starts_with("optik")) {
+            if !allowed.contains(&name.as_str()) {
+                complaints.push(format!("{package} must not depend on {name}"));
+            }
+        }
+    }
+    for (package, forbidden) in MUST_NOT_USE {
+        for name in used.get(*package).into_iter().flatten() {
+            if forbidden.contains(&name.as_str()) {
+                complaints.push(format!("{package} must not know {name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By package: what it depends on, tests left out.
+fn direct_dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--locked"])
+        .current_dir(root())
+        .output()
+        .map_err(|cause| format!("cannot run cargo metadata: {cause}"))?;
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|cause| format!("cargo metadata says something else: {cause}"))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let by_name = packages.map(|package| {
+        let name = package["name"].as_str().unwrap_or_default().to_owned();
+        let used = package["dependencies"].as_array().into_iter().flatten();
+        let used = used.filter(|used| used["kind"] != "dev");
+        let names = used.filter_map(|used| Some(used["name"].as_str()?.to_owned()));
+        (name, names.collect())
+    });
+    Ok(by_name.collect())
+}
+
+fn tracked_files() -> Result<Vec<String>, String> {
+    let output = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root())
+        .output()
+        .map_err(|cause| format!("cannot run git: {cause}"))?;
+    let names = String::from_utf8_lossy(&output.stdout);
+    Ok(names.lines().map(str::to_owned).collect())
+}
+
+fn check_file(name: &str, complaints: &mut Vec<String>) {
+    // This file names what it forbids.
+    if name.ends_with("xtask/src/tidy.rs") || !is_text(name) {
+        return;
+    }
+    let Ok(text) = std::fs::read_to_string(root().join(name)) else {
+        return;
+    };
+    for (number, line) in text.lines().enumerate() {
+        let mut complain = |what: &str| complaints.push(format!("{name}:{}: {what}", number + 1));
+        if line.contains("/work/") || line.contains("/root/") {
+            complain("a path of somebody's machine");
+        }
+        if line.contains("#[ignore") {
+            complain("an ignored test: assert today's behaviour instead");
+        }
+        if is_test(name) && (line.contains("thread::sleep") || line.contains("time::sleep(")) {
+            complain("a sleep in a test: wait for a state instead");
+        }
+    }
+    if name.ends_with(".rs") && text.lines().count() > FILE_LINES_MAX {
+        complaints.push(format!("{name}: more than {FILE_LINES_MAX} lines"));
+    }
+}
+
+fn is_text(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|e| e.to_str());
+    matches!(
+        extension,
+        Some("rs" | "md" | "toml" | "proto" | "sh" | "go" | "py" | "js" | "yaml" | "json") | None
+    )
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("/tests/") || name.starts_with("testkit/")
+}
