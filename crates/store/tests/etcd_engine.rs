@@ -4,6 +4,8 @@
 //! Each scenario works under a prefix of its own, so the cluster may hold anything.
 //! Without the variable nothing is tested here, and that is said.
 
+mod by_hand;
+
 use optik_platform::{Entropy, SystemEntropy};
 use optik_store::EtcdOptions;
 
@@ -454,36 +456,29 @@ pub mod scenarios {
     }
 }
 
-/// The options for the cluster under test, or `None` if there is none.
-#[expect(clippy::print_stderr, reason = "says that nothing was tested")]
-fn options() -> Option<(EtcdOptions, String)> {
-    let Ok(endpoints) = std::env::var("OPTIK_TEST_ETCD") else {
-        eprintln!("OPTIK_TEST_ETCD is not set: not run");
-        return None;
+fn main() {
+    let Some(endpoints) = by_hand::variable("OPTIK_TEST_ETCD") else {
+        return;
     };
     let endpoints = endpoints.split(',').map(str::to_owned).collect();
-    let prefix = format!("/optik-test/{:x}/", SystemEntropy.next_u64());
-    Some((EtcdOptions::new(endpoints), prefix))
-}
-
-macro_rules! run {
-    ($($scenario:ident)*) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $scenario() {
-            if let Some((options, prefix)) = options() {
-                Box::pin(scenarios::$scenario(&options, &prefix)).await;
-            }
-        })*
-    };
-}
-
-run! {
-    writes_are_read_and_watched
-    latest_is_fresh_across_stores
-    transactions_mean_the_same
-    leases_are_the_clusters
-    compaction_reaches_the_cluster
-    a_watch_sees_every_commit_once
-    the_past_is_forgotten_in_time
-    what_was_there_is_loaded
+    let options = EtcdOptions::new(endpoints);
+    let run = format!("/optik-test/{:x}", SystemEntropy.next_u64());
+    macro_rules! scenarios {
+        ($($scenario:ident)*) => {
+            vec![$((stringify!($scenario), Box::pin(async {
+                let prefix = format!("{run}/{}/", stringify!($scenario));
+                scenarios::$scenario(&options, &prefix).await;
+            }))),*]
+        };
+    }
+    by_hand::run(scenarios! {
+        writes_are_read_and_watched
+        latest_is_fresh_across_stores
+        transactions_mean_the_same
+        leases_are_the_clusters
+        compaction_reaches_the_cluster
+        a_watch_sees_every_commit_once
+        the_past_is_forgotten_in_time
+        what_was_there_is_loaded
+    });
 }

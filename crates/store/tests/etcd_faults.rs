@@ -4,6 +4,8 @@
 //! The tests start and kill members of their own. Without the variable nothing is
 //! tested here, and that is said.
 
+mod by_hand;
+
 use optik_store::{
     CommitError, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, KeyRange, Op, OpResult, Origin, Put,
     ReadError, Revision, Store, Txn, WatchError, WatchFrom, WatchSpec,
@@ -20,15 +22,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-#[expect(clippy::print_stderr, reason = "says that nothing was tested")]
-fn binary() -> Option<PathBuf> {
-    let binary = std::env::var_os("OPTIK_TEST_ETCD_BIN").map(PathBuf::from);
-    if binary.is_none() {
-        eprintln!("OPTIK_TEST_ETCD_BIN is not set: not run");
-    }
-    binary
-}
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -297,11 +290,9 @@ async fn progress(count: &AtomicU64, by: u64) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_dies_and_comes_back() {
-    let Some(binary) = binary() else { return };
+async fn a_member_that_dies_and_comes_back(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.start();
     let store = connect(options(&[&member])).await;
     let member = &mut member;
@@ -317,11 +308,9 @@ async fn a_member_that_dies_and_comes_back() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_dies_or_hangs() {
-    let Some(binary) = binary() else { return };
+async fn a_leader_that_dies_or_hangs(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut members = Member::three(&binary, directory.path());
+    let mut members = Member::three(binary, directory.path());
     members.iter_mut().for_each(Member::start);
     for member in &members {
         member.wait_ready().await;
@@ -357,11 +346,9 @@ async fn a_leader_that_dies_or_hangs() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_hangs_is_not_believed() {
-    let Some(binary) = binary() else { return };
+async fn a_cluster_that_hangs_is_not_believed(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.start();
     let options = EtcdOptions {
         request_timeout: Duration::from_secs(2),
@@ -387,11 +374,9 @@ async fn a_cluster_that_hangs_is_not_believed() {
 }
 
 /// Stops following, lets others write and compact, and comes back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_next_is_compacted_meanwhile() {
-    let Some(binary) = binary() else { return };
+async fn what_comes_next_is_compacted_meanwhile(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.start();
     let store = connect(options(&[&member])).await;
     put(&store, "kept", "1").await.expect("commits");
@@ -446,10 +431,9 @@ enum Wiped {
     Overtaken,
 }
 
-async fn check_wiped(wiped: Wiped, expected: &str) {
-    let Some(binary) = binary() else { return };
+async fn check_wiped(binary: &Path, wiped: Wiped, expected: &str) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.start();
     member.wait_ready().await;
     // A few elections, as in a cluster that has lived for a while.
@@ -519,26 +503,21 @@ async fn check_wiped(wiped: Wiped, expected: &str) {
     assert_eq!(writes, None, "no write reached the other cluster");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_went_back_is_refused() {
-    check_wiped(Wiped::SameId, "went back from revision").await;
+async fn a_cluster_that_went_back_is_refused(binary: &Path) {
+    check_wiped(binary, Wiped::SameId, "went back from revision").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_cluster_is_refused() {
-    check_wiped(Wiped::OtherId, "cluster id changed").await;
+async fn another_cluster_is_refused(binary: &Path) {
+    check_wiped(binary, Wiped::OtherId, "cluster id changed").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_went_back_and_overtook_us_is_refused() {
-    check_wiped(Wiped::Overtaken, "raft term went back").await;
+async fn a_cluster_that_went_back_and_overtook_us_is_refused(binary: &Path) {
+    check_wiped(binary, Wiped::Overtaken, "raft term went back").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_said_so() {
-    let Some(binary) = binary() else { return };
+async fn a_full_disk_is_said_so(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.extra = vec!["--quota-backend-bytes=4194304".into()];
     member.start();
     let store = connect(options(&[&member])).await;
@@ -570,11 +549,9 @@ async fn a_full_disk_is_said_so() {
     assert!(matches!(large, Err(CommitError::Txn(_))), "{large:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_are_renewed() {
-    let Some(binary) = binary() else { return };
+async fn tokens_are_renewed(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.extra = vec!["--auth-token-ttl=1".into()];
     member.start();
     member.wait_ready().await;
@@ -641,13 +618,11 @@ fn make_certificates(directory: &Path) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_sides_show_certificates() {
-    let Some(binary) = binary() else { return };
+async fn both_sides_show_certificates(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     make_certificates(directory.path());
     let path = |name: &str| directory.path().join(name).display().to_string();
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     let url = format!("https://127.0.0.1:{}", member.client_port);
     member.extra = vec![
         format!("--listen-client-urls={url}"),
@@ -704,11 +679,9 @@ async fn both_sides_show_certificates() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_behind() {
-    let Some(binary) = binary() else { return };
+async fn nothing_is_left_behind(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     member.start();
     let store = connect(options(&[&member])).await;
     put(&store, "a", "1").await.expect("commits");
@@ -724,11 +697,9 @@ async fn nothing_is_left_behind() {
     eventually("no watch", async || watchers("0")).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_was_never_there() {
-    let Some(binary) = binary() else { return };
+async fn a_member_that_was_never_there(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut member = Member::single(&binary, directory.path());
+    let mut member = Member::single(binary, directory.path());
     let nobody = EtcdOptions {
         request_timeout: Duration::from_secs(1),
         ..options(&[&member])
@@ -769,4 +740,30 @@ async fn a_member_that_was_never_there() {
         panic!("{result:?}");
     };
     assert_eq!(found.entries[0].mod_revision(), done, "not written again");
+}
+
+fn main() {
+    let Some(binary) = by_hand::variable("OPTIK_TEST_ETCD_BIN") else {
+        return;
+    };
+    let binary = Path::new(&binary);
+    macro_rules! scenarios {
+        ($($scenario:ident)*) => {
+            vec![$((stringify!($scenario), Box::pin($scenario(binary)))),*]
+        };
+    }
+    by_hand::run(scenarios! {
+        a_member_that_dies_and_comes_back
+        a_leader_that_dies_or_hangs
+        a_cluster_that_hangs_is_not_believed
+        what_comes_next_is_compacted_meanwhile
+        a_cluster_that_went_back_is_refused
+        another_cluster_is_refused
+        a_cluster_that_went_back_and_overtook_us_is_refused
+        a_full_disk_is_said_so
+        tokens_are_renewed
+        both_sides_show_certificates
+        nothing_is_left_behind
+        a_member_that_was_never_there
+    });
 }

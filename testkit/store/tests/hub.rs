@@ -1,14 +1,12 @@
-//! Many watches, and watches that nobody reads.
+//! Watches that nobody reads, and what they do to others: nothing.
 
 use futures::FutureExt;
 use futures::future::join_all;
-use optik_platform::{Clock, SystemClock};
 use optik_store::{
     KeyRange, Options, Origin, Put, Retention, Revision, Store, Txn, Watch, WatchError, WatchFrom,
     WatchSpec,
 };
 use optik_store_testkit::patience::within;
-use std::time::Duration;
 
 /// More commits than a watch is given ahead of its reading.
 const MAILBOX_COMMITS: u64 = 1024;
@@ -46,51 +44,6 @@ async fn read_all(watch: &mut Watch, mut next: Revision, last: Revision) {
             next = next.next();
         }
     }
-}
-
-/// Pages that this process has in memory, in bytes.
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
-    pages.expect("a number") * 4096
-}
-
-#[tokio::test]
-async fn ten_thousand_idle_watches_cost_little() {
-    const WATCHES: u64 = 10_000;
-    let store = open();
-    let clock = SystemClock::default();
-    let before = (resident_bytes(), clock.monotonic());
-    let mut watches: Vec<_> = (0..WATCHES)
-        .map(|number| {
-            let prefix = KeyRange::prefix(format!("/registry/pods/namespace-{number:05}/"));
-            watch(&store, prefix, WatchFrom::Now)
-        })
-        .collect();
-    // As a server would have them: each is waited for.
-    for watch in &mut watches {
-        assert!(watch.next().now_or_never().is_none());
-    }
-    let grown = resident_bytes().saturating_sub(before.0);
-    let took = clock.monotonic().since(before.1);
-    assert!(grown < WATCHES * 2048, "{} bytes each", grown / WATCHES);
-    assert!(took < Duration::from_secs(5), "it took {took:?}");
-    // Commits for others do not touch them; one for one of them finds it.
-    let started = clock.monotonic();
-    let last = put_many(&store, "/registry/nodes/n", 1000).await;
-    within("dispatch", store.dispatched(last)).await;
-    let took = clock.monotonic().since(started);
-    assert!(took < Duration::from_secs(5), "it took {took:?}");
-    assert!(watches.iter().all(|watch| watch.through() >= Some(last)));
-    put(&store, "/registry/pods/namespace-07777/p").await;
-    let batch = within("its commit", watches[7777].next()).await;
-    assert_eq!(batch.expect("goes on").events().count(), 1);
-    assert!(watches[7776].next().now_or_never().is_none());
-    drop(watches);
-    put(&store, "/registry/pods/namespace-07777/p").await;
 }
 
 #[tokio::test]
@@ -192,6 +145,7 @@ async fn a_reader_of_old_history_lets_others_run() {
     let store = open();
     let first = store.snapshot().revision();
     let last = put_many(&store, "a", 10_000).await;
+    within("dispatch", store.dispatched(last)).await;
     let mut nothing = watch(&store, KeyRange::one("b"), WatchFrom::Revision(first));
     let mut polls = 0;
     while nothing.through() < Some(last) {
@@ -200,16 +154,4 @@ async fn a_reader_of_old_history_lets_others_run() {
         assert!(polls < 1000, "it gets nowhere");
     }
     assert!(polls > 2, "it did it all at once");
-}
-
-#[tokio::test]
-async fn watches_come_and_go_without_a_trace() {
-    let store = open();
-    let range = || KeyRange::prefix("a");
-    let churn = || drop(watch(&store, range(), WatchFrom::Now));
-    (0..1000).for_each(|_| churn());
-    let before = resident_bytes();
-    (0..100_000).for_each(|_| churn());
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 8 << 20, "{grown} bytes stayed");
 }

@@ -113,40 +113,45 @@ impl Cluster {
         loop {
             self.check()?;
             let link = self.link(deadline).await?;
-            let before = self.witness.seen();
             let patience = self.patience(intent, deadline);
-            let failed = match timeout_at(patience, send(Arc::clone(&link))).await {
-                Ok(Ok(answer)) => {
-                    let answer = answer.into_inner();
-                    let checked = if T::FRESH {
-                        self.witness.check(answer.header(), before).map(drop)
-                    } else {
-                        self.witness.check_cluster(answer.header())
-                    };
-                    return checked
-                        .map(|()| answer)
-                        .map_err(|betrayal| Failure::Unclear(self.fail(betrayal)));
+            let why = match self.try_once(patience, send(Arc::clone(&link))).await {
+                Ok(answer) => return Ok(answer),
+                Err(Tried::Refused(status)) => return Err(Failure::Refused(status)),
+                Err(Tried::Betrayed(why)) => return Err(Failure::Unclear(why)),
+                Err(Tried::Overloaded(why)) => why,
+                Err(Tried::NotDone(why)) => {
+                    self.links.discard(&link);
+                    why
                 }
-                Ok(Err(status)) => Tried::from(status),
-                Err(_) => Tried::Unclear("no answer in time".into()),
-            };
-            match failed {
-                Tried::Refused(status) => return Err(Failure::Refused(status)),
-                Tried::NotDone { why, overloaded } => {
-                    if !overloaded {
-                        self.links.discard(&link);
-                    }
-                    self.pause(&mut backoff, deadline, why).await?;
-                }
-                Tried::Unclear(why) => {
+                Err(Tried::Unclear(why)) => {
                     self.links.discard(&link);
                     if intent == Intent::Write {
                         return Err(Failure::Unclear(why));
                     }
-                    self.pause(&mut backoff, deadline, why).await?;
+                    why
                 }
-            }
+            };
+            self.pause(&mut backoff, deadline, why).await?;
         }
+    }
+
+    async fn try_once<T: Answer>(
+        &self,
+        patience: Instant,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Tried> {
+        let before = self.witness.seen();
+        let answer = timeout_at(patience, call)
+            .await
+            .map_err(|_| Tried::Unclear("no answer in time".into()))??
+            .into_inner();
+        let checked = if T::FRESH {
+            self.witness.check(answer.header(), before).map(drop)
+        } else {
+            self.witness.check_cluster(answer.header())
+        };
+        checked.map_err(|betrayal| Tried::Betrayed(self.fail(betrayal)))?;
+        Ok(answer)
     }
 
     async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Failure> {
@@ -300,9 +305,14 @@ impl Cluster {
 
 /// How one try went wrong.
 enum Tried {
-    NotDone { why: String, overloaded: bool },
+    /// It was not carried out.
+    NotDone(String),
+    /// It was not carried out, and another member would not do so either.
+    Overloaded(String),
     Unclear(String),
     Refused(Status),
+    /// It was carried out by a cluster that is not ours.
+    Betrayed(String),
 }
 
 impl From<Status> for Tried {
@@ -310,10 +320,8 @@ impl From<Status> for Tried {
         match judge(&status) {
             Verdict::Refused => Self::Refused(status),
             Verdict::Unclear => Self::Unclear(describe(&status)),
-            verdict @ (Verdict::Reconnect | Verdict::Wait) => Self::NotDone {
-                why: describe(&status),
-                overloaded: verdict == Verdict::Wait,
-            },
+            Verdict::Reconnect => Self::NotDone(describe(&status)),
+            Verdict::Wait => Self::Overloaded(describe(&status)),
         }
     }
 }
