@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy
-       cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcdctl etcdctl-3.4 (all of
-                                      them if none is named), kube-apiserver (slow)";
+       cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
+                                      etcdctl-3.4 (all of them if none is named),
+                                      kube-apiserver (slow)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;

@@ -106,13 +106,23 @@ impl Hub {
         state.dispatched = state.dispatched.max(through);
         let dispatched = state.dispatched;
         drop(state);
-        self.dispatched.send_replace(dispatched);
+        self.tell(dispatched);
         wakers.into_iter().for_each(Waker::wake);
         dispatched
     }
 
     pub(crate) fn dispatched(&self) -> Revision {
         self.state.lock().dispatched
+    }
+
+    /// Tells those who wait. The lock is not held any more: whoever was ahead of us
+    /// may have told of more already, and that must stand.
+    fn tell(&self, dispatched: Revision) {
+        self.dispatched.send_if_modified(|told| {
+            let newer = dispatched > *told;
+            *told = dispatched.max(*told);
+            newer
+        });
     }
 
     /// As [`Hub::dispatched`] or a little less, without waiting for the dispatcher.
@@ -153,16 +163,16 @@ impl Hub {
             .remove(range, |other| Arc::ptr_eq(other, mailbox));
     }
 
-    /// Ends every live watch. `replace` runs while nobody can subscribe, and says
-    /// where dispatching goes on.
-    pub(crate) fn end_all(&self, reason: WatchError, replace: impl FnOnce() -> Revision) {
+    /// Ends every live watch. `replace` runs while nobody can subscribe, learns how
+    /// far dispatching has come, and says where it goes on.
+    pub(crate) fn end_all(&self, reason: WatchError, replace: impl FnOnce(Revision) -> Revision) {
         let mut state = self.state.lock();
-        let revision = replace();
+        let revision = replace(state.dispatched);
         state.dispatched = revision;
         let ended: Vec<_> = state.interest.drain().collect();
         drop(state);
         self.announce(revision);
-        self.dispatched.send_replace(revision);
+        self.tell(revision);
         let wakers = ended.iter().filter_map(|mailbox| mailbox.end(reason));
         wakers.for_each(Waker::wake);
     }
@@ -171,12 +181,8 @@ impl Hub {
     pub(crate) fn stop(&self) {
         self.bell.lock().stopped = true;
         self.rung.notify_all();
-        let dispatched = {
-            let mut state = self.state.lock();
-            state.stopped = true;
-            state.dispatched
-        };
-        self.end_all(WatchError::Stopped, || dispatched);
+        self.state.lock().stopped = true;
+        self.end_all(WatchError::Stopped, |dispatched| dispatched);
     }
 }
 

@@ -139,7 +139,7 @@ impl View {
         let oldest = revision.next();
         self.floor.raise(revision);
         self.resumable.raise(oldest);
-        self.hub.end_all(WatchError::Compacted { oldest }, || {
+        self.hub.end_all(WatchError::Compacted { oldest }, |_| {
             let mut history = self.history.write();
             history.clear();
             *self.index.write() = index;

@@ -44,6 +44,27 @@ fn suite_against(nodes: usize) -> Outcome {
     }
 }
 
+/// Members killed, stopped, wiped, full, compacted under our feet.
+pub(crate) fn faults() -> Outcome {
+    let program = tools::etcd()?;
+    // The scenarios use it too, and look for it beside the server.
+    tools::etcdctl()?;
+    let mut scenarios = Command::new(env!("CARGO"));
+    scenarios
+        .args(["test", "--quiet", "--locked", "--package", "optik-store"])
+        .args(["--test", "etcd_faults"])
+        .env("OPTIK_TEST_ETCD_BIN", program)
+        .current_dir(root());
+    let status = scenarios
+        .status()
+        .map_err(|cause| format!("cannot run the scenarios: {cause}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the etcd engine does not stand every fault".to_owned())
+    }
+}
+
 fn scratch() -> Result<tempfile::TempDir, String> {
     tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))
 }

@@ -27,6 +27,11 @@ const PARTS: &[Part] = &[
         on_request: false,
     },
     Part {
+        name: "etcd-faults",
+        run: etcd::faults,
+        on_request: false,
+    },
+    Part {
         name: "etcdctl",
         run: etcdctl::newest,
         on_request: false,

@@ -30,7 +30,7 @@ fn etcd_program(name: &str, package: &str) -> Result<PathBuf, String> {
     );
     let imports = ["go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3"];
     go_program(
-        &format!("{name}-{ETCD_VERSION}"),
+        &format!("etcd-{ETCD_VERSION}/{name}"),
         "etcd",
         &manifest,
         &imports,
@@ -81,6 +81,8 @@ fn go_program(
         return Ok(program);
     }
     println!("building {name} (once; this takes minutes)");
+    let beside = program.parent().unwrap_or(&program);
+    std::fs::create_dir_all(beside).map_err(|c| format!("{}: {c}", beside.display()))?;
     let directory = place().join(module);
     write_module(&directory, manifest, imports)
         .map_err(|cause| format!("{}: {cause}", directory.display()))?;
@@ -90,7 +92,7 @@ fn go_program(
             .map_err(|reason| format!("{name} cannot be built (is Go installed?): {reason}"))
     };
     go(&["mod", "tidy"])?;
-    let fresh = place().join(format!("{name}.new"));
+    let fresh = program.with_extension("new");
     go(&["build", "-o", &fresh.to_string_lossy(), package])?;
     std::fs::rename(&fresh, &program).map_err(|c| format!("{}: {c}", program.display()))?;
     Ok(program)

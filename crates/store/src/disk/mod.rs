@@ -251,7 +251,9 @@ impl Engine {
             .max_journaling_size(JOURNALS_BYTES_MAX)
             .journal_compression(fjall::CompressionType::None)
             .manual_journal_persist(true)
-            .worker_threads(2)
+            // With two, the first hands compactions back to the queue in a busy loop for
+            // as long as the second is at work.
+            .worker_threads(1)
             .open()?;
         let log =
             database.keyspace("log", || keyspace_options().max_memtable_size(buffer_bytes))?;

@@ -1,0 +1,46 @@
+//! Hub, mailbox and watch under every order of steps that a scheduler comes up with.
+//!
+//! These are the store's own sources, on the locks of shuttle instead of those of the
+//! standard library: `sync` is the one module that is another here.
+
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "parts of the store, of which the scenes use a part"
+)]
+
+mod scenes;
+mod sync;
+
+#[path = "../../../../crates/store/src/check.rs"]
+mod check;
+#[path = "../../../../crates/store/src/draft.rs"]
+mod draft;
+#[path = "../../../../crates/store/src/error.rs"]
+mod error;
+#[path = "../../../../crates/store/src/history.rs"]
+mod history;
+#[path = "../../../../crates/store/src/hub.rs"]
+mod hub;
+#[path = "../../../../crates/store/src/index.rs"]
+mod index;
+#[path = "../../../../crates/store/src/interest.rs"]
+mod interest;
+#[path = "../../../../crates/store/src/key.rs"]
+mod key;
+#[path = "../../../../crates/store/src/lease.rs"]
+mod lease;
+#[path = "../../../../crates/store/src/mailbox.rs"]
+mod mailbox;
+#[path = "../../../../crates/store/src/origin.rs"]
+mod origin;
+#[path = "../../../../crates/store/src/revision.rs"]
+mod revision;
+#[path = "../../../../crates/store/src/txn.rs"]
+mod txn;
+#[path = "../../../../crates/store/src/version.rs"]
+mod version;
+#[path = "../../../../crates/store/src/view.rs"]
+mod view;
+#[path = "../../../../crates/store/src/watch.rs"]
+mod watch;

@@ -1,0 +1,35 @@
+//! The behaviour suite on the etcd engine, which talks to our own façade over a real
+//! socket, behind which is an embedded store. So the engine and the façade are both
+//! covered with nothing installed; `cargo xtask compat` does the same on a real etcd.
+
+use optik_etcd_facade::Facade;
+use optik_store::{EtcdOptions, Options, Store};
+use optik_store_testkit::suite::run_all;
+use tokio::net::TcpListener;
+
+/// A façade over a new store; returns where it listens.
+async fn facade() -> String {
+    let store = Store::open(Options::ephemeral()).expect("opens");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let facade = Facade::new(store, optik_etcd_facade::Options::default());
+    tokio::spawn(facade.serve(listener, std::future::pending()));
+    format!("http://{address}")
+}
+
+async fn connect(url: String) -> Store {
+    let options = EtcdOptions::new(vec![url]);
+    Store::connect(options).await.expect("the façade is up")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_check_on_a_store_of_its_own() {
+    run_all(async || connect(facade().await).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_checks_on_one_store() {
+    let url = facade().await;
+    let store = connect(url).await;
+    run_all(async || store.clone()).await;
+}
