@@ -20,6 +20,7 @@ const DOCUMENTS: &[&str] = &[
 /// What each of our crates may use of the others.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
+    ("optik-object", &[]),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
     (

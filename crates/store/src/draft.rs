@@ -273,6 +273,8 @@ impl Draft {
         if ttl.as_secs() > LEASE_TTL_SECONDS_MAX {
             return Err(LeaseError::TtlTooLarge);
         }
+        // Whole seconds are what is kept; rounding up keeps what was asked for.
+        let ttl = Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0));
         if self.leases.contains(id) {
             return Err(LeaseError::Exists);
         }

@@ -69,10 +69,29 @@ impl Hub {
 
     /// Says that commits up to `revision` are in the history.
     pub(crate) fn announce(&self, revision: Revision) {
+        if self.nobody_cares(revision) {
+            return;
+        }
         let mut bell = self.bell.lock();
         bell.announced = bell.announced.max(revision);
         drop(bell);
         self.rung.notify_one();
+    }
+
+    /// Without watches there is nothing to hand out, and no thread to wake for it.
+    fn nobody_cares(&self, revision: Revision) -> bool {
+        // If the dispatcher is at work, it can do this too.
+        let Some(mut state) = self.state.try_lock() else {
+            return false;
+        };
+        if !state.interest.is_empty() {
+            return false;
+        }
+        state.dispatched = state.dispatched.max(revision);
+        let dispatched = state.dispatched;
+        drop(state);
+        self.tell(dispatched);
+        true
     }
 
     /// Hands out commits until the hub is stopped.

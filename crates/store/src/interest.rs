@@ -46,6 +46,10 @@ impl<W> Interest<W> {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.prefixes.is_empty() && self.others.is_empty()
+    }
+
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = W> {
         let keys = std::mem::take(&mut self.keys).into_values().flatten();
         let prefixes = std::mem::take(&mut self.prefixes).into_values().flatten();

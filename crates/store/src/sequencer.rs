@@ -28,6 +28,12 @@ use tokio::sync::oneshot;
 const BATCH_REQUESTS_MAX: usize = 1024;
 /// Roughly how many bytes share one sync; one request may go over it.
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// A few tens of microseconds: less than a sync takes.
+const LOOKS_BEFORE_SLEEP: usize = 1500;
+/// So many requests at once come from a crowd.
+const CROWD_REQUESTS: usize = 8;
+/// How often to look for more of a crowd: a fraction of what a sync takes.
+const LOOKS_FOR_MORE: usize = 1000;
 /// How often the sequencer looks at the time when nobody asks it anything.
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
@@ -162,7 +168,7 @@ impl Sequencer {
 
     pub(crate) fn run(mut self) {
         while self.stopping.is_none() {
-            let requests = match self.requests.recv_timeout(self.pause()) {
+            let requests = match self.next_request() {
                 Ok(first) => self.gather(first),
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
                 // Every handle is gone: nobody can be answered any more.
@@ -177,6 +183,20 @@ impl Sequencer {
         self.close();
     }
 
+    /// Waits for a request, or until something is due.
+    ///
+    /// Whoever has just been answered often asks again at once. Looking a few times
+    /// before going to sleep takes microseconds, as long as waking up would.
+    fn next_request(&self) -> Result<Queued, RecvTimeoutError> {
+        for _ in 0..LOOKS_BEFORE_SLEEP {
+            if let Ok(request) = self.requests.try_recv() {
+                return Ok(request);
+            }
+            std::hint::spin_loop();
+        }
+        self.requests.recv_timeout(self.pause())
+    }
+
     /// How long nothing needs to be done unless somebody asks.
     fn pause(&self) -> Duration {
         let now = self.options.clock.monotonic();
@@ -189,15 +209,23 @@ impl Sequencer {
         if self.failure.is_some() { TICK } else { pause }
     }
 
+    /// Everything that has queued up. In a crowd it also waits a moment for those who
+    /// were answered last: they are about to ask again, and a sync costs the same for
+    /// all of them.
     fn gather(&self, first: Queued) -> Vec<Queued> {
         let mut bytes = first.request.size();
         let mut requests = vec![first];
+        let mut looks = 0;
         while requests.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
-            let Ok(next) = self.requests.try_recv() else {
+            if let Ok(next) = self.requests.try_recv() {
+                bytes += next.request.size();
+                requests.push(next);
+            } else if requests.len() >= CROWD_REQUESTS && looks < LOOKS_FOR_MORE {
+                looks += 1;
+                std::hint::spin_loop();
+            } else {
                 break;
-            };
-            bytes += next.request.size();
-            requests.push(next);
+            }
         }
         requests
     }
@@ -279,7 +307,7 @@ impl Sequencer {
             }
             Request::Leases { reply } => {
                 let ids = draft.leases.ids();
-                answer(reply, Ok(ids), |_: CommitError| LeaseError::NotFound)
+                answer(reply, Ok(ids), LeaseError::from)
             }
             Request::Tick { reply } => {
                 self.plan_compaction(batch);
@@ -327,14 +355,21 @@ impl Sequencer {
     }
 
     /// Makes a batch durable, publishes it, answers: in this order.
-    fn finish(&mut self, batch: Batch) {
+    ///
+    /// Watchers are told last. Waking their thread takes longer than all answers, and
+    /// they cannot tell the difference.
+    fn finish(&mut self, mut batch: Batch) {
         let written = self.write(&batch);
-        if written.is_ok() {
-            self.publish(&batch);
-        }
+        let before = match written {
+            Ok(()) => self.publish(&mut batch),
+            Err(_) => None,
+        };
         let error = written.err();
         for answer in batch.answers {
             answer(error.as_ref());
+        }
+        if before.is_some() {
+            self.view.tell_watchers(self.index.revision());
         }
     }
 
@@ -363,18 +398,19 @@ impl Sequencer {
         }
     }
 
-    fn publish(&mut self, batch: &Batch) {
-        let draft = &batch.draft;
-        self.leases = draft.leases.clone();
-        if !draft.commits.is_empty() {
-            self.index = draft.index.clone();
-            self.view
-                .publish(draft.index.clone(), draft.commits.clone());
-        }
+    /// Returns the state before, if there is a new one.
+    fn publish(&mut self, batch: &mut Batch) -> Option<Index> {
+        let commits = std::mem::take(&mut batch.draft.commits);
+        self.leases = batch.draft.leases.clone();
+        let before = (!commits.is_empty()).then(|| {
+            self.index = batch.draft.index.clone();
+            self.view.show(self.index.clone(), commits)
+        });
         if let Some(floor) = batch.floor {
             tracing::debug!(%floor, "compacted");
             self.view.compact(floor);
         }
+        before
     }
 
     fn fail(&mut self, error: DiskError) -> CommitError {

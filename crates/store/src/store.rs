@@ -177,6 +177,7 @@ impl Store {
         id: Option<LeaseId>,
         ttl: Duration,
     ) -> Result<LeaseId, LeaseError> {
+        let id = id.filter(|id| *id != LeaseId::NONE);
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
                 let request = |reply| Request::Grant { id, ttl, reply };

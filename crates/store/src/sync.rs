@@ -7,7 +7,7 @@
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::{Arc, Condvar};
 
-use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
@@ -21,6 +21,17 @@ impl<T> Mutex<T> {
         self.0
             .lock()
             .expect("a thread of the store panicked while it held this lock")
+    }
+
+    /// `None` if somebody else holds it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => {
+                panic!("a thread of the store panicked while it held this lock")
+            }
+        }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

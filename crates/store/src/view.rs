@@ -90,12 +90,20 @@ impl View {
     }
 
     /// Shows durable commits to everybody: index, history, watchers, in that order.
-    ///
-    /// The history lock spans the first two, for `state_with_history`.
     pub(crate) fn publish(&self, index: Index, commits: Vec<Arc<Commit>>) {
         let revision = index.revision();
+        self.show(index, commits);
+        self.tell_watchers(revision);
+    }
+
+    /// Shows durable commits to those who read. Returns the state before, which takes
+    /// time to drop.
+    ///
+    /// The history lock spans index and history, for `state_with_history`.
+    pub(crate) fn show(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
+        let revision = index.revision();
         let mut history = self.history.write();
-        *self.index.write() = index;
+        let before = std::mem::replace(&mut *self.index.write(), index);
         for commit in commits {
             history.append(commit);
         }
@@ -105,6 +113,11 @@ impl View {
             *seen = revision.max(*seen);
             newer
         });
+        before
+    }
+
+    /// Lets the dispatcher hand out what has been shown.
+    pub(crate) fn tell_watchers(&self, revision: Revision) {
         self.hub.announce(revision);
     }
 

@@ -1,15 +1,17 @@
-//! What the disk itself can do: one append and one `fdatasync` for each batch.
+//! What the disk itself can do: one write and one `fdatasync` for each batch, through
+//! a preallocated file again and again, as a journal is written.
 
 use super::StoreBench;
 use super::report::{Latency, Report, Row};
 use crate::failure::Failure;
 use optik_platform::{Clock, SystemClock};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::Path;
 
 /// What one put of the store adds to its journal, beside the value.
 const RECORD_OVERHEAD_BYTES: usize = 160;
+const JOURNAL_BYTES: u64 = 64 << 20;
 
 pub(crate) fn measure(
     options: &StoreBench,
@@ -17,6 +19,7 @@ pub(crate) fn measure(
     report: &mut Report,
 ) -> Result<(), Failure> {
     for writers in &options.writers {
+        settle();
         let row = syncs(options, scratch, *writers)
             .map_err(|cause| Failure::new("cannot write to the disk", cause))?;
         report.add(row);
@@ -24,15 +27,24 @@ pub(crate) fn measure(
     Ok(())
 }
 
+/// Lets the disk finish what the last measurement left behind.
+pub(crate) fn settle() {
+    // Without it the next measurement is only less quiet.
+    let _ = std::process::Command::new("sync").status();
+}
+
 fn syncs(options: &StoreBench, scratch: &Path, batch: usize) -> std::io::Result<Row> {
     let clock = SystemClock::default();
     let mut file = File::create(scratch.join("fdatasync"))?;
-    file.set_len(64 << 20)?;
+    file.set_len(JOURNAL_BYTES)?;
     file.sync_all()?;
     let block = vec![b'x'; batch * (options.value_bytes + RECORD_OVERHEAD_BYTES)];
     let mut micros = Vec::new();
     let start = clock.monotonic();
     while clock.monotonic().since(start) < options.time() {
+        if file.stream_position()? + block.len() as u64 > JOURNAL_BYTES {
+            file.rewind()?;
+        }
         let before = clock.monotonic();
         file.write_all(&block)?;
         file.sync_data()?;

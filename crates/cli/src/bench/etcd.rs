@@ -1,6 +1,7 @@
 //! The same puts to a real etcd.
 
 use super::StoreBench;
+use super::disk::settle;
 use super::report::Report;
 use super::store::closed_loop;
 use crate::failure::Failure;
@@ -19,6 +20,7 @@ pub(crate) async fn measure(
     report: &mut Report,
 ) -> Result<(), Failure> {
     for writers in &options.writers {
+        settle();
         let mut clients = Vec::new();
         for _ in 0..(*writers).min(CONNECTIONS_MAX) {
             let client = KvClient::connect(url.to_owned()).await;

@@ -1,6 +1,7 @@
 //! Puts to the embedded store, as fast as answers come.
 
 use super::StoreBench;
+use super::disk::settle;
 use super::report::{Latency, Report, Row};
 use crate::failure::Failure;
 use bytes::Bytes;
@@ -21,6 +22,7 @@ pub(crate) async fn measure(
             ("disk", Options::directory(&directory)),
             ("memory", Options::ephemeral()),
         ] {
+            settle();
             let store = Store::open(open).map_err(|cause| Failure::new("cannot open", cause))?;
             let put = {
                 let store = store.clone();

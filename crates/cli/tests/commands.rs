@@ -1,0 +1,132 @@
+//! The command line, as people use it.
+
+use optik_store::{Options, Origin, Put, Store, Txn};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn optik(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_optik"));
+    command.args(words).output().expect("runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Checks exit code and both streams; returns what was said on stdout.
+fn expect(words: &[&str], code: i32, stdout: &str, stderr: &str) -> String {
+    let output = optik(words);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {out}{err}");
+    assert!(out.contains(stdout), "{words:?}: {out:?} lacks {stdout:?}");
+    assert!(err.contains(stderr), "{words:?}: {err:?} lacks {stderr:?}");
+    out
+}
+
+async fn filled(directory: &Path, commits: usize) -> Store {
+    let store = Store::open(Options::directory(directory)).expect("opens");
+    for number in 0..commits {
+        let put = Put::new(format!("k{}", number % 3), vec![b'v'; 2000]);
+        let done = store.commit(Txn::put(put), Origin::default()).await;
+        done.expect("commits");
+    }
+    store
+}
+
+#[tokio::test]
+async fn a_directory_is_checked_saved_restored_and_compacted() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    let (data, saved, restored) = (path("data"), path("saved"), path("restored"));
+    let store = filled(Path::new(&data), 30).await;
+
+    let in_use = "is in use by another process\n  Is a server running on it?";
+    expect(&["store", "check", "--data", &data], 1, "", in_use);
+    store.close().await;
+    drop(store);
+
+    let whole = "is whole: revision 31 (history from 1), 3 keys with 6006 bytes";
+    expect(&["store", "check", "--data", &data], 0, whole, "");
+    let snapshot = ["store", "snapshot", "--data", &data, &saved];
+    expect(&snapshot, 0, "holds revision 31", "");
+    expect(&snapshot, 1, "", "cannot write");
+    let restore = ["store", "restore", "--data", &restored, &saved];
+    expect(&restore, 0, "is at revision 31 with 30 versions", "");
+    expect(&restore, 1, "", "holds data already");
+    expect(&["store", "check", "--data", &restored], 0, whole, "");
+    expect(
+        &["store", "compact", "--data", &restored],
+        0,
+        "compacted to revision 31",
+        "",
+    );
+    let swept = "is whole: revision 31 (history from 31), 3 keys with 6006 bytes";
+    expect(&["store", "check", "--data", &restored], 0, swept, "");
+    expect(
+        &["store", "check", "--data", &path("none")],
+        1,
+        "",
+        "holds no data of Optik",
+    );
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_exits_64() {
+    expect(&["serve", "--nonsense"], 64, "", "unexpected argument");
+    expect(
+        &["serve", "--ephemeral", "--etcd", "http://127.0.0.1:1"],
+        64,
+        "",
+        "cannot be used with",
+    );
+    expect(
+        &["serve", "--history-age", "soon"],
+        64,
+        "",
+        "must begin with a number",
+    );
+    expect(&["--log", "=loud=", "store", "check"], 64, "", "--log");
+    let public = ["serve", "--ephemeral", "--etcd-listen", "0.0.0.0:2379"];
+    expect(&public, 64, "", "Use a loopback address");
+    expect(&["--help"], 0, "Runs the server", "");
+    expect(&["--version"], 0, "optik 0.1.0", "");
+}
+
+/// It says when it is ready and where, stops when told to, and leaves a sound store.
+#[test]
+fn a_server_says_what_to_do_next_and_stops_in_order() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let data = scratch.path().join("data").to_string_lossy().into_owned();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
+        .args(["serve", "--etcd-listen", "127.0.0.1:0", "--data", &data])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut banner = String::new();
+    while !banner.contains("Ctrl-C") {
+        assert!(stderr.read_line(&mut banner).expect("text") > 0, "{banner}");
+    }
+    for part in [
+        "is ready after",
+        &data,
+        "revision 1, 0 keys",
+        "etcdctl --endpoints 127.0.0.1:",
+    ] {
+        assert!(banner.contains(part), "{banner} lacks {part}");
+    }
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(killed.expect("kill runs").success());
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "stopping; again to stop at once\n");
+    expect(
+        &["store", "check", "--data", &data],
+        0,
+        "is whole: revision 1",
+        "",
+    );
+}

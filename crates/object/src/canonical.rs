@@ -1,0 +1,210 @@
+//! The one spelling of an object that is stored.
+//!
+//! Equal objects have equal bytes, so "did this write change anything?" is a
+//! comparison of bytes. What a reader needs first stands first, so that
+//! [`splice`](crate::splice) finds the place of the revision without parsing:
+//!
+//! ```text
+//! {"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u",
+//!  "labels":{…}},"spec":{…},"status":{…}}
+//! ```
+
+use crate::json::{self, Map, Value};
+
+/// The members that stand first in a document, in this order, before `metadata`.
+pub(crate) const TYPE_MEMBERS: [&str; 2] = ["kind", "apiVersion"];
+/// The members that stand first in `metadata`, in this order.
+pub(crate) const NAME_MEMBERS: [&str; 4] = ["name", "generateName", "namespace", "uid"];
+/// Never stored: the store knows the revision, and nobody needs the link.
+const UNSTORED_MEMBERS: [&str; 2] = ["resourceVersion", "selfLink"];
+
+/// Why a value cannot be stored as an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStorable {
+    #[error("the document is not an object")]
+    NotAnObject,
+    #[error("metadata is not an object")]
+    MetadataNotAnObject,
+    #[error("{0} is not a string")]
+    NotAString(&'static str),
+}
+
+/// The canonical bytes of an object. `metadata` is always there, and never contains
+/// `resourceVersion` or `selfLink`.
+pub fn encode(value: &Value) -> Result<Vec<u8>, NotStorable> {
+    let Value::Object(document) = value else {
+        return Err(NotStorable::NotAnObject);
+    };
+    encode_map(document)
+}
+
+pub(crate) fn encode_map(document: &Map) -> Result<Vec<u8>, NotStorable> {
+    let mut out = Vec::with_capacity(1024);
+    out.push(b'{');
+    write_first(document, &TYPE_MEMBERS, &mut out)?;
+    write_name("metadata", &mut out);
+    write_metadata(document.get("metadata"), &mut out)?;
+    for (name, value) in document {
+        if name != "metadata" && !TYPE_MEMBERS.contains(&name.as_str()) {
+            write_member(name, value, &mut out);
+        }
+    }
+    out.push(b'}');
+    Ok(out)
+}
+
+fn write_metadata(metadata: Option<&Value>, out: &mut Vec<u8>) -> Result<(), NotStorable> {
+    let metadata = match metadata {
+        None | Some(Value::Null) => &Map::new(),
+        Some(Value::Object(metadata)) => metadata,
+        Some(_) => return Err(NotStorable::MetadataNotAnObject),
+    };
+    out.push(b'{');
+    write_first(metadata, &NAME_MEMBERS, out)?;
+    for (name, value) in metadata {
+        let name = name.as_str();
+        if !NAME_MEMBERS.contains(&name) && !UNSTORED_MEMBERS.contains(&name) {
+            write_member(name, value, out);
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// The members with a fixed place. They are strings, or the scanner could not step
+/// over them.
+fn write_first(map: &Map, names: &[&'static str], out: &mut Vec<u8>) -> Result<(), NotStorable> {
+    for name in names {
+        match map.get(*name) {
+            None => {}
+            Some(value @ Value::String(_)) => write_member(name, value, out),
+            Some(_) => return Err(NotStorable::NotAString(name)),
+        }
+    }
+    Ok(())
+}
+
+fn write_member(name: &str, value: &Value, out: &mut Vec<u8>) {
+    write_name(name, out);
+    json::write(value, out);
+}
+
+fn write_name(name: &str, out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    json::write(name, out);
+    out.push(b':');
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn check(value: &Value, expected: &str) {
+        assert_eq!(String::from_utf8(encode(value).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn order() {
+        check(
+            &json!({
+                "apiVersion": "v1", "kind": "Pod", "zeta": {"b": 1, "a": 2}, "alpha": [],
+                "metadata": {
+                    "annotations": {"k": "<v>"}, "uid": "u", "name": "n", "namespace": "ns",
+                    "generateName": "n-", "labels": {"b": "1", "a": "2"},
+                    "resourceVersion": "7", "selfLink": "/x", "generation": 1
+                }
+            }),
+            concat!(
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"n","generateName":"n-","#,
+                r#""namespace":"ns","uid":"u","annotations":{"k":"\u003cv\u003e"},"generation":1,"#,
+                r#""labels":{"a":"2","b":"1"}},"alpha":[],"zeta":{"a":2,"b":1}}"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn metadata_is_always_there() {
+        check(&json!({}), r#"{"metadata":{}}"#);
+        check(
+            &json!({"metadata": null, "a": 1}),
+            r#"{"metadata":{},"a":1}"#,
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_stored() {
+        for (value, expected) in [
+            (json!([]), NotStorable::NotAnObject),
+            (json!({"metadata": 1}), NotStorable::MetadataNotAnObject),
+            (json!({"kind": 1}), NotStorable::NotAString("kind")),
+            (
+                json!({"metadata": {"uid": null}}),
+                NotStorable::NotAString("uid"),
+            ),
+        ] {
+            assert_eq!(encode(&value), Err(expected));
+        }
+    }
+
+    /// Any tree without whole floats, which Go (and so we) would print as integers.
+    pub(crate) fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-1000..1000_i32).prop_map(|n| Value::from(f64::from(n) + 0.25)),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::btree_map(any::<String>(), inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// Any storable object: some of the fixed members, and anything else.
+    pub(crate) fn any_object() -> impl Strategy<Value = Value> {
+        let fixed = |names: &'static [&'static str]| {
+            let member = proptest::option::of(any::<String>());
+            proptest::collection::vec(member, names.len()).prop_map(move |values| {
+                let members = names.iter().zip(values);
+                members
+                    .filter_map(|(name, value)| Some((String::from(*name), value?.into())))
+                    .collect::<Map>()
+            })
+        };
+        let others = || proptest::collection::btree_map(any::<String>(), any_value(), 0..4);
+        (
+            fixed(&TYPE_MEMBERS),
+            fixed(&NAME_MEMBERS),
+            others(),
+            others(),
+        )
+            .prop_map(|(kind, names, in_metadata, in_document)| {
+                let mut metadata: Map = in_metadata.into_iter().collect();
+                metadata.extend(names);
+                let mut document: Map = in_document.into_iter().collect();
+                document.extend(kind);
+                document.insert("metadata".into(), metadata.into());
+                document.into()
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_loses_nothing(object in any_object()) {
+            let bytes = encode(&object).unwrap();
+            let back = json::parse(&bytes).unwrap();
+            prop_assert_eq!(&back.value, &object);
+            prop_assert!(back.duplicates.is_empty());
+            prop_assert_eq!(encode(&back.value).unwrap(), bytes);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! JSON in and out.
+//!
+//! In: any bytes give a value or an error, never a stack overflow; duplicate
+//! members are remembered, because strict decoding must name them. Out: the bytes
+//! Go would write.
+
+mod syntax;
+
+use crate::go;
+use serde::Serialize;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::ser::{Formatter, Serializer};
+use std::fmt;
+use std::io;
+
+pub type Value = serde_json::Value;
+/// Sorted by key, which the canonical form relies on.
+pub type Map = serde_json::Map<String, Value>;
+
+/// How deep a document may nest. Parsing, comparing and dropping a tree recurse; this
+/// many levels fit into the smallest stack we run on, with room to spare.
+pub const DEPTH_MAX: usize = 500;
+
+/// Strict decoding names duplicates; nobody reads more than these.
+const DUPLICATES_MAX: usize = 100;
+
+/// A document, and what was odd about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// Where a member is given twice, the last one wins.
+    pub value: Value,
+    /// Paths such as `data.a` or `spec.containers[0].name`, in document order.
+    pub duplicates: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxError {
+    #[error("exceeded max depth")]
+    TooDeep,
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// Reads one JSON document. Text that is not UTF-8 is refused, unlike upstream,
+/// which replaces what it cannot read.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    syntax::check(bytes)?;
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    // The check above has the say.
+    reader.disable_recursion_limit();
+    let mut trail = Trail::default();
+    let value = Tree(&mut trail)
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|error| SyntaxError::Malformed(error.to_string()))?;
+    Ok(Parsed {
+        value,
+        duplicates: trail.duplicates,
+    })
+}
+
+/// Where the parser is, and the duplicates it has met.
+#[derive(Default)]
+struct Trail {
+    path: Vec<Step>,
+    duplicates: Vec<String>,
+}
+
+enum Step {
+    Member(String),
+    Index(usize),
+}
+
+impl Trail {
+    fn note_duplicate(&mut self) {
+        if self.duplicates.len() >= DUPLICATES_MAX {
+            return;
+        }
+        let mut text = String::new();
+        for step in &self.path {
+            match step {
+                Step::Member(name) if text.is_empty() => text.push_str(name),
+                Step::Member(name) => {
+                    text.push('.');
+                    text.push_str(name);
+                }
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        self.duplicates.push(text);
+    }
+}
+
+struct Tree<'a>(&'a mut Trail);
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        serde_json::Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            self.0.path.push(Step::Index(list.len()));
+            let item = items.next_element_seed(Tree(self.0))?;
+            self.0.path.pop();
+            match item {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            self.0.path.push(Step::Member(name));
+            let value = members.next_value_seed(Tree(self.0))?;
+            let Some(Step::Member(name)) = self.0.path.pop() else {
+                return Err(A::Error::custom("the path lost a step"));
+            };
+            if map.contains_key(&name) {
+                self.0.path.push(Step::Member(name.clone()));
+                self.0.note_duplicate();
+                self.0.path.pop();
+            }
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// Compact JSON as Go's encoder writes it.
+///
+/// # Panics
+/// If a map in it has keys that are not strings.
+#[must_use]
+pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    write(value, &mut out);
+    out
+}
+
+pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    value
+        .serialize(&mut Serializer::with_formatter(out, GoFormatter))
+        .expect("our values have string keys, and a vector takes everything");
+}
+
+/// What Go does differently: `<`, `>`, `&` and the two line separators are escaped
+/// (so that JSON can stand inside a script element), whole floats have no `.0`.
+struct GoFormatter;
+
+impl Formatter for GoFormatter {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment.as_bytes();
+        while let Some((at, length, escape)) = next_escape(rest) {
+            writer.write_all(&rest[..at])?;
+            writer.write_all(escape)?;
+            rest = &rest[at + length..];
+        }
+        writer.write_all(rest)
+    }
+
+    fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(go::json_float(value).as_bytes())
+    }
+}
+
+/// The first thing to escape: where, how long it is, what stands for it.
+fn next_escape(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
+    bytes.iter().enumerate().find_map(|(at, byte)| match byte {
+        b'<' => Some((at, 1, &b"\\u003c"[..])),
+        b'>' => Some((at, 1, &b"\\u003e"[..])),
+        b'&' => Some((at, 1, &b"\\u0026"[..])),
+        0xe2 if bytes[at..].starts_with("\u{2028}".as_bytes()) => Some((at, 3, &b"\\u2028"[..])),
+        0xe2 if bytes[at..].starts_with("\u{2029}".as_bytes()) => Some((at, 3, &b"\\u2029"[..])),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(input: &str, expected: &str) {
+        let parsed = parse(input.as_bytes()).expect(input);
+        assert_eq!(String::from_utf8_lossy(&to_bytes(&parsed.value)), expected);
+    }
+
+    #[test]
+    fn printed_as_go_does() {
+        check(r#" {"b" : 1 , "a": [ ] } "#, r#"{"a":[],"b":1}"#);
+        check(
+            r#""<a>&\u2028\u2029\u00e9/\u007f""#,
+            "\"\\u003ca\\u003e\\u0026\\u2028\\u2029é/\u{7f}\"",
+        );
+        check(
+            r#""\b\f\n\r\t\u0000\u001f\"\\""#,
+            r#""\b\f\n\r\t\u0000\u001f\"\\""#,
+        );
+        check("[1.0, 1.50, 1e3, 1e21, -0.0]", "[1,1.5,1000,1e+21,-0]");
+        check(
+            "[9223372036854775807, -9223372036854775808]",
+            "[9223372036854775807,-9223372036854775808]",
+        );
+    }
+
+    #[test]
+    fn duplicates_are_named() {
+        let parsed = parse(br#"{"a":1,"d":{"x":1,"x":2},"l":[{},{"n":1,"n":1}],"a":3}"#).unwrap();
+        assert_eq!(parsed.duplicates, ["d.x", "l[1].n", "a"]);
+        assert_eq!(parsed.value["a"], 3);
+    }
+
+    #[test]
+    fn malformed() {
+        for input in [
+            "",
+            "{",
+            "[1,]",
+            "{} {}",
+            "nul",
+            "\"\\x\"",
+            "1e999",
+            "{\"a\" 1}",
+            "\u{feff}{}",
+        ] {
+            assert!(
+                matches!(parse(input.as_bytes()), Err(SyntaxError::Malformed(_))),
+                "{input}"
+            );
+        }
+        assert!(parse(b"\"\xff\"").is_err());
+    }
+
+    /// The smallest stack we expect is that of a tokio worker, 2 MiB.
+    #[test]
+    fn depth_is_bounded_and_the_bound_fits_the_stack() {
+        let nested =
+            |levels: usize| format!("{}{}", "[{\"a\":".repeat(levels / 2), "1").into_bytes();
+        let closed =
+            |levels: usize| [nested(levels), "}]".repeat(levels / 2).into_bytes()].concat();
+        let deepest = closed(DEPTH_MAX);
+        std::thread::Builder::new()
+            .stack_size(1 << 20)
+            .spawn(move || {
+                let parsed = parse(&deepest).unwrap();
+                assert_eq!(to_bytes(&parsed.value.clone()), deepest);
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+        assert_eq!(parse(&closed(DEPTH_MAX + 2)), Err(SyntaxError::TooDeep));
+        assert_eq!(parse(&nested(2_000_000)), Err(SyntaxError::TooDeep));
+        // Brackets in strings do not count.
+        assert!(parse(format!("\"{}\\\"\"", "[".repeat(1000)).as_bytes()).is_ok());
+    }
+
+    /// Two features of serde_json would silently change our bytes, and any crate of
+    /// the workspace could turn them on.
+    #[test]
+    fn maps_are_sorted_and_numbers_are_numbers() {
+        let value: Value = serde_json::from_str(r#"{"b":1.0,"a":1}"#).unwrap();
+        assert_eq!(to_bytes(&value), br#"{"a":1,"b":1}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn the_check_agrees_with_the_parser(text in r#"[\[\]{}:,"\\a01.eE+\- ]{0,12}|[\[{]"a":-?[01.e+]{1,4}[\]}]"#) {
+            let checked = syntax::check(text.as_bytes());
+            let parsed: Result<Value, _> = serde_json::from_str(&text);
+            prop_assert_eq!(checked.is_ok(), parsed.is_ok(), "{:?} {:?}", checked, parsed);
+        }
+
+        #[test]
+        fn strings_come_back(text in any::<String>()) {
+            let bytes = to_bytes(&text);
+            prop_assert_eq!(parse(&bytes).unwrap().value, Value::String(text));
+            prop_assert!(!bytes.iter().any(|b| b"<>&".contains(b)));
+        }
+
+        #[test]
+        fn floats_come_back(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
+            let text = to_bytes(&value);
+            let back = parse(&text).unwrap().value.as_f64().unwrap();
+            prop_assert_eq!(back.to_bits(), value.to_bits());
+        }
+    }
+}

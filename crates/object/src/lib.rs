@@ -1,0 +1,41 @@
+//! A Kubernetes resource as data: canonical JSON, metadata, `Status`, selectors.
+//!
+//! Pure and synchronous. Time and randomness come in as arguments, bytes come in
+//! as slices; whoever serves requests owns the rest.
+//!
+//! The catalogue ids in the doc comments (`A1`, `C1`, ...) name one error each, with
+//! the exact text clients have come to depend on.
+
+mod base64;
+mod canonical;
+mod field_error;
+mod go;
+mod json;
+mod meta;
+mod names;
+mod object;
+mod paging;
+mod resource;
+mod revision_text;
+pub mod selector;
+mod status;
+mod stored;
+mod time;
+
+pub use canonical::{NotStorable, encode};
+pub use field_error::{FieldError, FieldErrorKind};
+pub use go::quote;
+pub use json::{DEPTH_MAX, Map, Parsed, SyntaxError, Value, parse, to_bytes};
+pub use meta::{Meta, MetaError, OwnerReference};
+pub use names::{
+    Problems, dns_label, dns_subdomain, generate_name, label_key, label_value, path_segment,
+};
+pub use object::{NotAnObject, Object};
+pub use paging::{Continue, Snapshot, TokenError};
+pub use resource::ResourceName;
+pub use revision_text::{Asked, ParseUintError, in_body, in_query, parse_uint, set_on_create};
+pub use status::{
+    Attempt, Cause, Details, ListOptionsError, Reason, SentType, Status, UidMismatch,
+};
+pub use stored::{Damaged, Spliced, splice};
+pub use time::{Timestamp, TimestampError};

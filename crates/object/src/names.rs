@@ -1,0 +1,307 @@
+//! What things may be called.
+//!
+//! Each check returns everything that is wrong, in the words of Kubernetes; a caller
+//! puts them behind a field path.
+
+/// What is wrong with a name; empty if nothing is.
+pub type Problems = Vec<String>;
+
+const LABEL_BYTES_MAX: usize = 63;
+const SUBDOMAIN_BYTES_MAX: usize = 253;
+/// Label keys (their name part) and label values.
+const LABEL_PART_BYTES_MAX: usize = 63;
+const GENERATED_LETTERS: usize = 5;
+const GENERATED_BASE_BYTES_MAX: usize = 63 - GENERATED_LETTERS;
+/// No vowels and nothing that looks like one: no name spells a word.
+const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+const DNS_LABEL: Pattern = Pattern {
+    text: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+           and must start and end with an alphanumeric character",
+    regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    examples: &["my-name", "123-abc"],
+};
+const DNS_SUBDOMAIN: Pattern = Pattern {
+    text: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+           or '.', and must start and end with an alphanumeric character",
+    regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    examples: &["example.com"],
+};
+const LABEL_KEY: Pattern = Pattern {
+    text: "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
+           an alphanumeric character",
+    regex: "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]",
+    examples: &["MyName", "my.name", "123-abc"],
+};
+const LABEL_VALUE: Pattern = Pattern {
+    text: "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
+           or '.', and must start and end with an alphanumeric character",
+    regex: "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
+    examples: &["MyValue", "my_value", "12345"],
+};
+
+/// A rule as it is explained to people. The code does not run the regex.
+struct Pattern {
+    text: &'static str,
+    regex: &'static str,
+    examples: &'static [&'static str],
+}
+
+impl Pattern {
+    fn problem(&self) -> String {
+        // Two spaces before "or", as upstream has them.
+        let examples: Vec<String> = self
+            .examples
+            .iter()
+            .map(|text| format!("'{text}', "))
+            .collect();
+        format!(
+            "{} (e.g. {}regex used for validation is '{}')",
+            self.text,
+            examples.join(" or "),
+            self.regex
+        )
+    }
+}
+
+/// Most names that become part of a host name: namespaces, services.
+#[must_use]
+pub fn dns_label(name: &str) -> Problems {
+    let mut problems = too_long(name, LABEL_BYTES_MAX);
+    if !is_dns_label(name) {
+        problems.push(if is_dns_subdomain(name) {
+            "must not contain dots".into()
+        } else {
+            DNS_LABEL.problem()
+        });
+    }
+    problems
+}
+
+/// Most other names.
+#[must_use]
+pub fn dns_subdomain(name: &str) -> Problems {
+    let mut problems = too_long(name, SUBDOMAIN_BYTES_MAX);
+    if !is_dns_subdomain(name) {
+        problems.push(DNS_SUBDOMAIN.problem());
+    }
+    problems
+}
+
+/// The least a name must be: one segment of a path (roles, and names in general).
+#[must_use]
+pub fn path_segment(name: &str) -> Problems {
+    if name == "." || name == ".." {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"]
+        .iter()
+        .filter(|part| name.contains(**part))
+        .map(|part| format!("may not contain '{part}'"))
+        .collect()
+}
+
+/// `app`, `example.com/app`; also what finalizers and annotation keys look like.
+#[must_use]
+pub fn label_key(key: &str) -> Problems {
+    let parts: Vec<&str> = key.split('/').collect();
+    let (mut problems, name) = match parts[..] {
+        [name] => (Vec::new(), name),
+        ["", name] => (vec!["prefix part must be non-empty".into()], name),
+        [prefix, name] => (prefixed("prefix part ", dns_subdomain(prefix)), name),
+        _ => {
+            return vec![format!(
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. \
+                 'example.com/MyName')",
+                LABEL_KEY.problem()
+            )];
+        }
+    };
+    let of_name = if name.is_empty() {
+        vec!["must be non-empty".into()]
+    } else {
+        too_long(name, LABEL_PART_BYTES_MAX)
+    };
+    problems.extend(prefixed("name part ", of_name));
+    if !is_label_part(name) {
+        problems.push(format!("name part {}", LABEL_KEY.problem()));
+    }
+    problems
+}
+
+#[must_use]
+pub fn label_value(value: &str) -> Problems {
+    let mut problems = too_long(value, LABEL_PART_BYTES_MAX);
+    if !value.is_empty() && !is_label_part(value) {
+        problems.push(LABEL_VALUE.problem());
+    }
+    problems
+}
+
+/// §2.6: the first 58 characters of `base`, and five letters made from `random`.
+#[must_use]
+pub fn generate_name(base: &str, random: u32) -> String {
+    let mut name = String::from(cut(base, GENERATED_BASE_BYTES_MAX));
+    let (mut random, letters) = (random as usize, GENERATED_ALPHABET.len());
+    for _ in 0..GENERATED_LETTERS {
+        name.push(char::from(GENERATED_ALPHABET[random % letters]));
+        random /= letters;
+    }
+    name
+}
+
+/// The longest prefix of at most `bytes_max` bytes that is still text.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn too_long(text: &str, bytes_max: usize) -> Problems {
+    if text.len() > bytes_max {
+        vec![format!("must be no more than {bytes_max} bytes")]
+    } else {
+        Vec::new()
+    }
+}
+
+fn prefixed(prefix: &str, problems: Problems) -> Problems {
+    problems
+        .into_iter()
+        .map(|problem| format!("{prefix}{problem}"))
+        .collect()
+}
+
+fn is_dns_label(text: &str) -> bool {
+    is_framed(
+        text,
+        |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit(),
+        b"-",
+    )
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.split('.').all(is_dns_label)
+}
+
+fn is_label_part(text: &str) -> bool {
+    is_framed(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
+}
+
+/// Letters at both ends; letters and `others` between.
+fn is_framed(text: &str, is_letter: fn(u8) -> bool, others: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
+    is_letter(*first)
+        && is_letter(*last)
+        && bytes
+            .iter()
+            .all(|byte| is_letter(*byte) || others.contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(problems: impl AsRef<[String]>, expected: &[&str]) {
+        assert_eq!(problems.as_ref(), expected);
+    }
+
+    const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    const KEY_TEXT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+    #[test]
+    fn dns_names() {
+        for good in ["a", "0", "a-b", "a--b", &"a".repeat(63)] {
+            check(dns_label(good), &[]);
+            check(dns_subdomain(good), &[]);
+        }
+        check(dns_label("a.b"), &["must not contain dots"]);
+        for bad in ["", "-a", "a-", "A", "a_b", "é", "a..b", "a b"] {
+            check(dns_label(bad), &[LABEL_TEXT]);
+            check(dns_subdomain(bad), &[SUBDOMAIN_TEXT]);
+        }
+        check(
+            dns_label(&"a".repeat(64)),
+            &["must be no more than 63 bytes"],
+        );
+        check(dns_subdomain("a.b-c.0"), &[]);
+        check(
+            dns_subdomain(&"a".repeat(254)),
+            &["must be no more than 253 bytes"],
+        );
+    }
+
+    #[test]
+    fn path_segments() {
+        check(path_segment("system:node"), &[]);
+        check(path_segment("."), &["may not be '.'"]);
+        check(path_segment(".."), &["may not be '..'"]);
+        check(
+            path_segment("a/b%"),
+            &["may not contain '/'", "may not contain '%'"],
+        );
+    }
+
+    #[test]
+    fn label_keys_and_values() {
+        for good in ["a", "A_b.c-9", "example.com/a"] {
+            check(label_key(good), &[]);
+        }
+        check(label_key("-a"), &[&format!("name part {KEY_TEXT}")]);
+        check(
+            label_key(""),
+            &[
+                "name part must be non-empty",
+                &format!("name part {KEY_TEXT}"),
+            ],
+        );
+        check(label_key("/a"), &["prefix part must be non-empty"]);
+        check(
+            label_key("A/a"),
+            &[&format!("prefix part {SUBDOMAIN_TEXT}")],
+        );
+        check(
+            label_key(&"a".repeat(64)),
+            &["name part must be no more than 63 bytes"],
+        );
+        check(
+            label_key("a/b/c"),
+            &[&format!(
+                "a valid label key {KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )],
+        );
+        for good in ["", "a", "A.b_c-9"] {
+            check(label_value(good), &[]);
+        }
+        check(label_value("-"), &[VALUE_TEXT]);
+        check(
+            label_value(&"a".repeat(64)),
+            &["must be no more than 63 bytes"],
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn generated_names_2_6(random: u32, base in "[a-z-]{0,80}") {
+            let name = generate_name(&base, random);
+            let (kept, letters) = name.split_at(name.len() - 5);
+            prop_assert_eq!(kept, &base[..base.len().min(58)]);
+            prop_assert!(letters.bytes().all(|letter| GENERATED_ALPHABET.contains(&letter)));
+            prop_assert!(name.len() <= 63);
+        }
+
+        #[test]
+        fn any_text_never_panics(text: String, random: u32) {
+            let _ = (dns_label(&text), dns_subdomain(&text), path_segment(&text));
+            let _ = (label_key(&text), label_value(&text), generate_name(&text, random));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Where the next page of a list begins (§3.4).
+//!
+//! A token is `{"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}` in base64. It is
+//! not signed: whatever it says, a start below the collection is all it can ask for.
+
+use crate::{base64, json};
+use serde::{Deserialize, Serialize};
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// The start of the next page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continue {
+    pub at: Snapshot,
+    /// The first key that may be listed, relative to the collection: the key of the
+    /// last item of this page, and a zero byte.
+    pub start: String,
+}
+
+/// Which state the rest of a list is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Snapshot {
+    /// The state the list began with.
+    Exact(u64),
+    /// The newest: the client lost its snapshot to compaction and chose to go on.
+    Latest,
+}
+
+/// Why a token is refused (`B3`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("continue key is not valid: {0}")]
+    Malformed(String),
+    #[error("continue key is not valid: server does not recognize this encoded version {0}")]
+    Version(String),
+    #[error(
+        "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+    )]
+    Revision,
+    #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
+    NoStart,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Token {
+    #[serde(default)]
+    v: String,
+    #[serde(default)]
+    rv: i64,
+    #[serde(default)]
+    start: String,
+}
+
+impl Continue {
+    /// The page after the item with this key.
+    #[must_use]
+    pub fn after(at: Snapshot, last_key: &str) -> Self {
+        Self {
+            at,
+            start: format!("{last_key}\0"),
+        }
+    }
+
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let rv = match self.at {
+            Snapshot::Exact(revision) => i64::try_from(revision).unwrap_or(i64::MAX),
+            Snapshot::Latest => -1,
+        };
+        base64::encode(&json::to_bytes(&Token {
+            v: VERSION.into(),
+            rv,
+            start: self.start.clone(),
+        }))
+    }
+
+    pub fn decode(text: &str) -> Result<Self, TokenError> {
+        let bytes = base64::decode(text).map_err(TokenError::Malformed)?;
+        let parsed =
+            json::parse(&bytes).map_err(|error| TokenError::Malformed(error.to_string()))?;
+        let token = Token::deserialize(parsed.value)
+            .map_err(|error| TokenError::Malformed(error.to_string()))?;
+        if token.v != VERSION {
+            return Err(TokenError::Version(token.v));
+        }
+        let at = match token.rv {
+            0 => return Err(TokenError::Revision),
+            rv => u64::try_from(rv).map_or(Snapshot::Latest, Snapshot::Exact),
+        };
+        if token.start.is_empty() {
+            return Err(TokenError::NoStart);
+        }
+        if !is_clean(&token.start) {
+            return Err(TokenError::Malformed(token.start));
+        }
+        let start = token.start.strip_prefix('/').unwrap_or(&token.start).into();
+        Ok(Self { at, start })
+    }
+}
+
+/// Whether the start stays below the collection, and has one spelling.
+fn is_clean(start: &str) -> bool {
+    let start = start.strip_prefix('/').unwrap_or(start);
+    start.is_empty() || !start.split('/').any(|part| matches!(part, "" | "." | ".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Status;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spelt_as_upstream_3_4() {
+        let page = Continue::after(Snapshot::Exact(17), "ns/a");
+        let json = br#"{"v":"meta.k8s.io/v1","rv":17,"start":"ns/a\u0000"}"#;
+        assert_eq!(page.encode(), base64::encode(json));
+        assert_eq!(Continue::decode(&page.encode()), Ok(page));
+        let latest = base64::encode(br#"{"v":"meta.k8s.io/v1","rv":-1,"start":"a"}"#);
+        assert_eq!(Continue::decode(&latest).unwrap().at, Snapshot::Latest);
+        assert_eq!(Continue::decode(&latest).unwrap().encode(), latest);
+    }
+
+    #[test]
+    fn refused_b3() {
+        let prefix = "invalid continue token: continue key is not valid";
+        for (json, expected) in [
+            ("", ": unexpected end of JSON input"),
+            ("{", ": unexpected end of JSON input"),
+            (
+                "garbage",
+                ": invalid character 'g' looking for beginning of value",
+            ),
+            (
+                "'",
+                ": invalid character '\\'' looking for beginning of value",
+            ),
+            ("{}", ": server does not recognize this encoded version "),
+            (
+                r#"{"v":"v2","rv":1,"start":"a"}"#,
+                ": server does not recognize this encoded version v2",
+            ),
+            (
+                r#"{"v":"meta.k8s.io/v1","start":"a"}"#,
+                ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (
+                r#"{"v":"meta.k8s.io/v1","rv":1}"#,
+                ": encoded start key empty (version meta.k8s.io/v1)",
+            ),
+            (
+                r#"{"v":"meta.k8s.io/v1"}"#,
+                ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#, ": ../a"),
+            (
+                r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/./b"}"#,
+                ": a/./b",
+            ),
+            (r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a//b"}"#, ": a//b"),
+            (r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/"}"#, ": a/"),
+        ] {
+            let error = Continue::decode(&base64::encode(json.as_bytes())).unwrap_err();
+            let status = Status::continue_malformed(&error);
+            assert_eq!(status.message(), format!("{prefix}{expected}"), "{json}");
+            assert_eq!(status.code(), 400);
+        }
+        let error = Continue::decode("!").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "continue key is not valid: illegal base64 data at input byte 0"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_come_back(revision in 1..=i64::MAX as u64, namespace in "[a-z0-9-]{1,20}", name in "[a-z0-9-]{1,20}") {
+            for at in [Snapshot::Exact(revision), Snapshot::Latest] {
+                let page = Continue::after(at, &format!("{namespace}/{name}"));
+                prop_assert_eq!(Continue::decode(&page.encode()), Ok(page));
+            }
+        }
+
+        #[test]
+        fn any_text_never_panics(text: String, bytes: Vec<u8>) {
+            let _ = Continue::decode(&text);
+            let _ = Continue::decode(&base64::encode(&bytes));
+        }
+
+        #[test]
+        fn a_start_never_leaves_the_collection(start in "[a./]{0,8}") {
+            let json = format!(r#"{{"v":"meta.k8s.io/v1","rv":1,"start":"{start}"}}"#);
+            if let Ok(page) = Continue::decode(&base64::encode(json.as_bytes())) {
+                prop_assert!(!page.start.starts_with('/') && !page.start.split('/').any(|part| part == ".."));
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Which objects a list or watch is about (§3.5).
+
+mod fields;
+mod labels;
+mod lexer;
+mod parser;
+
+pub use fields::{FieldSelector, FieldTerm, UnknownField};
+pub use labels::{LabelRequirement, LabelSelector, Operator};
+
+/// Longer selectors are refused before they are read.
+pub const SELECTOR_BYTES_MAX: usize = 256 * 1024;
+
+/// Why a selector is refused; the text is the message of a 400.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(String);
+
+impl SelectorError {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+fn check_length(selector: &str) -> Result<(), SelectorError> {
+    if selector.len() > SELECTOR_BYTES_MAX {
+        let text = format!("selector has more than {SELECTOR_BYTES_MAX} bytes");
+        return Err(SelectorError::new(text));
+    }
+    Ok(())
+}

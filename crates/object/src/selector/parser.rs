@@ -1,0 +1,268 @@
+//! The grammar of label selectors, with upstream's errors.
+//!
+//! ```text
+//! selector    = [ requirement { "," requirement } ]
+//! requirement = key | "!" key | key ( "=" | "==" | "!=" | ">" | "<" ) [ value ]
+//!             | key ( "in" | "notin" ) "(" [ value ] { "," [ value ] } ")"
+//! ```
+
+use super::labels::{LabelRequirement, Operator, check_name};
+use super::lexer::{Token, tokens};
+use crate::names;
+use std::collections::BTreeSet;
+
+/// The requirements in the order they are written.
+pub(super) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
+    let tokens = tokens(selector);
+    Parser { tokens, at: 0 }.parse()
+}
+
+struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// The last token is `End`, and stays.
+    fn peek(&self) -> Token<'a> {
+        self.tokens.get(self.at).copied().unwrap_or(Token::End)
+    }
+
+    fn take(&mut self) -> Token<'a> {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn parse(&mut self) -> Result<Vec<LabelRequirement>, String> {
+        let mut requirements = Vec::new();
+        match self.peek() {
+            Token::Word(_) | Token::Not => {}
+            Token::End => return Ok(requirements),
+            other => return Err(found(other, "expected: !, identifier, or 'end of string'")),
+        }
+        loop {
+            let requirement = self
+                .requirement()
+                .map_err(|error| format!("unable to parse requirement: {error}"))?;
+            requirements.push(requirement);
+            match self.take() {
+                Token::End => return Ok(requirements),
+                Token::Comma => {}
+                other => return Err(found(other, "expected: ',' or 'end of string'")),
+            }
+            if !matches!(self.peek(), Token::Word(_) | Token::Not) {
+                return Err(found(self.peek(), "expected: identifier after ','"));
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let negated = self.peek() == Token::Not;
+        if negated {
+            self.take();
+        }
+        let key = self.key()?;
+        let ends = matches!(self.peek(), Token::End | Token::Comma);
+        let (operator, values) = match (negated, ends) {
+            (true, _) => (Operator::DoesNotExist, BTreeSet::new()),
+            (false, true) => (Operator::Exists, BTreeSet::new()),
+            (false, false) => self.restriction()?,
+        };
+        LabelRequirement {
+            key: key.to_owned(),
+            operator,
+            values: values.into_iter().map(str::to_owned).collect(),
+        }
+        .check()
+    }
+
+    fn key(&mut self) -> Result<&'a str, String> {
+        match self.take() {
+            Token::Word(key) => {
+                let mut errors = Vec::new();
+                // Upstream has no path here, and prints that.
+                check_name("<nil>".into(), key, &names::label_key(key), &mut errors);
+                errors.pop().map_or(Ok(key), |error| Err(error.to_string()))
+            }
+            other => Err(found(other, "expected: identifier")),
+        }
+    }
+
+    fn restriction(&mut self) -> Result<(Operator, BTreeSet<&'a str>), String> {
+        let operator = match self.take() {
+            Token::Word("in") => return Ok((Operator::In, self.values()?)),
+            Token::Word("notin") => return Ok((Operator::NotIn, self.values()?)),
+            Token::Equals => Operator::Equals,
+            Token::DoubleEquals => Operator::DoubleEquals,
+            Token::NotEquals => Operator::NotEquals,
+            Token::Greater => Operator::GreaterThan,
+            Token::Less => Operator::LessThan,
+            other => return Err(found(other, "expected: in, notin, =, ==, !=, gt, lt")),
+        };
+        Ok((operator, [self.value()?].into()))
+    }
+
+    fn value(&mut self) -> Result<&'a str, String> {
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Ok("");
+        }
+        match self.take() {
+            Token::Word(value) => Ok(value),
+            other => Err(found(other, "expected: identifier")),
+        }
+    }
+
+    /// `(a,b)`; `()` and empty places hold the empty value.
+    fn values(&mut self) -> Result<BTreeSet<&'a str>, String> {
+        match self.take() {
+            Token::Open => {}
+            // Upstream forgot the comma.
+            other => return Err(format!("found '{}' expected: '('", other.literal())),
+        }
+        match self.peek() {
+            Token::Word(_) | Token::Comma => self.list(),
+            Token::Close => {
+                self.take();
+                Ok([""].into())
+            }
+            other => Err(found(other, "expected: ',', ')' or identifier")),
+        }
+    }
+
+    /// Up to and with the closing parenthesis. Nothing may stand before the first
+    /// comma, after the last, or between two; but `,,)` is one too many for upstream.
+    fn list(&mut self) -> Result<BTreeSet<&'a str>, String> {
+        let mut values = BTreeSet::new();
+        loop {
+            match self.take() {
+                Token::Word(value) => {
+                    values.insert(value);
+                    if !matches!(self.peek(), Token::Comma | Token::Close) {
+                        return Err(found(self.peek(), "expected: ',' or ')'"));
+                    }
+                }
+                Token::Comma => {
+                    if values.is_empty() || matches!(self.peek(), Token::Comma | Token::Close) {
+                        values.insert("");
+                    }
+                    if self.peek() == Token::Comma {
+                        self.take();
+                        continue;
+                    }
+                }
+                other => return Err(found(other, "expected: ',', or identifier")),
+            }
+            if self.peek() == Token::Close {
+                self.take();
+                return Ok(values);
+            }
+        }
+    }
+}
+
+fn found(token: Token<'_>, expected: &str) -> String {
+    format!("found '{}', {expected}", token.literal())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::selector::{LabelSelector, SELECTOR_BYTES_MAX};
+
+    #[test]
+    fn refused_3_5() {
+        let requirement = "unable to parse requirement: ";
+        for (selector, prefix, expected) in [
+            (
+                "a b",
+                requirement,
+                "found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            (
+                "a (b)",
+                requirement,
+                "found '(', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            ("!", requirement, "found '', expected: identifier"),
+            (
+                "!=b",
+                "",
+                "found '!=', expected: !, identifier, or 'end of string'",
+            ),
+            (
+                ",",
+                "",
+                "found ',', expected: !, identifier, or 'end of string'",
+            ),
+            (
+                "=a",
+                "",
+                "found '=', expected: !, identifier, or 'end of string'",
+            ),
+            ("a,", "", "found '', expected: identifier after ','"),
+            ("a,,b", "", "found ',', expected: identifier after ','"),
+            ("!a=b", "", "found '=', expected: ',' or 'end of string'"),
+            ("a=b c", "", "found 'c', expected: ',' or 'end of string'"),
+            ("a=(", requirement, "found '(', expected: identifier"),
+            ("a in b", requirement, "found 'b' expected: '('"),
+            ("a in", requirement, "found '' expected: '('"),
+            (
+                "a in (",
+                requirement,
+                "found '', expected: ',', ')' or identifier",
+            ),
+            (
+                "a in (=",
+                requirement,
+                "found '=', expected: ',', ')' or identifier",
+            ),
+            ("a in (b", requirement, "found '', expected: ',' or ')'"),
+            ("a in (b c)", requirement, "found 'c', expected: ',' or ')'"),
+            (
+                "a in (b,=)",
+                requirement,
+                "found '=', expected: ',', or identifier",
+            ),
+            (
+                "a in (b,,)",
+                requirement,
+                "found ')', expected: ',', or identifier",
+            ),
+            (
+                "a>x",
+                requirement,
+                "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
+        ] {
+            let error = LabelSelector::parse(selector).unwrap_err().to_string();
+            assert_eq!(error, format!("{prefix}{expected}"), "{selector}");
+        }
+    }
+
+    #[test]
+    fn keys_and_values_are_checked() {
+        for (selector, beginning) in [
+            (
+                "-a",
+                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of",
+            ),
+            (
+                "A/b=c",
+                "unable to parse requirement: <nil>: Invalid value: \"A/b\": prefix part a lowercase",
+            ),
+            (
+                "a=-",
+                "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be",
+            ),
+            (
+                "a in (b,_)",
+                "unable to parse requirement: values[0][a]: Invalid value: \"_\": a valid label",
+            ),
+        ] {
+            let error = LabelSelector::parse(selector).unwrap_err().to_string();
+            assert!(error.starts_with(beginning), "{error}");
+        }
+        let long = "a".repeat(SELECTOR_BYTES_MAX + 1);
+        assert!(LabelSelector::parse(&long).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! Writes that met another write, or found nothing; and deletes that worked.
+
+use super::{Cause, Details, Reason, Status};
+use crate::go::quote;
+use crate::resource::ResourceName;
+
+impl Status {
+    /// `A1`
+    #[must_use]
+    pub fn already_exists(resource: ResourceName<'_>, name: &str) -> Self {
+        let message = format!("{} {} already exists", resource.qualified(), quote(name));
+        Self::failure(Reason::AlreadyExists, message).with_details(named(resource, name))
+    }
+
+    /// `A1`, when the object in the way is terminating.
+    #[must_use]
+    pub fn already_exists_terminating(resource: ResourceName<'_>, name: &str) -> Self {
+        let mut status = Self::already_exists(resource, name);
+        status.0.message.insert_str(0, "object is being deleted: ");
+        status
+    }
+
+    /// `A2`: the name came from generateName.
+    #[must_use]
+    pub fn generated_name_taken(resource: ResourceName<'_>, name: &str) -> Self {
+        let mut status = Self::already_exists(resource, name).with_retry_after(1);
+        status
+            .0
+            .message
+            .push_str(", the server was not able to generate a unique name for the object");
+        status
+    }
+
+    /// `C1`
+    #[must_use]
+    pub fn object_modified(resource: ResourceName<'_>, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and \
+             try again",
+        )
+    }
+
+    /// `C2`: the body names another incarnation. `key` is the whole key as etcd would
+    /// have it; `stored` is empty if there is no object.
+    #[must_use]
+    pub fn uid_changed(
+        resource: ResourceName<'_>,
+        name: &str,
+        key: &str,
+        uid: UidMismatch<'_>,
+    ) -> Self {
+        let UidMismatch { sent, stored } = uid;
+        Self::conflict(
+            resource,
+            name,
+            &format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, \
+                 UID in object meta: {stored}"
+            ),
+        )
+    }
+
+    /// `C3`: an apply that would create must not name an incarnation.
+    #[must_use]
+    pub fn uid_without_object(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
+        let text = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        Self::conflict(resource, name, &text)
+    }
+
+    /// `C4`: the fields belong to other managers. Message and causes come from the merge.
+    #[must_use]
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::failure(Reason::Conflict, message).with_details(Details {
+            causes,
+            ..Details::default()
+        })
+    }
+
+    /// `C5`: a delete's precondition; names the kind.
+    #[must_use]
+    pub fn delete_uid_differs(
+        resource: ResourceName<'_>,
+        name: &str,
+        uid: UidMismatch<'_>,
+    ) -> Self {
+        let UidMismatch { sent, stored } = uid;
+        let text = format!(
+            "the UID in the precondition ({sent}) does not match the UID in record ({stored}). \
+             The object might have been deleted and then recreated"
+        );
+        Self::conflict(by_kind(resource), name, &text)
+    }
+
+    /// `C6`: a delete's precondition; names the kind.
+    #[must_use]
+    pub fn delete_revision_differs(
+        resource: ResourceName<'_>,
+        name: &str,
+        sent: &str,
+        stored: u64,
+    ) -> Self {
+        let text = format!(
+            "the ResourceVersion in the precondition ({sent}) does not match the ResourceVersion \
+             in record ({stored}). The object might have been modified"
+        );
+        Self::conflict(by_kind(resource), name, &text)
+    }
+
+    /// Any other conflict; `C1` to `C6` are spelt with it.
+    #[must_use]
+    pub fn conflict(resource: ResourceName<'_>, name: &str, text: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {}: {text}",
+            resource.qualified(),
+            quote(name)
+        );
+        Self::failure(Reason::Conflict, message).with_details(named(resource, name))
+    }
+
+    /// `N1`
+    #[must_use]
+    pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
+        let message = format!("{} {} not found", resource.qualified(), quote(name));
+        Self::failure(Reason::NotFound, message).with_details(named(resource, name))
+    }
+
+    /// §2.5: the object is gone. The only `Status` that is a success; it has no code.
+    #[must_use]
+    pub fn deleted(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
+        let mut status = Self::failure(Reason::NotFound, "").with_details(Details {
+            uid: uid.into(),
+            ..named(resource, name)
+        });
+        status.0.status = "Success";
+        status.0.reason = None;
+        status.0.code = 0;
+        status
+    }
+}
+
+/// Two uids that should be the same.
+#[derive(Clone, Copy, Debug)]
+pub struct UidMismatch<'a> {
+    pub sent: &'a str,
+    pub stored: &'a str,
+}
+
+/// The usual details: name, group, plural.
+pub(super) fn named(resource: ResourceName<'_>, name: &str) -> Details {
+    Details {
+        name: name.into(),
+        group: resource.group.into(),
+        kind: resource.plural.into(),
+        ..Details::default()
+    }
+}
+
+/// Where upstream puts the kind in the place of the plural.
+pub(super) fn by_kind(resource: ResourceName<'_>) -> ResourceName<'_> {
+    ResourceName {
+        plural: resource.kind,
+        ..resource
+    }
+}

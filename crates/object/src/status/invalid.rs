@@ -1,0 +1,143 @@
+//! Fields that break a rule: 422 with one cause per complaint.
+
+use super::conflicts::{by_kind, named};
+use super::{Details, Reason, Status};
+use crate::field_error::{FieldError, join};
+use crate::go::{quote, string_slice};
+use crate::resource::{ResourceName, qualify};
+
+/// What is wrong with the options of a list or watch (`F1` to `F5`, §5.2). One
+/// request may have several; they are reported in this order of declaration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ListOptionsError {
+    /// `F1`
+    MatchWithoutRevision,
+    /// `F2`
+    MatchWithContinue,
+    /// `F3`
+    ExactAtZero,
+    /// `F4`
+    UnknownMatch(String),
+    /// `F5`
+    InitialEventsOnList,
+    /// §5.2, first row
+    InitialEventsWithoutNotOlderThan,
+    /// §5.2, third row
+    MatchOnWatchWithoutInitialEvents,
+    /// §5.2, second and third row: a watch knows only NotOlderThan
+    UnsupportedMatchOnWatch(String),
+}
+
+const MATCH: &str = "resourceVersionMatch";
+const INITIAL_EVENTS: &str = "sendInitialEvents";
+
+impl ListOptionsError {
+    fn to_field_error(&self) -> FieldError {
+        match self {
+            Self::MatchWithoutRevision => FieldError::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ),
+            Self::MatchWithContinue => FieldError::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ),
+            Self::ExactAtZero => FieldError::forbidden(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ),
+            Self::UnknownMatch(value) => {
+                FieldError::not_supported(MATCH, value.as_str(), &["Exact", "NotOlderThan", ""])
+            }
+            Self::InitialEventsOnList => {
+                FieldError::forbidden(INITIAL_EVENTS, "sendInitialEvents is forbidden for list")
+            }
+            Self::InitialEventsWithoutNotOlderThan => FieldError::forbidden(
+                MATCH,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+            Self::MatchOnWatchWithoutInitialEvents => FieldError::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+            Self::UnsupportedMatchOnWatch(value) => {
+                FieldError::not_supported(MATCH, value.as_str(), &["NotOlderThan"])
+            }
+        }
+    }
+}
+
+impl Status {
+    /// An object that breaks rules of its kind: `Deployment.apps "n" is invalid: …`.
+    #[must_use]
+    pub fn invalid(resource: ResourceName<'_>, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_kind((resource.kind, resource.group), name, errors)
+    }
+
+    /// Query options that break rules: `CreateOptions.meta.k8s.io "" is invalid: …`.
+    #[must_use]
+    pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_kind((kind, "meta.k8s.io"), "", errors)
+    }
+
+    /// `F1` to `F5` and §5.2
+    #[must_use]
+    pub fn invalid_list_options(errors: &[ListOptionsError]) -> Self {
+        let errors: Vec<FieldError> = errors
+            .iter()
+            .map(ListOptionsError::to_field_error)
+            .collect();
+        Self::invalid_options("ListOptions", &errors)
+    }
+
+    /// `I1`: kinds that refuse unconditional updates. Names the resource, not the kind.
+    #[must_use]
+    pub fn revision_required(resource: ResourceName<'_>, name: &str) -> Self {
+        let error = FieldError::invalid(
+            "metadata.resourceVersion",
+            0,
+            "must be specified for an update",
+        );
+        Self::invalid_kind((resource.plural, resource.group), name, &[error])
+    }
+
+    /// `I2`: upstream finds this out twice, and says so in the causes.
+    #[must_use]
+    pub fn finalizers_added_while_deleting(
+        resource: ResourceName<'_>,
+        name: &str,
+        added: &[&str],
+    ) -> Self {
+        let text = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+            string_slice(added)
+        );
+        let error = FieldError::forbidden("metadata.finalizers", text);
+        Self::invalid(resource, name, &[error.clone(), error])
+    }
+
+    /// `I3`: a JSON patch that does not apply.
+    #[must_use]
+    pub fn patch_rejected() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::failure(Reason::Invalid, message).with_details(Details::default())
+    }
+
+    fn invalid_kind((kind, group): (&str, &str), name: &str, errors: &[FieldError]) -> Self {
+        let mut message = format!("{} {} is invalid", qualify(kind, group), quote(name));
+        if !errors.is_empty() {
+            message.push_str(": ");
+            message.push_str(&join(errors));
+        }
+        let resource = ResourceName {
+            group,
+            plural: kind,
+            kind,
+        };
+        Self::failure(Reason::Invalid, message).with_details(Details {
+            causes: errors.iter().map(FieldError::cause).collect(),
+            ..named(by_kind(resource), name)
+        })
+    }
+}

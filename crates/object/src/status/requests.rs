@@ -1,0 +1,303 @@
+//! What a request can get wrong before its object matters (wire.md §3.6).
+
+use super::conflicts::named;
+use super::{Cause, Details, Reason, Status};
+use crate::go::quote;
+use crate::json::SyntaxError;
+use crate::resource::ResourceName;
+
+/// The body of a request may have this many bytes.
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// What somebody tried to do to a resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    pub user: &'a str,
+    pub verb: &'a str,
+    pub resource: ResourceName<'a>,
+    /// Empty for the resource itself.
+    pub subresource: &'a str,
+    /// Empty at the cluster scope.
+    pub namespace: &'a str,
+    /// Empty for a collection.
+    pub name: &'a str,
+    /// What the authorizer adds; may be empty.
+    pub reason: &'a str,
+}
+
+/// What a body says it is.
+#[derive(Clone, Copy, Debug)]
+pub struct SentType<'a> {
+    pub kind: &'a str,
+    /// Without the group.
+    pub version: &'a str,
+}
+
+impl Status {
+    /// 400 with any text.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(Reason::BadRequest, message)
+    }
+
+    /// `B4`
+    #[must_use]
+    pub fn name_differs(in_body: &str, in_url: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({in_body}) does not match the name on the URL ({in_url})"
+        ))
+    }
+
+    /// `B4`
+    #[must_use]
+    pub fn namespace_differs() -> Self {
+        Self::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )
+    }
+
+    /// 400: the body is not JSON. `kind` is what the endpoint takes; the beginning of
+    /// the body is quoted back.
+    #[must_use]
+    pub fn body_malformed(kind: &str, error: &SyntaxError, body: &[u8]) -> Self {
+        Self::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get \
+             version/kind; json parse error: {error} ({})",
+            beginning(body)
+        ))
+    }
+
+    /// 400: the body says what it is, but cannot be read as what the endpoint takes. For
+    /// a strict decoding error, `text` is the message of [`Self::strict_decoding`].
+    #[must_use]
+    pub fn cannot_be_handled(sent: SentType<'_>, wanted_kind: &str, text: &str) -> Self {
+        let SentType { kind, version } = sent;
+        Self::bad_request(format!(
+            "{kind} in version {} cannot be handled as a {wanted_kind}: {text}",
+            quote(version)
+        ))
+    }
+
+    /// 400: strict field validation. Each complaint is `unknown field "a"` or
+    /// `duplicate field "a.b"`.
+    #[must_use]
+    pub fn strict_decoding(complaints: &[String]) -> Self {
+        Self::bad_request(format!("strict decoding error: {}", complaints.join(", ")))
+    }
+
+    /// 401
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::failure(Reason::Unauthorized, "Unauthorized")
+    }
+
+    /// 403 on a resource.
+    #[must_use]
+    pub fn forbidden_attempt(attempt: Attempt<'_>) -> Self {
+        let Attempt {
+            user,
+            verb,
+            resource,
+            ..
+        } = attempt;
+        let slash = if attempt.subresource.is_empty() {
+            ""
+        } else {
+            "/"
+        };
+        let path = format!("{}{slash}{}", resource.plural, attempt.subresource);
+        let place = if attempt.namespace.is_empty() {
+            String::from("at the cluster scope")
+        } else {
+            format!("in the namespace {}", quote(attempt.namespace))
+        };
+        let text = format!(
+            "User {} cannot {verb} resource {} in API group {} {place}",
+            quote(user),
+            quote(&path),
+            quote(resource.group),
+        );
+        Self::forbidden(resource, attempt.name, &explain(&text, attempt.reason))
+    }
+
+    /// 403 on any other path.
+    #[must_use]
+    pub fn forbidden_path(user: &str, verb: &str, path: &str, reason: &str) -> Self {
+        let text = format!("User {} cannot {verb} path {}", quote(user), quote(path));
+        let message = format!("forbidden: {}", explain(&text, reason));
+        Self::failure(Reason::Forbidden, message).with_details(Details::default())
+    }
+
+    /// 403 for any other reason, such as admission.
+    #[must_use]
+    pub fn forbidden(resource: ResourceName<'_>, name: &str, text: &str) -> Self {
+        let which = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", quote(name))
+        };
+        let message = format!("{}{which} is forbidden: {text}", resource.qualified());
+        Self::failure(Reason::Forbidden, message).with_details(named(resource, name))
+    }
+
+    /// 403 (§2.5): nothing new may appear in a namespace that goes away.
+    #[must_use]
+    pub fn namespace_terminating(resource: ResourceName<'_>, name: &str, namespace: &str) -> Self {
+        let text = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        Self::forbidden(resource, name, &text).with_cause(Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        })
+    }
+
+    /// 404: no such resource in a built-in group.
+    #[must_use]
+    pub fn resource_not_found() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::failure(Reason::NotFound, message).with_details(Details::default())
+    }
+
+    /// 405
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::failure(Reason::MethodNotAllowed, message).with_details(Details::default())
+    }
+
+    /// 406
+    #[must_use]
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        Self::failure(
+            Reason::NotAcceptable,
+            format!(
+                "only the following media types are accepted: {}",
+                accepted.join(", ")
+            ),
+        )
+    }
+
+    /// 406 on built-in resources, when no clause of Accept is known at all.
+    #[must_use]
+    pub fn not_representable(available: &[&str]) -> Self {
+        let message = format!(
+            "406: Not Acceptable\n\nAvailable representations: {}",
+            available.join(", ")
+        );
+        Self::failure(Reason::NotAcceptable, message).with_details(Details::default())
+    }
+
+    /// 415 on a patch of a built-in resource.
+    #[must_use]
+    pub fn unsupported_patch_type() -> Self {
+        let message = "415: Unsupported Media Type";
+        Self::failure(Reason::UnsupportedMediaType, message).with_details(Details::default())
+    }
+
+    /// 415
+    #[must_use]
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        Self::failure(
+            Reason::UnsupportedMediaType,
+            format!(
+                "the body of the request was in an unknown format - accepted media types \
+                 include: {}",
+                accepted.join(", ")
+            ),
+        )
+    }
+
+    /// 413
+    #[must_use]
+    pub fn body_too_large() -> Self {
+        Self::failure(
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: limit is {BODY_BYTES_MAX}"),
+        )
+    }
+
+    /// 429
+    #[must_use]
+    pub fn too_many_requests(message: &str, retry_after_seconds: u32) -> Self {
+        Self::failure(Reason::TooManyRequests, message).with_retry_after(retry_after_seconds)
+    }
+
+    /// 500
+    #[must_use]
+    pub fn internal(text: &str) -> Self {
+        let message = format!("Internal error occurred: {text}");
+        Self::failure(Reason::InternalError, message).with_cause(Cause {
+            message: text.into(),
+            ..Cause::default()
+        })
+    }
+
+    /// 500 without a reason, as bare storage errors are.
+    #[must_use]
+    pub fn storage_failure(message: impl Into<String>) -> Self {
+        Self::unexplained(message)
+    }
+
+    /// 503
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::failure(Reason::ServiceUnavailable, message)
+    }
+
+    /// 503 while the server starts.
+    #[must_use]
+    pub fn not_yet_installed() -> Self {
+        Self::unavailable(
+            "the request has been made before all known HTTP paths have been installed, please \
+             try again",
+        )
+        .with_retry_after(5)
+    }
+
+    /// 504
+    #[must_use]
+    pub fn timeout(message: &str, retry_after_seconds: u32) -> Self {
+        Self::failure(Reason::Timeout, format!("Timeout: {message}"))
+            .with_retry_after(retry_after_seconds)
+    }
+
+    /// 504 at the deadline of a request. The one `Status` without kind and apiVersion;
+    /// it is sent as text/plain.
+    #[must_use]
+    pub fn deadline_exceeded() -> Self {
+        let mut status = Self::timeout("request did not complete within the allotted timeout", 0);
+        status.0.kind = "";
+        status.0.api_version = "";
+        status
+    }
+}
+
+/// The text may end up in a browser, and the user chose parts of it.
+fn explain(text: &str, reason: &str) -> String {
+    let safe = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    if reason.is_empty() {
+        safe
+    } else {
+        format!("{safe}: {reason}")
+    }
+}
+
+/// Enough of a body to recognise it: text if it may be JSON, otherwise hexadecimal.
+fn beginning(body: &[u8]) -> String {
+    const BYTES_MAX: usize = 30;
+    let cut = &body[..body.len().min(BYTES_MAX)];
+    let dots = if cut.len() < body.len() { " ..." } else { "" };
+    match cut.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
+        Some(_) => {
+            let hex: String = cut.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{dots}")
+        }
+    }
+}
