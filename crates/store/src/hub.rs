@@ -137,11 +137,7 @@ impl Hub {
     /// Tells those who wait. The lock is not held any more: whoever was ahead of us
     /// may have told of more already, and that must stand.
     fn tell(&self, dispatched: Revision) {
-        self.dispatched.send_if_modified(|told| {
-            let newer = dispatched > *told;
-            *told = dispatched.max(*told);
-            newer
-        });
+        raise(&self.dispatched, dispatched);
     }
 
     /// As [`Hub::dispatched`] or a little less, without waiting for the dispatcher.
@@ -203,6 +199,15 @@ impl Hub {
         self.state.lock().stopped = true;
         self.end_all(WatchError::Stopped, |dispatched| dispatched);
     }
+}
+
+/// Tells those who wait for a revision, if there is news. Never takes back what it said.
+pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
+    signal.send_if_modified(|told| {
+        let newer = to > *told;
+        *told = to.max(*told);
+        newer
+    });
 }
 
 impl State {

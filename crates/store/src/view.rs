@@ -4,7 +4,7 @@
 
 use crate::error::WatchError;
 use crate::history::{Commit, History};
-use crate::hub::Hub;
+use crate::hub::{Hub, raise};
 use crate::index::{Floor, Index, Snapshot};
 use crate::revision::Revision;
 use crate::sync::{Arc, RwLock};
@@ -108,11 +108,7 @@ impl View {
             history.append(commit);
         }
         drop(history);
-        self.published.send_if_modified(|seen| {
-            let newer = revision > *seen;
-            *seen = revision.max(*seen);
-            newer
-        });
+        raise(&self.published, revision);
         before
     }
 

@@ -124,34 +124,43 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
 /// Writes a journal anew, so that nothing in it depends on a sync that failed.
 pub(crate) fn renew(journal: &Path) -> io::Result<()> {
     let fresh = journal.with_extension("new");
-    let mut from = File::open(journal)?;
-    let mut to = File::create(&fresh)?;
+    let from = File::open(journal)?;
+    let to = File::create(&fresh)?;
     // Holes are left out by the copy, the length is kept: it was preallocated.
-    copy_data(&mut from, &mut to)?;
+    copy_data(&from, &to)?;
     to.sync_all()?;
     std::fs::rename(&fresh, journal)
 }
 
 /// Copies what is not a hole.
-fn copy_data(from: &mut File, to: &mut File) -> io::Result<()> {
-    let length = from.metadata()?.len();
-    to.set_len(length)?;
+fn copy_data(from: &File, to: &File) -> io::Result<()> {
+    to.set_len(from.metadata()?.len())?;
+    each_stretch(from, 0, |at, bytes| to.write_all_at(bytes, at))
+}
+
+/// Visits the bytes of a file from `from` on. Skips the holes of a preallocated file
+/// instead of reading megabytes of zeros.
+fn each_stretch(
+    file: &File,
+    from: u64,
+    mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut at = from;
     let mut buffer = vec![0; 1 << 16];
-    let mut at = 0;
-    while at < length {
-        at = match rustix::fs::seek(&*from, SparseSeek::Data(at)) {
+    loop {
+        at = match rustix::fs::seek(file, SparseSeek::Data(at)) {
             Ok(data) => data,
-            Err(rustix::io::Errno::NXIO) => break,
+            Err(rustix::io::Errno::NXIO) => return Ok(()),
+            // Not every file system knows its holes.
             Err(_) => at,
         };
-        let count = from.read_at(&mut buffer, at)?;
+        let count = file.read_at(&mut buffer, at)?;
         if count == 0 {
-            break;
+            return Ok(());
         }
-        to.write_all_at(&buffer[..count], at)?;
+        visit(at, &buffer[..count])?;
         at += count as u64;
     }
-    Ok(())
 }
 
 /// Brings the names of all files to the disk. The engine deletes what it has replaced
@@ -232,7 +241,7 @@ fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail
             Batch::WrongSum => break matches!(walk.batch().map_err(failed)?, Batch::Whole),
         }
     };
-    let data_end = last_data(&mut walk.reader, valid_end).map_err(failed)?;
+    let data_end = last_data(walk.reader.get_ref(), valid_end).map_err(failed)?;
     Ok(Tail {
         valid_end,
         data_end,
@@ -241,27 +250,15 @@ fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail
 }
 
 /// The end of the last non-zero byte behind `from`, or `from`.
-fn last_data(reader: &mut BufReader<File>, from: u64) -> io::Result<u64> {
+fn last_data(file: &File, from: u64) -> io::Result<u64> {
     let mut end = from;
-    let mut at = from;
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        // Skips the holes of a preallocated file instead of reading megabytes of zeros.
-        at = match rustix::fs::seek(reader.get_ref(), SparseSeek::Data(at)) {
-            Ok(data) => data,
-            Err(rustix::io::Errno::NXIO) => return Ok(end),
-            Err(_) => at,
-        };
-        reader.seek(SeekFrom::Start(at))?;
-        let count = reader.get_mut().read(&mut buffer)?;
-        if count == 0 {
-            return Ok(end);
-        }
-        if let Some(last) = buffer[..count].iter().rposition(|byte| *byte != 0) {
+    each_stretch(file, from, |at, bytes| {
+        if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
             end = at + last as u64 + 1;
         }
-        at += count as u64;
-    }
+        Ok(())
+    })?;
+    Ok(end)
 }
 
 enum Batch {
