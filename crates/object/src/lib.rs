@@ -15,12 +15,14 @@ mod meta;
 mod names;
 mod object;
 mod paging;
+pub mod protobuf;
 mod resource;
 mod revision_text;
 pub mod selector;
 mod status;
 mod stored;
 mod time;
+pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
 pub use field_error::{FieldError, FieldErrorKind};

@@ -26,6 +26,10 @@ pub enum UnknownField {
     OfOwnFields,
     /// The kind has only its name and namespace.
     OfNameOnly,
+    /// The kind names itself: `Job`.
+    OfKind(&'static str),
+    /// The kind names itself in full: `resource.k8s.io/v1, Kind=ResourceSlice`.
+    OfFullKind(&'static str),
 }
 
 impl UnknownField {
@@ -33,6 +37,8 @@ impl UnknownField {
     pub fn refuse(self, field: &str) -> SelectorError {
         SelectorError::new(match self {
             Self::OfOwnFields => format!("field label not supported: {field}"),
+            Self::OfKind(kind) => format!("field label {} not supported for {kind}", quote(field)),
+            Self::OfFullKind(kind) => format!("field label not supported for {kind}: {field}"),
             Self::OfNameOnly => format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
                 quote(field)

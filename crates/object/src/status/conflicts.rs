@@ -129,7 +129,17 @@ impl Status {
         Self::failure(Reason::NotFound, message).with_details(named(resource, name))
     }
 
-    /// §2.5: the object is gone. The only `Status` that is a success; it has no code.
+    /// It worked, and there is nothing else to say.
+    #[must_use]
+    pub fn success(code: u16) -> Self {
+        let mut status = Self::failure(Reason::NotFound, "");
+        status.0.status = "Success";
+        status.0.reason = None;
+        status.0.code = code;
+        status
+    }
+
+    /// §2.5: the object is gone. A success without a code.
     #[must_use]
     pub fn deleted(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let mut status = Self::failure(Reason::NotFound, "").with_details(Details {

@@ -48,6 +48,14 @@ impl Status {
         ))
     }
 
+    /// 400: an update that does not name its object.
+    #[must_use]
+    pub fn name_unset(in_url: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({in_url} based on URL) was undeterminable: name must be provided"
+        ))
+    }
+
     /// `B4`
     #[must_use]
     pub fn namespace_differs() -> Self {
@@ -232,6 +240,12 @@ impl Status {
             message: text.into(),
             ..Cause::default()
         })
+    }
+
+    /// 500 with a reason and the bare text.
+    #[must_use]
+    pub fn internal_bare(message: &str) -> Self {
+        Self::failure(Reason::InternalError, message)
     }
 
     /// 500 without a reason, as bare storage errors are.

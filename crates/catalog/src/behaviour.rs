@@ -1,0 +1,260 @@
+//! How kinds differ where the API treats them differently.
+//!
+//! Every list here is short and names exceptions; what is not named behaves like a
+//! ConfigMap.
+
+/// What a handler needs to know about a kind beyond its names.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    pub name: NameRule,
+    /// An update may leave out the revision it is based on.
+    pub unconditional_update: bool,
+    /// A PUT of an object that does not exist makes it.
+    pub create_on_update: bool,
+    /// A delete answers with the object instead of a `Status`.
+    pub delete_returns_object: bool,
+    pub generation: GenerationRule,
+    pub status: StatusRule,
+    pub grace: Grace,
+    pub finalization: Finalization,
+    /// Dependents are orphaned unless the client says otherwise.
+    pub orphans_by_default: bool,
+    /// Reads behave as if they came from a watch cache; only events do not.
+    pub cached: bool,
+}
+
+/// What may be a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    DnsSubdomain,
+    DnsLabel,
+    /// Anything that can stand in a URL.
+    PathSegment,
+}
+
+/// When `metadata.generation` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationRule {
+    /// The server leaves it alone.
+    Untouched,
+    /// 1 for ever.
+    Fixed,
+    /// Anything but metadata and status has changed.
+    Spec,
+    /// The same, but a new object keeps what it came with.
+    SpecOnUpdate,
+    /// That, or annotations.
+    SpecOrAnnotations,
+    /// That, or labels.
+    SpecOrLabels,
+}
+
+/// Who may write `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusRule {
+    /// There is none, or it is ordinary data.
+    None,
+    /// Only the subresource changes it.
+    Split {
+        /// What a new object has, as JSON; `None` keeps what the client sent.
+        initial: Option<&'static str>,
+        /// What a write through the subresource cannot change.
+        keeps: OnStatus,
+    },
+}
+
+/// Metadata that a status write leaves as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStatus {
+    Nothing,
+    Labels,
+    OwnerReferences,
+    /// Labels, annotations, finalizers, owner references.
+    All,
+}
+
+/// Whether a deletion gives the object time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    None,
+    /// `spec.terminationGracePeriodSeconds`, once something runs.
+    Pod,
+}
+
+/// What else stands between a deletion and the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finalization {
+    /// Finalizers of the metadata.
+    Metadata,
+    /// Finalizers of `spec` as well, emptied through `/finalize`.
+    Spec,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            name: NameRule::DnsSubdomain,
+            unconditional_update: true,
+            create_on_update: false,
+            delete_returns_object: false,
+            generation: GenerationRule::Untouched,
+            status: StatusRule::None,
+            grace: Grace::None,
+            finalization: Finalization::Metadata,
+            orphans_by_default: false,
+            cached: true,
+        }
+    }
+}
+
+/// The behaviour of a built-in kind.
+pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
+    let is_in = |list: &[&str]| list.contains(&plural);
+    Behaviour {
+        name: name_rule(group, plural),
+        unconditional_update: !is_in(CONDITIONAL_ONLY),
+        create_on_update: is_in(CREATED_BY_PUT),
+        delete_returns_object: is_in(RETURNED_ON_DELETE) || group == "resource.k8s.io",
+        generation: generation_rule(plural),
+        status: if has_status {
+            status_rule(plural)
+        } else {
+            StatusRule::None
+        },
+        grace: if plural == "pods" {
+            Grace::Pod
+        } else {
+            Grace::None
+        },
+        finalization: if plural == "namespaces" {
+            Finalization::Spec
+        } else {
+            Finalization::Metadata
+        },
+        orphans_by_default: is_in(&["replicationcontrollers", "jobs"]),
+        cached: plural != "events",
+    }
+}
+
+const CONDITIONAL_ONLY: &[&str] = &[
+    "customresourcedefinitions",
+    "apiservices",
+    "leases",
+    "leasecandidates",
+    "poddisruptionbudgets",
+    "runtimeclasses",
+    "csidrivers",
+    "csinodes",
+    "csistoragecapacities",
+    "volumeattachments",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "clustertrustbundles",
+    "podcertificaterequests",
+    "storageversionmigrations",
+    "storageversions",
+    "resourcepoolstatusrequests",
+];
+
+const CREATED_BY_PUT: &[&str] = &[
+    "services",
+    "endpoints",
+    "events",
+    "limitranges",
+    "roles",
+    "rolebindings",
+    "clusterroles",
+    "clusterrolebindings",
+    "leases",
+    "leasecandidates",
+    "runtimeclasses",
+];
+
+const RETURNED_ON_DELETE: &[&str] = &[
+    "pods",
+    "services",
+    "namespaces",
+    "serviceaccounts",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "podtemplates",
+    "storageclasses",
+    "volumeattributesclasses",
+    "csidrivers",
+    "csinodes",
+    "volumeattachments",
+];
+
+const COUNTS_SPEC: &[&str] = &[
+    "replicasets",
+    "statefulsets",
+    "daemonsets",
+    "replicationcontrollers",
+    "jobs",
+    "cronjobs",
+    "pods",
+    "podtemplates",
+    "poddisruptionbudgets",
+    "ingresses",
+    "ingressclasses",
+    "networkpolicies",
+    "flowschemas",
+    "prioritylevelconfigurations",
+    "deviceclasses",
+    "devicetaintrules",
+    "resourceslices",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "customresourcedefinitions",
+];
+
+fn generation_rule(plural: &str) -> GenerationRule {
+    match plural {
+        "deployments" => GenerationRule::SpecOrAnnotations,
+        "endpointslices" => GenerationRule::SpecOrLabels,
+        "csidrivers" => GenerationRule::SpecOnUpdate,
+        "priorityclasses" => GenerationRule::Fixed,
+        _ if COUNTS_SPEC.contains(&plural) => GenerationRule::Spec,
+        _ => GenerationRule::Untouched,
+    }
+}
+
+fn name_rule(group: &str, plural: &str) -> NameRule {
+    match plural {
+        "namespaces" | "services" => NameRule::DnsLabel,
+        "apiservices" | "ipaddresses" => NameRule::PathSegment,
+        _ if group == "rbac.authorization.k8s.io" => NameRule::PathSegment,
+        _ => NameRule::DnsSubdomain,
+    }
+}
+
+fn status_rule(plural: &str) -> StatusRule {
+    let initial = match plural {
+        "nodes" => None,
+        "pods" | "persistentvolumeclaims" | "persistentvolumes" => Some(r#"{"phase":"Pending"}"#),
+        "namespaces" => Some(r#"{"phase":"Active"}"#),
+        "services" | "ingresses" => Some(r#"{"loadBalancer":{}}"#),
+        "replicationcontrollers" | "replicasets" => Some(r#"{"replicas":0}"#),
+        _ => Some("{}"),
+    };
+    let keeps = match plural {
+        "deployments" => OnStatus::Labels,
+        "pods" => OnStatus::OwnerReferences,
+        "resourceclaims"
+        | "volumeattachments"
+        | "servicecidrs"
+        | "podgroups"
+        | "validatingadmissionpolicies" => OnStatus::All,
+        _ => OnStatus::Nothing,
+    };
+    StatusRule::Split { initial, keeps }
+}

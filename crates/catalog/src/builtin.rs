@@ -1,0 +1,147 @@
+//! The built-in kinds, put together from the tables.
+
+use crate::resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
+use crate::{behaviour, fields, generated};
+
+/// A line of the generated table.
+pub(crate) struct Row {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) singular: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) verbs: &'static [Verb],
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) subresources: &'static [SubresourceRow],
+}
+
+pub(crate) struct SubresourceRow {
+    pub(crate) name: &'static str,
+    pub(crate) verbs: &'static [Verb],
+    /// Group, version, kind.
+    pub(crate) kind: [&'static str; 3],
+}
+
+/// Every built-in resource, groups and versions in the order of discovery.
+#[must_use]
+pub fn builtin() -> Vec<Resource> {
+    generated::ROWS.iter().map(resource).collect()
+}
+
+fn resource(row: &Row) -> Resource {
+    let has_status = row.subresources.iter().any(|sub| sub.name == "status");
+    Resource {
+        group: row.group.into(),
+        version: row.version.into(),
+        plural: row.plural.into(),
+        singular: row.singular.into(),
+        kind: row.kind.into(),
+        scope: row.scope,
+        verbs: Verbs::of(row.verbs),
+        short_names: texts(row.short_names),
+        categories: texts(row.categories),
+        subresources: row
+            .subresources
+            .iter()
+            .map(|sub| subresource(row, sub))
+            .collect(),
+        storage: storage(row),
+        behaviour: behaviour::of(row.group, row.plural, has_status),
+        fields: fields::selectable(row.group, row.plural),
+    }
+}
+
+fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
+    let [group, version, kind] = row.kind.map(Text::from);
+    Subresource {
+        name: row.name.into(),
+        verbs: Verbs::of(row.verbs),
+        action: match row.name {
+            "status" | "approval" => Action::Status,
+            "finalize" => Action::Finalize,
+            "binding" => Action::Bind,
+            _ if kind == owner.kind => Action::Show,
+            _ => Action::Unserved,
+        },
+        kind: ResponseKind {
+            group,
+            version,
+            kind,
+        },
+    }
+}
+
+fn texts(list: &'static [&'static str]) -> Vec<Text> {
+    list.iter().map(|text| (*text).into()).collect()
+}
+
+/// The directory below `/registry/`. What can be read back is kept somewhere.
+fn storage(row: &Row) -> Option<Text> {
+    if !row.verbs.contains(&Verb::Get) || row.plural == "componentstatuses" {
+        return None;
+    }
+    Some(match (row.group, row.plural) {
+        ("", "replicationcontrollers") => "controllers".into(),
+        ("", "endpoints") => "services/endpoints".into(),
+        ("", "services") => "services/specs".into(),
+        ("", "nodes") => "minions".into(),
+        ("networking.k8s.io", "ingresses") => "ingress".into(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => {
+            format!("{}/{plural}", row.group).into()
+        }
+        (_, plural) => plural.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Two resources share a directory only if they are two faces of the same objects.
+    #[test]
+    fn directories_do_not_collide() {
+        let mut owners: BTreeMap<Text, Vec<String>> = BTreeMap::new();
+        for resource in builtin() {
+            if let Some(directory) = &resource.storage {
+                let face = format!("{}.{}", resource.plural, resource.group);
+                let faces = owners.entry(directory.clone()).or_default();
+                if !faces.contains(&face) {
+                    faces.push(face);
+                }
+            }
+        }
+        let shared: Vec<_> = owners.values().filter(|faces| faces.len() > 1).collect();
+        assert_eq!(shared, [&["events.", "events.events.k8s.io"]]);
+    }
+
+    #[test]
+    fn the_tables_of_exceptions_name_real_kinds() {
+        let all = builtin();
+        let find = |group: &str, plural: &str| {
+            all.iter()
+                .find(|r| r.group == group && r.plural == plural)
+                .unwrap()
+        };
+        assert!(find("", "configmaps").behaviour.unconditional_update);
+        assert!(
+            !find("coordination.k8s.io", "leases")
+                .behaviour
+                .unconditional_update
+        );
+        assert!(
+            find("resource.k8s.io", "deviceclasses")
+                .behaviour
+                .delete_returns_object
+        );
+        assert!(
+            find("authorization.k8s.io", "subjectaccessreviews")
+                .storage
+                .is_none()
+        );
+        assert_eq!(find("", "nodes").storage.as_deref(), Some("minions"));
+        assert!(all.len() > 60);
+    }
+}

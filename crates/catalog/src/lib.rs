@@ -1,0 +1,21 @@
+//! The kinds a server serves, as data: names, scope, verbs, subresources, where their
+//! objects are kept, and the few ways in which kinds differ from each other.
+//!
+//! Names come from a generated table (`cargo xtask catalog`), behaviour from tables
+//! written by hand in [`behaviour`](mod@behaviour) and [`fields`](mod@fields). A custom
+//! kind is the same [`Resource`], made at run time.
+
+mod behaviour;
+mod builtin;
+mod fields;
+mod generated;
+mod protobuf;
+mod resource;
+
+pub use behaviour::{
+    Behaviour, Finalization, GenerationRule, Grace, NameRule, OnStatus, StatusRule,
+};
+pub use builtin::builtin;
+pub use fields::{FieldRule, Fields, Shape, selectable};
+pub use protobuf::messages;
+pub use resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};

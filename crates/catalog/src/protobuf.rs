@@ -1,0 +1,25 @@
+//! The messages of the built-in kinds.
+//!
+//! The table is made by `cargo xtask protobuf`; [`optik_object::protobuf`] says how to
+//! read it.
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use optik_object::protobuf::Messages;
+use std::sync::OnceLock;
+
+/// The messages of every built-in kind, their lists, and what all groups share.
+/// The first call reads the table, which takes about a millisecond.
+///
+/// # Panics
+/// Never: the table is fixed, and a test has read it.
+#[must_use]
+pub fn messages() -> &'static Messages {
+    static MESSAGES: OnceLock<Messages> = OnceLock::new();
+    MESSAGES.get_or_init(|| {
+        Messages::parse(include_str!("protobuf/table.txt")).expect("the table is well-formed")
+    })
+}

@@ -1,0 +1,185 @@
+//! One resource in one version, as requests and discovery see it.
+
+use crate::behaviour::Behaviour;
+use crate::fields::Fields;
+use optik_object::ResourceName;
+use std::borrow::Cow;
+
+/// Borrowed for built-in kinds, owned for kinds made at run time.
+pub type Text = Cow<'static, str>;
+
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// Empty for the core group.
+    pub group: Text,
+    pub version: Text,
+    /// `deployments`
+    pub plural: Text,
+    /// `deployment`
+    pub singular: Text,
+    /// `Deployment`
+    pub kind: Text,
+    pub scope: Scope,
+    pub verbs: Verbs,
+    pub short_names: Vec<Text>,
+    pub categories: Vec<Text>,
+    pub subresources: Vec<Subresource>,
+    /// Where its objects are kept: `configmaps`, `services/specs`. `None` if nothing
+    /// is kept, as for reviews.
+    pub storage: Option<Text>,
+    pub behaviour: Behaviour,
+    pub fields: Fields,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// `status`
+    pub name: Text,
+    pub verbs: Verbs,
+    pub action: Action,
+    /// What it answers with.
+    pub kind: ResponseKind,
+}
+
+/// What a subresource does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Changes `status`.
+    Status,
+    /// Empties the finalizers of `spec`.
+    Finalize,
+    /// Gives a pod to a node.
+    Bind,
+    /// Shows the object itself; writes to it are not served yet.
+    Show,
+    /// Not served yet.
+    Unserved,
+}
+
+/// A kind; an empty group and version are those of the resource.
+#[derive(Clone, Debug)]
+pub struct ResponseKind {
+    pub group: Text,
+    pub version: Text,
+    pub kind: Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Verb {
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+    Watch,
+}
+
+impl Verb {
+    /// In the order of the alphabet, as discovery lists them.
+    pub const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Delete,
+        Self::DeleteCollection,
+        Self::Get,
+        Self::List,
+        Self::Patch,
+        Self::Update,
+        Self::Watch,
+    ];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// A set of verbs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbs(u8);
+
+impl Verbs {
+    #[must_use]
+    pub const fn of(verbs: &[Verb]) -> Self {
+        let mut bits = 0;
+        let mut next = 0;
+        while next < verbs.len() {
+            bits |= 1 << verbs[next] as u8;
+            next += 1;
+        }
+        Self(bits)
+    }
+
+    #[must_use]
+    pub const fn contains(self, verb: Verb) -> bool {
+        self.0 & (1 << verb as u8) != 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Verb> {
+        Verb::ALL
+            .into_iter()
+            .filter(move |verb| self.contains(*verb))
+    }
+}
+
+impl Resource {
+    /// What errors call it.
+    #[must_use]
+    pub fn name(&self) -> ResourceName<'_> {
+        ResourceName {
+            group: &self.group,
+            plural: &self.plural,
+            kind: &self.kind,
+        }
+    }
+
+    /// `v1`, `apps/v1`
+    #[must_use]
+    pub fn api_version(&self) -> Text {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version).into()
+        }
+    }
+
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_a_set_in_order() {
+        let verbs = Verbs::of(&[Verb::Watch, Verb::Create, Verb::Get]);
+        let names: Vec<_> = verbs.iter().map(Verb::name).collect();
+        assert_eq!(names, ["create", "get", "watch"]);
+        assert!(!verbs.contains(Verb::Delete));
+    }
+}

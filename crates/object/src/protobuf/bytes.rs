@@ -1,0 +1,24 @@
+//! Binary data, which is base64 in JSON.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+
+/// Go ignores the bits that the last symbol has too many.
+const GO: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+pub(super) fn to_text(bytes: &[u8]) -> String {
+    GO.encode(bytes)
+}
+
+/// Line ends are skipped, as Go does.
+pub(super) fn from_text(text: &str) -> Option<Vec<u8>> {
+    if !text.contains(['\n', '\r']) {
+        return GO.decode(text).ok();
+    }
+    let one_line: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
+    GO.decode(one_line).ok()
+}

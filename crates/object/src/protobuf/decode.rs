@@ -1,0 +1,391 @@
+//! From the wire to JSON.
+
+use super::table::{Field, Form, Message, MessageId, Messages, Shape, Type};
+use super::time::{self, Digits};
+use super::wire::{Payload, Reader};
+use super::{
+    COST_MAX, DEPTH_MAX, Envelope, OBJECT_COST, ProtobufError, bytes, one_value, raw, schema,
+};
+use crate::go;
+use crate::json::{Map, Value};
+
+/// A document and its type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    pub api_version: String,
+    pub kind: String,
+    /// With kind and apiVersion.
+    pub value: Value,
+}
+
+impl Messages {
+    /// Reads a document.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, ProtobufError> {
+        self.decode_or(bytes, "", "")
+    }
+
+    /// Reads a document that need not say its type.
+    pub fn decode_or(
+        &self,
+        bytes: &[u8],
+        default_api_version: &str,
+        default_kind: &str,
+    ) -> Result<Decoded, ProtobufError> {
+        let mut envelope = Envelope::open(bytes)?;
+        if envelope.api_version.is_empty() {
+            envelope.api_version = default_api_version;
+        }
+        if envelope.kind.is_empty() {
+            envelope.kind = default_kind;
+        }
+        let value = Decoder::new(self).document(&envelope, 1)?;
+        Ok(Decoded {
+            api_version: envelope.api_version.to_owned(),
+            kind: envelope.kind.to_owned(),
+            value,
+        })
+    }
+}
+
+/// One reading of a document.
+pub(super) struct Decoder<'t> {
+    table: &'t Messages,
+    cost: usize,
+}
+
+impl<'t> Decoder<'t> {
+    fn new(table: &'t Messages) -> Self {
+        Self { table, cost: 0 }
+    }
+
+    pub(super) fn document(
+        &mut self,
+        envelope: &Envelope<'_>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
+        let Envelope {
+            api_version, kind, ..
+        } = *envelope;
+        if kind.is_empty() {
+            return Err(ProtobufError::NoKind);
+        }
+        if api_version.is_empty() {
+            return Err(ProtobufError::NoApiVersion);
+        }
+        let unknown = || ProtobufError::UnknownKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let id = self.table.of_kind(api_version, kind).ok_or_else(unknown)?;
+        let mut members = Map::new();
+        self.object(id, envelope.object, &mut members, depth)?;
+        members.insert("apiVersion".to_owned(), api_version.into());
+        members.insert("kind".to_owned(), kind.into());
+        Ok(Value::Object(members))
+    }
+
+    /// Reads fields into members, of which some may be there already.
+    pub(super) fn object(
+        &mut self,
+        id: MessageId,
+        bytes: &[u8],
+        members: &mut Map,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        if depth > DEPTH_MAX {
+            return Err(ProtobufError::TooDeep);
+        }
+        self.charge(OBJECT_COST)?;
+        let message = self.table.message(id);
+        let mut reader = Reader::new(bytes);
+        let mut last = 0;
+        while let Some((number, payload)) = reader.next()? {
+            if let Some(at) = message.field(number, last) {
+                last = at;
+                self.field(&message.fields[at], payload, members, depth)?;
+            }
+        }
+        self.fill(message, members)
+    }
+
+    pub(super) fn charge(&mut self, cost: usize) -> Result<(), ProtobufError> {
+        self.cost += cost;
+        if self.cost > COST_MAX {
+            return Err(ProtobufError::TooManyValues);
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        field: &Field,
+        payload: Payload<'_>,
+        members: &mut Map,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        match field.shape {
+            Shape::Plain | Shape::Pointer => self.single(field, payload, members, depth),
+            Shape::List => match slot(members, field.name) {
+                Value::Array(items) => self.items(field, payload, items, depth),
+                empty => {
+                    let mut items = Vec::new();
+                    self.items(field, payload, &mut items, depth)?;
+                    *empty = Value::Array(items);
+                    Ok(())
+                }
+            },
+            Shape::Map => match slot(members, field.name) {
+                Value::Object(entries) => self.entry(field, payload, entries, depth),
+                empty => {
+                    let mut entries = Map::new();
+                    self.entry(field, payload, &mut entries, depth)?;
+                    *empty = Value::Object(entries);
+                    Ok(())
+                }
+            },
+            Shape::Inline => match field.kind {
+                Type::Message(id) => {
+                    self.object(id, delimited(payload, field)?, members, depth + 1)
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn single(
+        &mut self,
+        field: &Field,
+        payload: Payload<'_>,
+        members: &mut Map,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        // A message that is there twice is one message.
+        let before = match field.kind {
+            Type::Message(_) => members.remove(field.name),
+            _ => None,
+        };
+        let value = self.value(field, payload, before, depth)?;
+        if field.shape == Shape::Plain && field.omit_empty && is_empty(&value) {
+            members.remove(field.name);
+        } else {
+            members.insert(field.name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    /// Numbers may come packed into one field.
+    fn items(
+        &mut self,
+        field: &Field,
+        payload: Payload<'_>,
+        items: &mut Vec<Value>,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        let is_number = matches!(
+            field.kind,
+            Type::Bool | Type::Int32 | Type::Int64 | Type::Double
+        );
+        match payload {
+            Payload::Bytes(bytes) if is_number => {
+                let mut packed = Reader::new(bytes);
+                while !packed.is_empty() {
+                    let payload = match field.kind {
+                        Type::Double => Payload::Fixed64(packed.fixed64()?),
+                        _ => Payload::Varint(packed.varint()?),
+                    };
+                    items.push(self.value(field, payload, None, depth)?);
+                }
+            }
+            payload => items.push(self.value(field, payload, None, depth)?),
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        field: &Field,
+        payload: Payload<'_>,
+        entries: &mut Map,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        if entries.is_empty() {
+            self.charge(OBJECT_COST)?;
+        }
+        let (mut key, mut value) = ("", None);
+        let mut reader = Reader::new(delimited(payload, field)?);
+        while let Some((number, payload)) = reader.next()? {
+            match number {
+                1 => key = text(payload, field)?,
+                2 => value = Some(self.value(field, payload, None, depth)?),
+                _ => {}
+            }
+        }
+        let value = match (value, field.kind) {
+            (Some(value), _) => value,
+            // Unlike a missing field, a missing entry is an empty one.
+            (None, Type::Bytes) => Value::String(String::new()),
+            (None, kind) => self.zero(kind)?,
+        };
+        entries.insert(key.to_owned(), value);
+        Ok(())
+    }
+
+    fn value(
+        &mut self,
+        field: &Field,
+        payload: Payload<'_>,
+        before: Option<Value>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
+        self.charge(1)?;
+        Ok(match (field.kind, payload) {
+            (Type::Bool, Payload::Varint(value)) => Value::Bool(value != 0),
+            (Type::Int32, Payload::Varint(value)) => Value::from(value as i32),
+            (Type::Int64, Payload::Varint(value)) => Value::from(value as i64),
+            (Type::Double, Payload::Fixed64(bits)) => double(f64::from_bits(bits), field)?,
+            (Type::Text, payload) => Value::String(text(payload, field)?.to_owned()),
+            (Type::Bytes, Payload::Bytes(bytes)) => Value::String(bytes::to_text(bytes)),
+            (Type::Message(id), Payload::Bytes(bytes)) => {
+                self.message(id, field.name, bytes, before, depth + 1)?
+            }
+            _ => return Err(ProtobufError::WrongWireType(field.name)),
+        })
+    }
+
+    pub(super) fn message(
+        &mut self,
+        id: MessageId,
+        field: &'static str,
+        bytes: &[u8],
+        before: Option<Value>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
+        match self.table.message(id).form {
+            Form::Object => {
+                let mut members = match before {
+                    Some(Value::Object(members)) => members,
+                    _ => Map::new(),
+                };
+                self.object(id, bytes, &mut members, depth)?;
+                Ok(Value::Object(members))
+            }
+            Form::Time => time::read(bytes, Digits::Seconds, field),
+            Form::MicroTime => time::read(bytes, Digits::Micros, field),
+            Form::Quantity => one_value::read_quantity(bytes, field),
+            Form::IntOrString => one_value::read_int_or_string(bytes, field),
+            Form::Raw => raw::read(self, bytes, field, depth),
+            Form::Strings => self.strings(bytes, field),
+            Form::Schema(or, schema) => schema::read(self, or, schema, bytes, field, depth),
+        }
+    }
+
+    pub(super) fn strings(
+        &mut self,
+        bytes: &[u8],
+        field: &'static str,
+    ) -> Result<Value, ProtobufError> {
+        let mut items = Vec::new();
+        let mut reader = Reader::new(bytes);
+        while let Some((number, payload)) = reader.next()? {
+            if number == 1 {
+                self.charge(1)?;
+                items.push(text_of(payload, field)?.into());
+            }
+        }
+        Ok(Value::Array(items))
+    }
+
+    /// Adds what JSON has even when it is empty.
+    fn fill(&mut self, message: &Message, members: &mut Map) -> Result<(), ProtobufError> {
+        for field in message.fields.iter().filter(|field| !field.omit_empty) {
+            if let (Shape::Inline, Type::Message(id)) = (field.shape, field.kind) {
+                self.fill(self.table.message(id), members)?;
+            } else if !members.contains_key(field.name) {
+                self.charge(1)?;
+                let value = match field.shape {
+                    Shape::Plain => self.zero(field.kind)?,
+                    _ => Value::Null,
+                };
+                members.insert(field.name.to_owned(), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// A missing value. It cannot recurse for long: a Go struct has a size.
+    fn zero(&mut self, kind: Type) -> Result<Value, ProtobufError> {
+        Ok(match kind {
+            Type::Bool => Value::Bool(false),
+            Type::Int32 | Type::Int64 | Type::Double => Value::from(0),
+            Type::Text => Value::String(String::new()),
+            Type::Bytes => Value::Null,
+            Type::Message(id) => {
+                let message = self.table.message(id);
+                match message.form {
+                    Form::Object => {
+                        let mut members = Map::new();
+                        self.charge(OBJECT_COST)?;
+                        self.fill(message, &mut members)?;
+                        Value::Object(members)
+                    }
+                    Form::Quantity => Value::from("0"),
+                    Form::IntOrString => Value::from(0),
+                    Form::Schema(schema::OR_BOOL, _) => Value::Bool(false),
+                    _ => Value::Null,
+                }
+            }
+        })
+    }
+}
+
+/// The member of this name, `null` if there was none. Looks twice, but makes a key
+/// only once for a list of many items.
+fn slot<'m>(members: &'m mut Map, name: &str) -> &'m mut Value {
+    if !members.contains_key(name) {
+        members.insert(name.to_owned(), Value::Null);
+    }
+    &mut members[name]
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(value) => value.as_f64() == Some(0.0),
+        Value::String(value) => value.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        // A struct is never empty for Go.
+        Value::Object(_) => false,
+    }
+}
+
+fn delimited<'a>(payload: Payload<'a>, field: &Field) -> Result<&'a [u8], ProtobufError> {
+    match payload {
+        Payload::Bytes(bytes) => Ok(bytes),
+        _ => Err(ProtobufError::WrongWireType(field.name)),
+    }
+}
+
+fn text<'a>(payload: Payload<'a>, field: &Field) -> Result<&'a str, ProtobufError> {
+    text_of(payload, field.name)
+}
+
+pub(super) fn text_of<'a>(
+    payload: Payload<'a>,
+    field: &'static str,
+) -> Result<&'a str, ProtobufError> {
+    let Payload::Bytes(bytes) = payload else {
+        return Err(ProtobufError::WrongWireType(field));
+    };
+    std::str::from_utf8(bytes).map_err(|_| ProtobufError::NotUtf8(field))
+}
+
+/// What is read from what Go writes: whole numbers are integers.
+fn double(value: f64, field: &Field) -> Result<Value, ProtobufError> {
+    value
+        .is_finite()
+        .then(|| go::json_float(value))
+        .and_then(|text| text.parse().ok())
+        .map(Value::Number)
+        .ok_or(ProtobufError::NoJson(field.name))
+}

@@ -1,0 +1,102 @@
+//! What a document is wrapped in.
+
+use super::ProtobufError;
+use super::wire::{Payload, Reader, Writer};
+
+/// Every document begins with it.
+pub const MAGIC: [u8; 4] = *b"k8s\0";
+
+/// A document whose object has not been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    pub api_version: &'a str,
+    pub kind: &'a str,
+    pub object: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Opens a document. apiVersion and kind are empty if it does not have them.
+    pub fn open(bytes: &'a [u8]) -> Result<Self, ProtobufError> {
+        if bytes.is_empty() {
+            return Err(ProtobufError::Empty);
+        }
+        let body = bytes.strip_prefix(&MAGIC).ok_or(ProtobufError::NoMagic)?;
+        if body.is_empty() {
+            return Err(ProtobufError::EmptyBody);
+        }
+        let mut envelope = Self::default();
+        let mut reader = Reader::new(body);
+        while let Some((number, payload)) = reader.next()? {
+            match (number, payload) {
+                (1, Payload::Bytes(bytes)) => envelope.read_type(bytes)?,
+                (2, Payload::Bytes(bytes)) => envelope.object = bytes,
+                (1, _) => return Err(ProtobufError::WrongWireType("typeMeta")),
+                (2, _) => return Err(ProtobufError::WrongWireType("raw")),
+                // What the object is encoded in, which nobody says.
+                (3 | 4, Payload::Bytes(_)) => {}
+                (3 | 4, _) => return Err(ProtobufError::WrongWireType("contentType")),
+                _ => {}
+            }
+        }
+        Ok(envelope)
+    }
+
+    fn read_type(&mut self, bytes: &'a [u8]) -> Result<(), ProtobufError> {
+        let mut reader = Reader::new(bytes);
+        while let Some((number, payload)) = reader.next()? {
+            match number {
+                1 => self.api_version = text(payload, "apiVersion")?,
+                2 => self.kind = text(payload, "kind")?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a document around an object that `write` writes.
+    pub(super) fn write(
+        api_version: &str,
+        kind: &str,
+        write: impl FnOnce(&mut Writer) -> Result<(), ProtobufError>,
+    ) -> Result<Vec<u8>, ProtobufError> {
+        let mut out = Writer::with_capacity(1024);
+        out.raw(&MAGIC);
+        out.nested(1, |out| {
+            out.bytes_field(1, api_version.as_bytes());
+            out.bytes_field(2, kind.as_bytes());
+            Ok(())
+        })?;
+        out.nested(2, write)?;
+        // Content encoding and type, which nobody uses and Go writes.
+        out.bytes_field(3, b"");
+        out.bytes_field(4, b"");
+        Ok(out.into_bytes())
+    }
+}
+
+fn text<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a str, ProtobufError> {
+    let Payload::Bytes(bytes) = payload else {
+        return Err(ProtobufError::WrongWireType(field));
+    };
+    std::str::from_utf8(bytes).map_err(|_| ProtobufError::NotUtf8(field))
+}
+
+/// A watch event as it is streamed: length, type (`ADDED`), and the object as a
+/// document. The event itself has no envelope.
+///
+/// `None` if the length does not fit into its 4 bytes.
+#[must_use]
+pub fn watch_frame(event_type: &str, document: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Writer::with_capacity(document.len() + event_type.len() + 24);
+    out.raw(&[0; 4]);
+    out.bytes_field(1, event_type.as_bytes());
+    let object = out.nested(2, |out| {
+        out.bytes_field(1, document);
+        Ok(())
+    });
+    object.ok()?;
+    let mut frame = out.into_bytes();
+    let length = u32::try_from(frame.len() - 4).ok()?;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    Some(frame)
+}

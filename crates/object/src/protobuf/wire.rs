@@ -1,0 +1,180 @@
+//! Protobuf's own encoding: tags, varints, lengths.
+
+use super::ProtobufError;
+
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+/// A field as it is on the wire.
+#[derive(Clone, Copy)]
+pub(super) enum Payload<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(&'a [u8]),
+    /// Four bytes, or a group: nothing that a field of ours may be.
+    Other,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    /// The next field's number and what it holds.
+    pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, ProtobufError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let (number, wire_type) = self.tag()?;
+        let payload = match wire_type {
+            0 => Payload::Varint(self.varint()?),
+            1 => Payload::Fixed64(self.fixed64()?),
+            2 => Payload::Bytes(self.delimited()?),
+            3 => self.skip_group().map(|()| Payload::Other)?,
+            4 => return Err(ProtobufError::EndOfGroup),
+            5 => self.take(4).map(|_| Payload::Other)?,
+            other => return Err(ProtobufError::IllegalWireType(other)),
+        };
+        Ok(Some((number, payload)))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn tag(&mut self) -> Result<(u32, u8), ProtobufError> {
+        let tag = self.varint()?;
+        // 32 bits of it count, as in Go, and the upper half is negative there.
+        let number = (tag >> 3) as u32;
+        if number == 0 || number > i32::MAX as u32 {
+            return Err(ProtobufError::IllegalTag);
+        }
+        Ok((number, (tag & 7) as u8))
+    }
+
+    pub(super) fn varint(&mut self) -> Result<u64, ProtobufError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.rest.split_first().ok_or(ProtobufError::Truncated)?;
+            self.rest = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(ProtobufError::Overflow)
+    }
+
+    pub(super) fn fixed64(&mut self) -> Result<u64, ProtobufError> {
+        let bytes = self.take(8)?;
+        let bytes = bytes.try_into().map_err(|_| ProtobufError::Truncated)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn delimited(&mut self) -> Result<&'a [u8], ProtobufError> {
+        let length = self.varint()?;
+        self.take(usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(ProtobufError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// To the end of a group that has just begun, and of all groups in it.
+    fn skip_group(&mut self) -> Result<(), ProtobufError> {
+        let mut open = 1_usize;
+        while open > 0 {
+            let (_, wire_type) = self.tag()?;
+            match wire_type {
+                0 => drop(self.varint()?),
+                1 => drop(self.take(8)?),
+                2 => drop(self.delimited()?),
+                3 => open += 1,
+                4 => open -= 1,
+                5 => drop(self.take(4)?),
+                other => return Err(ProtobufError::IllegalWireType(other)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            out: Vec::with_capacity(capacity),
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    pub(super) fn varint_field(&mut self, number: u32, value: u64) {
+        self.varint(u64::from(number) << 3);
+        self.varint(value);
+    }
+
+    pub(super) fn fixed64_field(&mut self, number: u32, value: u64) {
+        self.varint(u64::from(number) << 3 | 1);
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(super) fn bytes_field(&mut self, number: u32, bytes: &[u8]) {
+        self.varint(u64::from(number) << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.raw(bytes);
+    }
+
+    /// A field whose length is known when it has been written.
+    pub(super) fn nested(
+        &mut self,
+        number: u32,
+        write: impl FnOnce(&mut Self) -> Result<(), ProtobufError>,
+    ) -> Result<(), ProtobufError> {
+        self.varint(u64::from(number) << 3 | 2);
+        let start = self.out.len();
+        // Most are short: one byte, and the rest is moved if that was too little.
+        self.out.push(0);
+        write(self)?;
+        let mut length = (self.out.len() - start - 1) as u64;
+        let mut prefix = [0; 10];
+        let mut size = 0;
+        while length >= 0x80 {
+            prefix[size] = length as u8 | 0x80;
+            length >>= 7;
+            size += 1;
+        }
+        prefix[size] = length as u8;
+        if size == 0 {
+            self.out[start] = prefix[0];
+        } else {
+            self.out
+                .splice(start..=start, prefix[..=size].iter().copied());
+        }
+        Ok(())
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.out.push(value as u8);
+    }
+}

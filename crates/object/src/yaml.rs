@@ -1,0 +1,299 @@
+//! YAML in, as Go's library for Kubernetes reads it: the first document becomes JSON.
+//!
+//! Syntax is YAML 1.2's, what plain words mean is YAML 1.1's (`yes` is a boolean, `0755`
+//! an octal number, see [`scalar`]); keys that are no strings become strings. Lists and
+//! maps may nest [`DEPTH_MAX`] deep, those in brackets 255 deep.
+
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use crate::go;
+use crate::json::{DEPTH_MAX, Map, Value};
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use std::collections::BTreeMap;
+
+/// What a document may become: a unit for each value and 32 bytes of text, some for
+/// each map, because a few bytes can be many values.
+const COST_MAX: usize = 1 << 20;
+const MAP_COST: usize = 8;
+/// How much of it may come from aliases, which make much of little.
+const COPIED_MAX: usize = 100_000;
+/// Nobody reads more than these.
+const DUPLICATES_MAX: usize = 100;
+
+/// The first document of a stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// Where a key is given twice, the last one wins.
+    pub value: Value,
+    /// Such keys, in Go's words: `line 7: key "a" already set in map`.
+    pub duplicates: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("yaml: line {line}: {problem}")]
+pub struct YamlError {
+    pub line: usize,
+    pub problem: String,
+}
+
+/// Reads the first document; what follows it is not looked at. Nothing at all is `null`.
+pub fn parse(bytes: &[u8]) -> Result<Document, YamlError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| YamlError {
+        line: 1 + lines(&bytes[..error.valid_up_to()]),
+        problem: "the text is not UTF-8".to_owned(),
+    })?;
+    let mut parser = Parser::new_from_str(text);
+    let mut builder = Builder::default();
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| YamlError {
+            line: error.marker().line(),
+            problem: error.info().to_owned(),
+        })?;
+        builder.line = span.start.line();
+        if matches!(event, Event::DocumentEnd | Event::StreamEnd) {
+            break;
+        }
+        builder.event(event).map_err(|problem| YamlError {
+            line: builder.line,
+            problem,
+        })?;
+    }
+    Ok(builder.document)
+}
+
+fn lines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Values under construction. Not recursive, so that depth costs no stack.
+#[derive(Default)]
+struct Builder {
+    open: Vec<Frame>,
+    anchors: BTreeMap<usize, Anchored>,
+    document: Document,
+    cost: usize,
+    copied: usize,
+    line: usize,
+}
+
+struct Frame {
+    anchor: usize,
+    part: Part,
+}
+
+enum Part {
+    List(Vec<Value>),
+    /// With the key whose value comes next.
+    Map(Map, Option<Key>),
+}
+
+enum Key {
+    Name(String),
+    /// `<<`: the members of its value become members here.
+    Merge,
+}
+
+struct Anchored {
+    value: Value,
+    cost: usize,
+    depth: usize,
+}
+
+type Outcome = Result<(), String>;
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>) -> Outcome {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_plain = style == ScalarStyle::Plain;
+                if is_plain && tag.is_none() && text == "<<" && self.expects_key() {
+                    return self.place_key(Key::Merge);
+                }
+                let value = scalar::resolve(&text, is_plain, tag.as_deref())?;
+                self.charge(1 + text.len() / 32)?;
+                self.place(value, anchor)
+            }
+            Event::SequenceStart(anchor, _) => self.open(anchor, Part::List(Vec::new())),
+            Event::MappingStart(anchor, _) => {
+                self.charge(MAP_COST)?;
+                self.open(anchor, Part::Map(Map::new(), None))
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(anchor) => self.copy(anchor),
+            _ => Ok(()),
+        }
+    }
+
+    fn charge(&mut self, cost: usize) -> Outcome {
+        self.cost += cost;
+        if self.cost > COST_MAX {
+            return Err("document has too many values".to_owned());
+        }
+        Ok(())
+    }
+
+    fn charge_copy(&mut self, cost: usize) -> Outcome {
+        self.copied += cost;
+        if self.copied > COPIED_MAX {
+            return Err("document contains excessive aliasing".to_owned());
+        }
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(
+            self.open.last(),
+            Some(Frame {
+                part: Part::Map(_, None),
+                ..
+            })
+        )
+    }
+
+    fn open(&mut self, anchor: usize, part: Part) -> Outcome {
+        if self.expects_key() {
+            return Err("invalid map key".to_owned());
+        }
+        if self.open.len() >= DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.charge(1)?;
+        self.open.push(Frame { anchor, part });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Outcome {
+        match self.open.pop() {
+            Some(Frame { anchor, part }) => {
+                let value = match part {
+                    Part::List(items) => Value::Array(items),
+                    Part::Map(members, _) => Value::Object(members),
+                };
+                self.place(value, anchor)
+            }
+            None => Err("unexpected end of a list or map".to_owned()),
+        }
+    }
+
+    fn copy(&mut self, anchor: usize) -> Outcome {
+        let Some(Anchored { cost, depth, .. }) = self.anchors.get(&anchor) else {
+            return Err("anchor's value contains itself".to_owned());
+        };
+        if self.open.len() + depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.charge_copy(*cost)?;
+        match self.anchors.get(&anchor) {
+            Some(anchored) => self.place(anchored.value.clone(), 0),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a finished value where it belongs.
+    fn place(&mut self, value: Value, anchor: usize) -> Outcome {
+        if anchor != 0 {
+            let (cost, depth) = measure(&value);
+            self.charge_copy(cost)?;
+            let value = value.clone();
+            self.anchors.insert(anchor, Anchored { value, cost, depth });
+        }
+        match self.open.last_mut().map(|frame| &mut frame.part) {
+            None => self.document.value = value,
+            Some(Part::List(items)) => items.push(value),
+            Some(Part::Map(members, key)) => match key.take() {
+                None => *key = Some(Key::Name(key_text(value)?)),
+                Some(Key::Name(name)) => {
+                    let duplicates = &mut self.document.duplicates;
+                    insert(members, name, value, self.line, duplicates);
+                }
+                Some(Key::Merge) => {
+                    let duplicates = &mut self.document.duplicates;
+                    return merge(members, value, self.line, duplicates);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn place_key(&mut self, name: Key) -> Outcome {
+        if let Some(Frame {
+            part: Part::Map(_, key),
+            ..
+        }) = self.open.last_mut()
+        {
+            *key = Some(name);
+        }
+        Ok(())
+    }
+}
+
+fn too_deep() -> String {
+    format!("exceeded max depth of {DEPTH_MAX}")
+}
+
+fn key_text(value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Bool(value) => Ok(value.to_string()),
+        Value::Number(number) if number.is_f64() => {
+            Ok(go::plain_float(number.as_f64().unwrap_or_default()))
+        }
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Null => Err("unsupported map key: null".to_owned()),
+        Value::Array(_) | Value::Object(_) => Err("invalid map key".to_owned()),
+    }
+}
+
+fn insert(
+    members: &mut Map,
+    name: String,
+    value: Value,
+    line: usize,
+    duplicates: &mut Vec<String>,
+) {
+    if duplicates.len() < DUPLICATES_MAX && members.contains_key(&name) {
+        let name = go::quote(&name);
+        duplicates.push(format!("line {line}: key {name} already set in map"));
+    }
+    members.insert(name, value);
+}
+
+/// Of a list of maps, the first that has a key has the say.
+fn merge(members: &mut Map, value: Value, line: usize, duplicates: &mut Vec<String>) -> Outcome {
+    let maps = match value {
+        Value::Array(maps) => maps,
+        map => vec![map],
+    };
+    for map in maps.into_iter().rev() {
+        let Value::Object(map) = map else {
+            return Err("map merge requires map or sequence of maps as the value".to_owned());
+        };
+        for (name, value) in map {
+            insert(members, name, value, line, duplicates);
+        }
+    }
+    Ok(())
+}
+
+/// The cost and depth of a value.
+fn measure(value: &Value) -> (usize, usize) {
+    let below = |(cost, depth): (usize, usize), item: &Value| {
+        let (item_cost, item_depth) = measure(item);
+        (cost + item_cost, depth.max(item_depth))
+    };
+    match value {
+        Value::String(text) => (1 + text.len() / 32, 0),
+        Value::Array(items) => {
+            let (cost, depth) = items.iter().fold((1, 0), below);
+            (cost, depth + 1)
+        }
+        Value::Object(members) => {
+            let keys: usize = members.keys().map(|key| 1 + key.len() / 32).sum();
+            let (cost, depth) = members.values().fold((MAP_COST + keys, 0), below);
+            (cost, depth + 1)
+        }
+        _ => (1, 0),
+    }
+}
