@@ -4,16 +4,22 @@
     reason = "a chore talks to the person who runs it"
 )]
 
+mod catalog;
 mod compat;
+mod protobuf;
+mod schemas;
 mod tidy;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy
+       cargo xtask catalog FILE       makes the table of built-in kinds from discovery
+       cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
+       cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
-                                      etcdctl-3.4 (all of them if none is named),
-                                      kube-apiserver (slow)";
+                                      etcdctl-3.4 seeds kubectl (all of them if
+                                      none is named), kube-apiserver (slow)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;
@@ -22,6 +28,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let outcome = match words.next().as_deref() {
         Some("tidy") => tidy::run(),
+        Some("catalog") => catalog::run(&words.collect::<Vec<_>>()),
+        Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
+        Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,22 +1,34 @@
 //! `optik serve`: the server.
 
+mod access;
+mod banner;
+
 use crate::failure::Failure;
 use crate::store::{cannot_open, default_directory};
 use crate::units;
+use access::{Access, Home, Ports};
+use banner::Banner;
 use clap::{Args, ValueEnum};
+use optik_apiserver::ApiServer;
 use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock};
+use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
+    #[command(flatten)]
+    access: Access,
     /// Keep data in this directory, which is made if there is none
     #[arg(long, value_name = "DIR", env = "OPTIK_DATA", default_value_os_t = default_directory(),
           conflicts_with_all = ["ephemeral", "etcd"])]
@@ -35,6 +47,9 @@ pub(crate) struct Serve {
     /// How long the past can be read and watched
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::duration)]
     history_age: Duration,
+    /// Compact this often, to the state of the time before
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::duration)]
+    compaction_interval: Duration,
     /// How much memory the past may take; older parts go first
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::bytes)]
     history_bytes: u64,
@@ -43,6 +58,9 @@ pub(crate) struct Serve {
     /// There is no authentication on it, so it listens on this machine only.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2379")]
     etcd_listen: Option<SocketAddr>,
+    /// Serve the store alone, without the Kubernetes API
+    #[arg(long, requires = "etcd_listen")]
+    etcd_only: bool,
 }
 
 #[derive(Debug, Args)]
@@ -82,42 +100,138 @@ impl From<Survives> for Durability {
 }
 
 pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
-    let clock = SystemClock::default();
+    let clock = Arc::new(SystemClock::default());
     let started = clock.monotonic();
     let mut stop = Stop::listen()?;
-    let listener = match options.etcd_listen {
-        Some(address) => Some(bind(address).await?),
+    let ports = if options.etcd_only {
+        None
+    } else {
+        Some(options.access.bind().await?)
+    };
+    let etcd = match options.etcd_listen {
+        Some(address) => {
+            loopback_only("--etcd-listen", address, "127.0.0.1:2379")?;
+            Some(bind(address).await?)
+        }
         None => None,
     };
     let store = open(&options).await?;
-    let etcd = listener
-        .as_ref()
-        .and_then(|listener| listener.local_addr().ok());
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
-    let facade = listener.map(|listener| {
-        let shutdown = async move {
-            let _ = stopped.await;
-        };
-        let mut presented = optik_etcd_facade::Options::default();
-        presented
-            .client_urls
-            .extend(etcd.map(|address| format!("http://{address}")));
-        let facade = Facade::new(store.clone(), presented);
-        tokio::spawn(facade.serve(listener, shutdown))
-    });
-    banner(&options, &store, etcd, clock.monotonic().since(started));
+    let mut banner = Banner::new(&options, &store);
+    let (stopping, stopped) = watch::channel(false);
+    let mut around = Around {
+        store: store.clone(),
+        clock: clock.clone(),
+        serving: JoinSet::new(),
+        stopped,
+    };
+    if let Some(listener) = etcd {
+        banner.etcd = listener.local_addr().ok();
+        let told = told(around.stopped.clone());
+        around.serving.spawn(serve_etcd(&store, listener, told));
+    }
+    if let Some(ports) = ports {
+        serve_api(&options, ports, &mut around, &mut banner).await?;
+    }
+    say(&banner.text(clock.monotonic().since(started)));
+
     stop.wait().await;
     say("stopping; again to stop at once");
     let finish = async {
-        let _ = stopping.send(());
-        if let Some(facade) = facade {
-            let _ = facade.await;
-        }
+        stopping.send_replace(true);
+        while around.serving.join_next().await.is_some() {}
         store.close().await;
     };
     tokio::select! {
         () = finish => Ok(()),
         () = stop.wait() => Err(Failure::text("stopped before everything was closed; nothing acknowledged is lost")),
+    }
+}
+
+/// What the parts of a server share.
+struct Around {
+    store: Store,
+    clock: Arc<SystemClock>,
+    serving: JoinSet<()>,
+    stopped: watch::Receiver<bool>,
+}
+
+/// The Kubernetes API and what belongs to it.
+async fn serve_api(
+    options: &Serve,
+    ports: Ports,
+    around: &mut Around,
+    banner: &mut Banner,
+) -> Result<(), Failure> {
+    let (store, clock) = (&around.store, &around.clock);
+    let tokens = options.access.tokens()?;
+    let entrance = options.access.open(&home(options), &ports, &**clock)?;
+    banner.api = Some(entrance.url);
+    banner.kubeconfig = entrance.kubeconfig;
+    let presented = optik_serve::Options {
+        tokens,
+        store: store_check(store),
+        clock: clock.clone(),
+        ..optik_serve::Options::default()
+    };
+    let api = ApiServer::new(store.clone());
+    api.bootstrap()
+        .await
+        .map_err(|cause| Failure::new("cannot make the system namespaces", cause))?;
+    tokio::spawn(optik_apiserver::keep_compacting(
+        store.clone(),
+        options.compaction_interval,
+        clock.clone(),
+    ));
+    tokio::spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+    let server = Server::new(api, presented);
+    server.ready();
+    if let Some(listener) = ports.plain {
+        banner.plain = listener.local_addr().ok();
+        let (server, told) = (server.clone(), told(around.stopped.clone()));
+        let serving = async move { server.serve(listener, None, told).await };
+        around.serving.spawn(serving);
+    }
+    let told = told(around.stopped.clone());
+    let serving = async move { server.serve(ports.tls, Some(entrance.tls), told).await };
+    around.serving.spawn(serving);
+    Ok(())
+}
+
+/// Completes when the server is told to stop.
+async fn told(mut stopped: watch::Receiver<bool>) {
+    // If nobody is left to tell us, that is over, too.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+fn serve_etcd(
+    store: &Store,
+    listener: TcpListener,
+    stopped: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut presented = optik_etcd_facade::Options::default();
+    let address = listener.local_addr().ok();
+    presented
+        .client_urls
+        .extend(address.map(|address| format!("http://{address}")));
+    Facade::new(store.clone(), presented).serve(listener, stopped)
+}
+
+/// A store that answers is well.
+fn store_check(store: &Store) -> optik_serve::Check {
+    let store = store.clone();
+    Arc::new(move || {
+        let store = store.clone();
+        Box::pin(async move { store.status().await.is_ok() })
+    })
+}
+
+fn home(options: &Serve) -> Home<'_> {
+    if options.ephemeral {
+        Home::Nowhere
+    } else if options.etcd.is_empty() {
+        Home::Data(&options.data)
+    } else {
+        Home::Cluster
     }
 }
 
@@ -184,13 +298,16 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|cause| Failure::new(format!("cannot read {}", file.display()), cause))
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
-    if !address.ip().is_loopback() {
-        let text = format!(
-            "--etcd-listen {address}: anybody who reaches it could read and write everything"
-        );
-        return Err(Failure::usage(text).hint("Use a loopback address such as 127.0.0.1:2379."));
+/// For ports without passwords.
+fn loopback_only(flag: &str, address: SocketAddr, example: &str) -> Result<(), Failure> {
+    if address.ip().is_loopback() {
+        return Ok(());
     }
+    let text = format!("{flag} {address}: anybody who reaches it could read and write everything");
+    Err(Failure::usage(text).hint(format!("Use a loopback address such as {example}.")))
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|cause| {
         Failure::new(format!("cannot listen on {address}"), cause)
             .hint("Is another server running? Port 0 takes a free one.")
@@ -218,32 +335,6 @@ impl Stop {
             _ = self.terminate.recv() => {}
         }
     }
-}
-
-fn banner(options: &Serve, store: &Store, etcd: Option<SocketAddr>, took: Duration) {
-    let snapshot = store.snapshot();
-    let place = if options.ephemeral {
-        "memory only; gone when the server stops".to_owned()
-    } else if options.etcd.is_empty() {
-        options.data.display().to_string()
-    } else {
-        options.etcd.join(", ")
-    };
-    let mut text = format!(
-        "optik {} is ready after {:.0} ms\n  data      {place}\n            revision {}, {} keys",
-        env!("CARGO_PKG_VERSION"),
-        took.as_secs_f64() * 1e3,
-        snapshot.revision(),
-        snapshot.size().keys,
-    );
-    text += &match etcd {
-        Some(address) => format!(
-            "\n  etcd      http://{address}\n  try       etcdctl --endpoints {address} put hello world"
-        ),
-        None => "\n  etcd      off; --etcd-listen lets etcdctl in".to_owned(),
-    };
-    text += "\n  stop      Ctrl-C";
-    say(&text);
 }
 
 #[expect(clippy::print_stderr, reason = "the banner is for people")]

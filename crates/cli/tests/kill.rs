@@ -32,7 +32,8 @@ struct Server {
 impl Server {
     fn start(data: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
-            .args(["serve", "--etcd-listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--etcd-listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .stderr(Stdio::piped())
             .spawn()

@@ -133,7 +133,13 @@ pub(crate) fn kube_apiserver() -> Outcome {
     let scratch = scratch()?;
     let etcd = format!("127.0.0.1:{}", free_port()?);
     let mut serve = Command::new(optik);
-    serve.args(["serve", "--ephemeral", "--etcd-listen", &etcd]);
+    serve.args([
+        "serve",
+        "--ephemeral",
+        "--etcd-only",
+        "--etcd-listen",
+        &etcd,
+    ]);
     let mut store = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     store.wait_ready(&etcd, "/health")?;
     let port = free_port()?.to_string();

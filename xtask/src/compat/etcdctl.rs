@@ -69,7 +69,7 @@ fn everything(etcdctl: &Path, more: &[(&str, &[&str])]) -> Outcome {
     let address = format!("127.0.0.1:{}", free_port()?);
     let mut serve = Command::new(&optik);
     serve
-        .args(["serve", "--etcd-listen", &address, "--data"])
+        .args(["serve", "--etcd-only", "--etcd-listen", &address, "--data"])
         .arg(scratch.path().join("data"));
     let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     server.wait_ready(&address, "/health")?;

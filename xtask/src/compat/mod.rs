@@ -1,8 +1,9 @@
-//! Real peers: etcd, etcdctl, kube-apiserver, against a freshly built `optik`.
+//! Real peers: etcd, etcdctl, kubectl, kube-apiserver, against a freshly built `optik`.
 
 mod etcd;
 mod etcdctl;
 mod process;
+mod scripts;
 mod tools;
 
 use crate::Outcome;
@@ -39,6 +40,16 @@ const PARTS: &[Part] = &[
     Part {
         name: "etcdctl-3.4",
         run: etcdctl::debian,
+        on_request: false,
+    },
+    Part {
+        name: "seeds",
+        run: scripts::seeds,
+        on_request: false,
+    },
+    Part {
+        name: "kubectl",
+        run: scripts::kubectl,
         on_request: false,
     },
     Part {

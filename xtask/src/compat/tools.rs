@@ -49,6 +49,34 @@ pub(crate) fn kube_apiserver() -> Result<PathBuf, String> {
     go_program(&name, "kubernetes", &manifest, &[package], package)
 }
 
+/// The oldest kubectl we promise to work with, by its minor version.
+const KUBECTL_MINOR_MIN: u32 = 32;
+
+/// The kubectl of this machine if it is new enough, otherwise one built from its Go
+/// module.
+pub(crate) fn kubectl() -> Result<PathBuf, String> {
+    let mut version = Command::new("kubectl");
+    version.args(["version", "--client", "--output=json"]);
+    if let Ok(text) = output(&mut version)
+        && minor_version(&text).is_some_and(|minor| minor >= KUBECTL_MINOR_MIN)
+    {
+        return Ok("kubectl".into());
+    }
+    let package = "k8s.io/kubernetes/cmd/kubectl";
+    let name = format!("kubectl-{KUBERNETES_VERSION}");
+    if place().join(&name).exists() {
+        return Ok(place().join(name));
+    }
+    let manifest = kubernetes_manifest()?;
+    go_program(&name, "kubernetes", &manifest, &[package], package)
+}
+
+fn minor_version(text: &str) -> Option<u32> {
+    let version: serde_json::Value = serde_json::from_str(text).ok()?;
+    let minor = version["clientVersion"]["minor"].as_str()?;
+    minor.trim_end_matches('+').parse().ok()
+}
+
 /// Its own manifest points at directories beside it; ours names the published modules.
 fn kubernetes_manifest() -> Result<String, String> {
     let module = format!("k8s.io/kubernetes@{KUBERNETES_VERSION}");

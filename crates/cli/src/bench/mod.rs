@@ -1,5 +1,6 @@
 //! `optik bench`: load, measured. Numbers and method are in BENCHMARKS.md.
 
+mod api;
 mod disk;
 mod etcd;
 mod memory;
@@ -15,8 +16,25 @@ use report::Report;
 use std::path::PathBuf;
 use std::time::Duration;
 
+const HELP: &str = "\
+Examples:
+  The embedded store, beside an etcd that runs on the same disk:
+    optik bench store --etcd http://127.0.0.1:2379
+
+  A server, beside a kube-apiserver on the same machine, in one run and in turn:
+    optik bench api --name optik --kubeconfig optik.conf \\
+      --against-name kube-apiserver --against-kubeconfig kind.conf create get watch
+
+`optik bench api --help` tells what each workload does.";
+
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = HELP, after_help = "--help shows how to compare two servers.")]
 pub(crate) enum Bench {
+    /// Measures a server that speaks the Kubernetes API, or two of them side by side
+    ///
+    /// Any server will do: this one, a kube-apiserver, a cluster of several machines.
+    #[command(after_long_help = api::HELP)]
+    Api(Box<api::ApiBench>),
     /// Measures the embedded store: commits, ranges, watches, opening
     ///
     /// With --etcd the same puts go to a real etcd in the same run. Both write to
@@ -71,6 +89,7 @@ impl StoreBench {
 
 pub(crate) async fn run(bench: Bench) -> Result<(), Failure> {
     match bench {
+        Bench::Api(options) => api::run(*options).await,
         Bench::Store(options) => store_bench(options).await,
         Bench::Open { directory } => open::measure_here(&directory).await,
     }

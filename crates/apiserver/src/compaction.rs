@@ -1,0 +1,126 @@
+//! Forgetting the past at a steady pace (§6).
+//!
+//! Every tick writes down the revision of the moment and compacts to the one of the
+//! tick before, so that history lasts between one and two intervals. The write is
+//! made only if nobody else has made it since: servers that share a store agree on
+//! whose turn it is. It also moves the revision on when nothing else does.
+
+use optik_platform::Clock;
+use optik_store::{CompactError, Compare, Op, Origin, Put, Revision, Store, Txn};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+/// Where upstream keeps the same.
+const KEY: &str = "compact_rev_key";
+
+/// Compacts for as long as it is polled.
+pub async fn keep_compacting(store: Store, every: Duration, clock: Arc<dyn Clock>) {
+    let mut compactor = Compactor::default();
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick only takes note of where things stand.
+    loop {
+        ticks.tick().await;
+        let began = clock.monotonic();
+        compactor.tick(&store).await;
+        let took = clock.monotonic().since(began);
+        tracing::debug!("compaction took {took:?}");
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Compactor {
+    /// How often the key had been written when we looked last.
+    version: u64,
+    /// The revision of that moment.
+    revision: Option<Revision>,
+}
+
+impl Compactor {
+    /// One turn. What fails is tried again at the next one.
+    pub async fn tick(&mut self, store: &Store) {
+        let Ok(latest) = store.latest().await else {
+            return;
+        };
+        let now = latest.revision();
+        let found = latest.get(KEY.as_bytes());
+        let version = found.map_or(0, |version| version.version());
+        let ours = version == self.version && self.revision.is_some();
+        let expected = found.map_or(Revision::ZERO, |version| version.mod_revision());
+        if (ours || self.revision.is_none()) && mark(store, expected, now).await {
+            self.version = version + 1;
+        } else {
+            self.version = version;
+        }
+        let previous = self.revision.replace(now);
+        if let Some(previous) = previous.filter(|_| ours) {
+            compact(store, previous).await;
+        }
+    }
+}
+
+/// Writes the mark if nobody else has.
+async fn mark(store: &Store, expected: Revision, now: Revision) -> bool {
+    let put = Put::new(KEY, now.to_string());
+    let txn = Txn {
+        compares: vec![Compare::mod_revision_is(KEY, expected)],
+        success: vec![Op::Put(put)],
+        failure: Vec::new(),
+    };
+    let done = store.commit(txn, Origin::system("compact")).await;
+    done.is_ok_and(|done| done.succeeded)
+}
+
+async fn compact(store: &Store, revision: Revision) {
+    match store.compact(revision).await {
+        // Somebody else did, or the store did it by itself.
+        Ok(()) | Err(CompactError::Compacted { .. }) => {}
+        Err(error) => tracing::warn!("cannot compact: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_store::Options;
+
+    #[tokio::test]
+    async fn history_lasts_between_one_and_two_ticks_section_6() {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let put = |key: &'static str| store.commit(Txn::put(Put::new(key, "x")), Origin::default());
+        let mut compactor = Compactor::default();
+        let first = put("a").await.unwrap().revision;
+        compactor.tick(&store).await;
+        assert!(
+            store.snapshot().oldest() <= first,
+            "the first tick only takes note"
+        );
+        let after = store.snapshot().revision();
+        assert!(after > first, "a tick moves the revision on");
+        let second = put("a").await.unwrap().revision;
+        compactor.tick(&store).await;
+        assert_eq!(
+            store.snapshot().oldest(),
+            first,
+            "to the revision of the tick before"
+        );
+        compactor.tick(&store).await;
+        assert_eq!(store.snapshot().oldest(), second);
+        store.close().await;
+    }
+
+    /// Two servers on one store: each history lasts at least an interval.
+    #[tokio::test]
+    async fn two_servers_take_turns() {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let (mut one, mut two) = (Compactor::default(), Compactor::default());
+        for _ in 0..5 {
+            let before = store.snapshot().revision();
+            one.tick(&store).await;
+            two.tick(&store).await;
+            assert!(store.snapshot().oldest() <= before);
+        }
+        store.close().await;
+    }
+}

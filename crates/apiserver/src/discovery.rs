@@ -1,0 +1,205 @@
+//! What is served, told to clients (wire §1.3 to §1.5).
+
+use crate::kinds::{Kind, Kinds};
+use optik_catalog::{Subresource, Verbs};
+use optik_object::Value;
+use serde_json::json;
+use std::sync::Arc;
+
+/// `/api`
+pub(crate) fn core_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+/// Groups in order, each with its versions, the preferred one first.
+fn groups(kinds: &Kinds) -> Vec<(&str, Vec<&str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for kind in &kinds.all {
+        let (group, version) = (&*kind.resource.group, &*kind.resource.version);
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, versions)) if versions.contains(&version) => {}
+            Some((_, versions)) => versions.push(version),
+            None => groups.push((group, vec![version])),
+        }
+    }
+    groups
+}
+
+fn group_body((name, versions): &(&str, Vec<&str>)) -> Value {
+    let version =
+        |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    json!({
+        "name": name,
+        "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        "preferredVersion": versions.first().map(version),
+    })
+}
+
+/// `/apis`
+pub(crate) fn group_list(kinds: &Kinds) -> Value {
+    let groups = groups(kinds);
+    let named = groups.iter().filter(|(name, _)| !name.is_empty());
+    json!({
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": named.map(group_body).collect::<Vec<_>>(),
+    })
+}
+
+/// `/apis/{group}`
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+    let groups = groups(kinds);
+    let found = groups.iter().find(|(known, _)| *known == name)?;
+    let mut body = group_body(found);
+    body["kind"] = "APIGroup".into();
+    body["apiVersion"] = "v1".into();
+    Some(body)
+}
+
+fn of_version<'k>(
+    kinds: &'k Kinds,
+    group: &'k str,
+    version: &'k str,
+) -> impl Iterator<Item = &'k Arc<Kind>> {
+    let all = kinds.all.iter();
+    all.filter(move |kind| kind.resource.group == group && kind.resource.version == version)
+}
+
+/// `/api/v1`, `/apis/{group}/{version}`
+pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Value {
+    let mut resources = Vec::new();
+    for kind in of_version(kinds, group, version) {
+        resources.push(resource_entry(kind));
+        let subresources = kind.resource.subresources.iter();
+        resources.extend(subresources.map(|sub| subresource_entry(kind, sub)));
+    }
+    let mut body = json!({"kind": "APIResourceList"});
+    if !group.is_empty() {
+        body["apiVersion"] = "v1".into();
+    }
+    body["groupVersion"] = if group.is_empty() {
+        version.into()
+    } else {
+        format!("{group}/{version}").into()
+    };
+    body["resources"] = resources.into();
+    body
+}
+
+fn resource_entry(kind: &Kind) -> Value {
+    let resource = &kind.resource;
+    let mut entry = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": kind.is_namespaced(),
+        "kind": resource.kind,
+        "verbs": verbs(resource.verbs),
+    });
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = json!(resource.categories);
+    }
+    entry
+}
+
+fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", kind.resource.plural, sub.name),
+        "singularName": "",
+        "namespaced": kind.is_namespaced(),
+        "kind": sub.kind.kind,
+        "verbs": verbs(sub.verbs),
+    });
+    if !sub.kind.version.is_empty() {
+        entry["group"] = json!(sub.kind.group);
+        entry["version"] = json!(sub.kind.version);
+    }
+    entry
+}
+
+fn verbs(verbs: Verbs) -> Vec<&'static str> {
+    verbs.iter().map(optik_catalog::Verb::name).collect()
+}
+
+/// Which groups an aggregated document is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Core,
+    Named,
+}
+
+/// `/api` and `/apis` in one document each.
+pub(crate) fn aggregated(kinds: &Kinds, part: Part) -> Value {
+    let groups = groups(kinds);
+    let wanted = groups
+        .iter()
+        .filter(|(name, _)| name.is_empty() == (part == Part::Core));
+    let items: Vec<Value> = wanted
+        .map(|(name, versions)| {
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|version| {
+                    let resources: Vec<Value> = of_version(kinds, name, version)
+                        .map(|kind| aggregated_resource(kind))
+                        .collect();
+                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                })
+                .collect();
+            let metadata = if name.is_empty() {
+                json!({})
+            } else {
+                json!({"name": name})
+            };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let resource = &kind.resource;
+    let scope = if kind.is_namespaced() {
+        "Namespaced"
+    } else {
+        "Cluster"
+    };
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": scope,
+        "singularResource": resource.singular,
+        "verbs": verbs(resource.verbs),
+    });
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = json!(resource.categories);
+    }
+    if !resource.subresources.is_empty() {
+        let subs = resource.subresources.iter().map(|sub| {
+            json!({
+                "subresource": sub.name,
+                "responseKind": {
+                    "group": sub.kind.group,
+                    "version": sub.kind.version,
+                    "kind": sub.kind.kind,
+                },
+                "verbs": verbs(sub.verbs),
+            })
+        });
+        entry["subresources"] = subs.collect::<Vec<_>>().into();
+    }
+    entry
+}

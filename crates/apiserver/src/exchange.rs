@@ -1,0 +1,120 @@
+//! What comes in and what goes out, without the wire around it.
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use optik_object::Status;
+
+/// A request whose sender is known and whose body has been read.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: Method,
+    /// As sent: percent-encoded, beginning with `/`.
+    pub path: String,
+    /// As sent, without the `?`; empty if there is none.
+    pub query: String,
+    pub headers: HeaderMap,
+    pub user: User,
+    /// At most [`BODY_BYTES_MAX`] bytes.
+    pub body: Bytes,
+}
+
+/// Longer bodies are refused with [`Status::body_too_large`] before they are read.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Who sends a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+    pub uid: String,
+}
+
+impl User {
+    /// Nobody in particular.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".into(),
+            groups: vec!["system:unauthenticated".into()],
+            uid: String::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.name == "system:anonymous"
+    }
+}
+
+/// An answer. Headers that every answer has (dates, ids, caching) are added outside.
+pub struct Response {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+pub enum Body {
+    Whole(Bytes),
+    /// Pieces to send as they come. The end of the stream is a clean end.
+    Stream(BoxStream<'static, Bytes>),
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+impl Response {
+    /// A JSON document; a newline is added by nobody.
+    #[must_use]
+    pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let mut response = Self::empty(status);
+        response.headers.insert(http::header::CONTENT_TYPE, JSON);
+        response.body = Body::Whole(body.into());
+        response
+    }
+
+    /// JSON in pieces.
+    #[must_use]
+    pub fn json_stream(pieces: BoxStream<'static, Bytes>) -> Self {
+        let mut response = Self::json(StatusCode::OK, Bytes::new());
+        response.body = Body::Stream(pieces);
+        response
+    }
+
+    #[must_use]
+    pub fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            body: Body::Whole(Bytes::new()),
+        }
+    }
+
+    #[must_use]
+    pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
+        let mut response = Self::empty(status);
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers.insert(http::header::CONTENT_TYPE, plain);
+        response.body = Body::Whole(text.into());
+        response
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+impl From<Status> for Response {
+    fn from(status: Status) -> Self {
+        let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut body = status.to_json();
+        body.push(b'\n');
+        let mut response = Self::json(code, body);
+        if let Some(seconds) = status.retry_after_seconds() {
+            let headers = &mut response.headers;
+            headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

@@ -1,0 +1,185 @@
+//! The kinds that are served, found by the words of a path.
+
+use crate::face::Face;
+use optik_catalog::{Resource, Text};
+use optik_object::{Damaged, Object, splice};
+use optik_store::{KeyRange, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A resource, and what handlers need so often that it is made once.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) resource: Resource,
+    /// `apps/v1`
+    pub(crate) api_version: Text,
+    /// `/registry/configmaps/`; `None` if nothing is kept.
+    directory: Option<String>,
+    pub(crate) face: Face,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    /// In the order of discovery.
+    pub(crate) all: Vec<Arc<Kind>>,
+    /// By group, version and plural.
+    by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Kind>>>>,
+}
+
+impl Kinds {
+    pub(crate) fn of(resources: Vec<Resource>) -> Self {
+        let mut kinds = Self::default();
+        for resource in resources {
+            let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
+            let kind = Arc::new(Kind::new(resource));
+            kinds.all.push(Arc::clone(&kind));
+            let [group, version, plural] = names;
+            let versions = kinds.by_name.entry(group).or_default();
+            versions.entry(version).or_default().insert(plural, kind);
+        }
+        kinds
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.by_name.get(group)?.get(version)?.get(plural)
+    }
+
+    /// Whether there is such a kind, or a list of it.
+    pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
+        let versions = self.by_name.get(group);
+        let kinds = versions.and_then(|versions| versions.get(version));
+        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+        kinds.any(|known| {
+            let name = &known.resource.kind;
+            kind == *name || kind.strip_suffix("List") == Some(name)
+        })
+    }
+
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
+        let versions = self.by_name.get(group);
+        versions.is_some_and(|versions| versions.contains_key(version))
+    }
+}
+
+impl Kind {
+    fn new(resource: Resource) -> Self {
+        let directory = resource.storage.as_ref();
+        Self {
+            api_version: resource.api_version(),
+            directory: directory.map(|directory| format!("/registry/{directory}/")),
+            face: Face::of(&resource),
+            resource,
+        }
+    }
+
+    /// Whether objects of it are kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// `/api/v1`, `/apis/apps/v1`
+    pub(crate) fn api_path(&self) -> String {
+        if self.resource.group.is_empty() {
+            format!("/api/{}", self.resource.version)
+        } else {
+            format!("/apis/{}/{}", self.resource.group, self.resource.version)
+        }
+    }
+
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.resource.is_namespaced()
+    }
+
+    /// The key of an object.
+    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> String {
+        let directory = self.directory.as_deref().unwrap_or_default();
+        match namespace {
+            Some(namespace) => format!("{directory}{namespace}/{name}"),
+            None => format!("{directory}{name}"),
+        }
+    }
+
+    /// Where the objects of a collection are: all of a kind, or those of a namespace.
+    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+        let directory = self.directory.as_deref().unwrap_or_default();
+        match namespace {
+            Some(namespace) => format!("{directory}{namespace}/"),
+            None => directory.to_owned(),
+        }
+    }
+
+    pub(crate) fn range(&self, namespace: Option<&str>) -> KeyRange {
+        KeyRange::prefix(self.collection(namespace))
+    }
+
+    /// Namespace and name, as the key of one of our objects tells them.
+    pub(crate) fn parts_of_key<'k>(&self, key: &'k [u8]) -> (&'k str, &'k str) {
+        let directory = self.directory.as_deref().unwrap_or_default();
+        let rest = key.get(directory.len()..).unwrap_or_default();
+        let rest = std::str::from_utf8(rest).unwrap_or_default();
+        if self.is_namespaced() {
+            rest.split_once('/').unwrap_or(("", rest))
+        } else {
+            ("", rest)
+        }
+    }
+
+    /// Appends an object as clients of this kind see it.
+    pub(crate) fn write(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+        if self.face == Face::AsStored
+            && let Ok(spliced) = splice(stored.bytes, stored.revision)
+        {
+            let spliced = if stored.typed {
+                spliced
+            } else {
+                spliced.without_type()
+            };
+            spliced.write_to(out);
+            return Ok(());
+        }
+        self.write_slowly(stored, out)
+    }
+
+    /// By way of a tree: another face, or bytes that somebody else wrote.
+    fn write_slowly(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+        let mut object = parse_stored(stored.bytes)?;
+        self.face.to_client(&mut object);
+        object.set_type(&self.resource.kind, &self.api_version);
+        let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
+        let spliced = splice(&bytes, stored.revision)?;
+        let spliced = if stored.typed {
+            spliced
+        } else {
+            spliced.without_type()
+        };
+        spliced.write_to(out);
+        Ok(())
+    }
+}
+
+/// Stored bytes on their way out.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) revision: u64,
+    /// With kind and apiVersion.
+    pub(crate) typed: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// A live version at its own revision.
+    pub(crate) fn whole(version: &'a Version) -> Self {
+        Self {
+            bytes: version.value(),
+            revision: version.mod_revision().get(),
+            typed: true,
+        }
+    }
+}
+
+/// A stored object as a tree.
+pub(crate) fn parse_stored(bytes: &[u8]) -> Result<Object, Damaged> {
+    let parsed = optik_object::parse(bytes).map_err(|_| Damaged { at: 0 })?;
+    Object::try_from(parsed.value).map_err(|_| Damaged { at: 0 })
+}

@@ -1,0 +1,28 @@
+//! What a Kubernetes API request means: which objects it is about, what it does to
+//! them, and what the answer says. No sockets, no TLS, no HTTP framing.
+
+mod body;
+mod compaction;
+mod discovery;
+mod exchange;
+mod face;
+mod freshness;
+mod kinds;
+mod list;
+mod namespaces;
+mod negotiation;
+mod openapi;
+mod options;
+mod query;
+mod read;
+mod route;
+mod selection;
+mod server;
+mod trouble;
+mod watch;
+mod write;
+
+pub use compaction::{Compactor, keep_compacting};
+pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
+pub use route::{Route, Target, route};
+pub use server::{ApiServer, Collection};

@@ -1,0 +1,44 @@
+//! The namespace an object is to live in.
+
+use crate::kinds::Kind;
+use crate::trouble::read_failed;
+use optik_object::{Meta, ResourceName, Status};
+use optik_store::{Store, Version};
+
+const NAMESPACES: ResourceName<'static> = ResourceName {
+    group: "",
+    plural: "namespaces",
+    kind: "Namespace",
+};
+const DIRECTORY: &str = "/registry/namespaces/";
+
+/// These can never be deleted.
+pub(crate) const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// Refuses new objects in a namespace that does not exist, or is going away.
+pub(crate) async fn check_open(
+    store: &Store,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    let key = format!("{DIRECTORY}{namespace}");
+    // What this process knows is enough to say yes; to say no it must be sure.
+    if let Some(found) = store.snapshot().get(key.as_bytes()) {
+        return check_living(found, kind, namespace, name);
+    }
+    let latest = store.latest().await.map_err(read_failed)?;
+    match latest.get(key.as_bytes()) {
+        Some(found) => check_living(found, kind, namespace, name),
+        None => Err(Status::not_found(NAMESPACES, namespace)),
+    }
+}
+
+fn check_living(found: &Version, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+    let meta = Meta::from_json(found.value());
+    if meta.is_ok_and(|meta| meta.is_being_deleted()) {
+        let resource = kind.resource.name();
+        return Err(Status::namespace_terminating(resource, name, namespace));
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! Options of lists and watches, read and judged before anything is looked up.
+
+use crate::kinds::Kind;
+use crate::query::Query;
+use optik_object::{Asked, Continue, ListOptionsError, ParseUintError, Status, in_query};
+use optik_store::Revision;
+use std::num::NonZeroUsize;
+
+/// As the client wrote them.
+#[derive(Debug, Default)]
+pub(crate) struct ListOptions {
+    revision: String,
+    revision_match: String,
+    next: String,
+    limit: i64,
+    send_initial_events: Option<bool>,
+    bookmarks: bool,
+    timeout_seconds: Option<i64>,
+}
+
+impl ListOptions {
+    pub(crate) fn read(query: &Query<'_>) -> Result<Self, Status> {
+        Ok(Self {
+            revision: query.text("resourceVersion").into(),
+            revision_match: query.text("resourceVersionMatch").into(),
+            next: query.text("continue").into(),
+            limit: query.number("limit")?.unwrap_or(0),
+            send_initial_events: query.flag("sendInitialEvents"),
+            bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
+            timeout_seconds: query.number("timeoutSeconds")?,
+        })
+    }
+}
+
+/// Which state a list is taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListAt {
+    /// Everything acknowledged before the request.
+    Latest,
+    /// Whatever is at hand.
+    Any,
+    NotOlderThan(Revision),
+    Exact(Revision),
+    /// The rest of a list that was begun.
+    Rest(Continue),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListPlan {
+    pub(crate) at: ListAt,
+    pub(crate) limit: Option<NonZeroUsize>,
+}
+
+impl ListOptions {
+    /// §3.2, cell by cell.
+    pub(crate) fn list(&self, kind: &Kind) -> Result<ListPlan, Status> {
+        self.check_list()?;
+        let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
+        if !self.next.is_empty() {
+            if !matches!(self.revision.as_str(), "" | "0") {
+                return Err(Status::revision_with_continue());
+            }
+            let rest = Continue::decode(&self.next);
+            let rest = rest.map_err(|error| Status::continue_malformed(&error))?;
+            let from_cache = self.revision == "0" && kind.resource.behaviour.cached;
+            return Ok(ListPlan {
+                at: ListAt::Rest(rest),
+                limit: limit.filter(|_| !from_cache),
+            });
+        }
+        let asked = in_query(&self.revision).map_err(|error| Status::revision_malformed(&error))?;
+        Ok(match asked {
+            Asked::Unset => ListPlan {
+                at: ListAt::Latest,
+                limit,
+            },
+            // A cache hands out what it has, all of it.
+            Asked::Any => ListPlan {
+                at: ListAt::Any,
+                limit: limit.filter(|_| !kind.resource.behaviour.cached),
+            },
+            Asked::At(number) => {
+                let revision = Revision::new(number.get());
+                let exact = match self.revision_match.as_str() {
+                    "Exact" => true,
+                    "NotOlderThan" => false,
+                    _ => limit.is_some(),
+                };
+                let at = if exact {
+                    ListAt::Exact(revision)
+                } else {
+                    ListAt::NotOlderThan(revision)
+                };
+                ListPlan { at, limit }
+            }
+        })
+    }
+
+    fn check_list(&self) -> Result<(), Status> {
+        let mut errors = Vec::new();
+        let given = self.revision_match.as_str();
+        if !given.is_empty() {
+            if self.revision.is_empty() {
+                errors.push(ListOptionsError::MatchWithoutRevision);
+            }
+            if !self.next.is_empty() {
+                errors.push(ListOptionsError::MatchWithContinue);
+            }
+            if !matches!(given, "Exact" | "NotOlderThan") {
+                errors.push(ListOptionsError::UnknownMatch(given.into()));
+            }
+            if given == "Exact" && self.revision == "0" {
+                errors.push(ListOptionsError::ExactAtZero);
+            }
+        }
+        if self.send_initial_events.is_some() {
+            errors.push(ListOptionsError::InitialEventsOnList);
+        }
+        refuse(&errors)
+    }
+}
+
+fn refuse(errors: &[ListOptionsError]) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid_list_options(errors))
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchAt {
+    /// With the state, as [`ListAt`] would have it, and what follows.
+    Initial(Fresh),
+    /// With what follows the state, without it.
+    Following(Fresh),
+    /// After this revision.
+    After(Revision),
+}
+
+/// How new a state must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    Latest,
+    Any,
+    NotOlderThan(Revision),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WatchPlan {
+    pub(crate) at: WatchAt,
+    pub(crate) bookmarks: bool,
+    /// The end of the initial state is marked.
+    pub(crate) announce: bool,
+    pub(crate) timeout_seconds: Option<i64>,
+}
+
+/// How a watch was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchForm {
+    /// `?watch=true`
+    Query,
+    /// The deprecated path: options are judged as those of a list.
+    Path,
+}
+
+impl ListOptions {
+    /// §4.1, §5
+    pub(crate) fn watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
+        let malformed = |error: ParseUintError| Status::revision_malformed_internally(&error);
+        let mut initial = self.send_initial_events;
+        match form {
+            WatchForm::Path => self.check_list()?,
+            WatchForm::Query => {
+                let unset = matches!(self.revision.as_str(), "" | "0");
+                let defaulted = unset && initial.is_none() && self.revision_match.is_empty();
+                if defaulted {
+                    initial = Some(true);
+                }
+                self.check_watch(defaulted)?;
+            }
+        }
+        let asked = in_query(&self.revision).map_err(malformed)?;
+        let fresh = match asked {
+            Asked::Unset => Fresh::Latest,
+            Asked::Any => Fresh::Any,
+            Asked::At(number) => Fresh::NotOlderThan(Revision::new(number.get())),
+        };
+        let at = match (initial, fresh) {
+            (Some(true), fresh) => WatchAt::Initial(fresh),
+            (_, Fresh::NotOlderThan(revision)) => WatchAt::After(revision),
+            (Some(false), fresh) => WatchAt::Following(fresh),
+            // The old paths: state first, but no end of it is announced.
+            (None, fresh) => WatchAt::Initial(fresh),
+        };
+        Ok(WatchPlan {
+            at,
+            bookmarks: self.bookmarks,
+            announce: self.bookmarks && initial == Some(true),
+            timeout_seconds: self.timeout_seconds,
+        })
+    }
+
+    fn check_watch(&self, defaulted: bool) -> Result<(), Status> {
+        let mut errors = Vec::new();
+        let given = if defaulted {
+            "NotOlderThan"
+        } else {
+            self.revision_match.as_str()
+        };
+        let initial = defaulted || self.send_initial_events.is_some();
+        if initial && given != "NotOlderThan" {
+            errors.push(ListOptionsError::InitialEventsWithoutNotOlderThan);
+        }
+        if !given.is_empty() {
+            if !initial {
+                errors.push(ListOptionsError::MatchOnWatchWithoutInitialEvents);
+            }
+            if given != "NotOlderThan" {
+                errors.push(ListOptionsError::UnsupportedMatchOnWatch(given.into()));
+            }
+            if !self.next.is_empty() {
+                errors.push(ListOptionsError::MatchWithContinue);
+            }
+        }
+        refuse(&errors)
+    }
+}

@@ -1,0 +1,110 @@
+//! Which objects of a collection are meant.
+
+use crate::kinds::Kind;
+use crate::query::Query;
+use optik_catalog::FieldRule;
+use optik_object::selector::{FieldSelector, LabelSelector, SelectorError};
+use optik_object::{Meta, Status, Value};
+use optik_store::Version;
+
+/// Selectors, checked against what the kind knows.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// Rules for the fields that are not in the key; empty if none is asked for.
+    rules: Vec<&'static FieldRule>,
+}
+
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
+impl Selection {
+    pub(crate) fn read(query: &Query<'_>, kind: &Kind) -> Result<Self, Status> {
+        let labels = LabelSelector::parse(query.text("labelSelector")).map_err(bad_request)?;
+        let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(bad_request)?;
+        let mut rules = Vec::new();
+        let known = &kind.resource.fields;
+        for term in fields.terms() {
+            match term.field.as_str() {
+                NAME => {}
+                NAMESPACE if known.namespace => {}
+                other => match known.rule(other) {
+                    Some(rule) => rules.push(rule),
+                    None => return Err(bad_request(known.unknown.refuse(other))),
+                },
+            }
+        }
+        Ok(Self {
+            labels,
+            fields,
+            rules,
+        })
+    }
+
+    /// Everything matches.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The one name that can match, if the selector says so.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        self.fields.exact(NAME)
+    }
+
+    /// Stored bytes that cannot be read match nothing.
+    pub(crate) fn matches(&self, kind: &Kind, version: &Version) -> bool {
+        self.matches_key(kind, version)
+            && self.matches_labels(version)
+            && self.matches_fields(kind, version)
+    }
+
+    fn matches_key(&self, kind: &Kind, version: &Version) -> bool {
+        if self.fields.is_empty() {
+            return true;
+        }
+        let (namespace, name) = kind.parts_of_key(version.key());
+        let mut terms = self.fields.terms().iter();
+        terms.all(|term| {
+            let value = match term.field.as_str() {
+                NAME => name,
+                NAMESPACE => namespace,
+                _ => return true,
+            };
+            (value == term.value) != term.negated
+        })
+    }
+
+    fn matches_labels(&self, version: &Version) -> bool {
+        if self.labels.is_empty() {
+            return true;
+        }
+        let meta = Meta::from_json(version.value());
+        meta.is_ok_and(|meta| self.labels.matches(&meta.labels))
+    }
+
+    fn matches_fields(&self, kind: &Kind, version: &Version) -> bool {
+        if self.rules.is_empty() {
+            return true;
+        }
+        let Ok(parsed) = optik_object::parse(version.value()) else {
+            return false;
+        };
+        self.matches_tree(kind, &parsed.value)
+    }
+
+    fn matches_tree(&self, kind: &Kind, object: &Value) -> bool {
+        let mut terms = self.fields.terms().iter();
+        terms.all(|term| {
+            let Some(rule) = kind.resource.fields.rule(&term.field) else {
+                return true;
+            };
+            (rule.value(object) == term.value) != term.negated
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape map_err wants")]
+fn bad_request(error: SelectorError) -> Status {
+    Status::bad_request(error.to_string())
+}

@@ -1,0 +1,566 @@
+//! One request, one answer.
+
+use crate::body;
+use crate::discovery::{self, Part as DiscoveryPart};
+use crate::exchange::{Request, Response, User};
+use crate::kinds::{Kind, Kinds};
+use crate::list::{Listed, Listing, list};
+use crate::negotiation::{accepts_json, clauses};
+use crate::openapi;
+use crate::options::{ListOptions, WatchForm};
+use crate::query::Query;
+use crate::read::{ObjectName, get};
+use crate::route::{Route, Target, route};
+use crate::selection::Selection;
+use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::write::{self, DeleteOptions, OptionsKind, Part, WriteOptions, Writing, Written};
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::{HeaderValue, Method, StatusCode};
+use optik_catalog::{Action, Verb};
+use optik_object::{Object, Status, Value};
+use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use optik_store::{Origin, Store};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The API on a store.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    kinds: Kinds,
+    clock: Arc<dyn Clock>,
+    around_watches: Surroundings,
+}
+
+/// Where objects of a kind are found.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// `/api/v1`, `/apis/apps/v1`
+    api_path: String,
+    plural: String,
+    pub namespaced: bool,
+}
+
+impl Collection {
+    /// The path of the part of it in a namespace.
+    #[must_use]
+    pub fn path(&self, namespace: &str) -> String {
+        let Self {
+            api_path, plural, ..
+        } = self;
+        format!("{api_path}/namespaces/{namespace}/{plural}")
+    }
+}
+
+/// Namespaces that exist from the beginning.
+const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+impl ApiServer {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self::with(
+            store,
+            Arc::new(SystemClock::default()),
+            Arc::new(SystemEntropy),
+        )
+    }
+
+    /// With time and chance of one's own.
+    #[must_use]
+    pub fn with(store: Store, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        let around_watches = Surroundings {
+            store: store.clone(),
+            encoded: Arc::new(EncodedEvents::default()),
+            entropy,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                kinds: Kinds::of(optik_catalog::builtin()),
+                clock,
+                around_watches,
+            }),
+        }
+    }
+
+    /// Makes what every cluster has. Those that exist are left alone.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub async fn bootstrap(&self) -> Result<(), Status> {
+        for name in SYSTEM_NAMESPACES {
+            let kind = self.shared.kinds.find("", "v1", "namespaces");
+            let kind = kind.ok_or_else(Status::resource_not_found)?;
+            let there = self.shared.store.latest().await;
+            let there = there.map_err(crate::trouble::read_failed)?;
+            if there.get(kind.key(None, name).as_bytes()).is_some() {
+                continue;
+            }
+            let mut object = Object::default();
+            object.set_type(&kind.resource.kind, &kind.api_version);
+            object.set_name(name);
+            let writing = self.shared.writing(
+                kind,
+                None,
+                WriteOptions::default(),
+                Origin::system("create"),
+            );
+            match write::create(&writing, object).await {
+                Ok(_) => {}
+                // Another server on the same store.
+                Err(status) if status.code() == 409 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every collection of objects that can be deleted, each once.
+    #[must_use]
+    pub fn collections(&self) -> Vec<Collection> {
+        let mut directories = BTreeSet::new();
+        let kinds = self.shared.kinds.all.iter();
+        let kinds = kinds.filter(|kind| {
+            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
+            deletable && directories.insert(kind.resource.storage.clone())
+        });
+        kinds
+            .map(|kind| Collection {
+                api_path: kind.api_path(),
+                plural: kind.resource.plural.to_string(),
+                namespaced: kind.is_namespaced(),
+            })
+            .collect()
+    }
+
+    /// Answers one request. Never panics, never waits longer than the request asks for.
+    pub async fn handle(&self, request: Request) -> Response {
+        let answered = self.shared.answer(&request).await;
+        answered.unwrap_or_else(Response::from)
+    }
+}
+
+fn not_found() -> Response {
+    Response::text(StatusCode::NOT_FOUND, "404 page not found\n").with_header(
+        http::header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    )
+}
+
+fn document(value: &Value) -> Response {
+    let mut body = optik_object::to_bytes(value);
+    body.push(b'\n');
+    Response::json(StatusCode::OK, body)
+}
+
+impl Shared {
+    async fn answer(&self, request: &Request) -> Result<Response, Status> {
+        let route = route(&request.path);
+        if let Route::Objects(target) = &route {
+            return self.objects(request, target).await;
+        }
+        if request.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        Ok(match &route {
+            Route::Root => self.root(),
+            Route::CoreVersions => self.versions(request, DiscoveryPart::Core)?,
+            Route::Groups => self.versions(request, DiscoveryPart::Named)?,
+            Route::Group(name) => match discovery::group(&self.kinds, name) {
+                Some(group) => document(&group),
+                None => not_found(),
+            },
+            Route::GroupVersion { group, version } => {
+                if !self.kinds.has_version(group, version) {
+                    return self.unknown(group, version);
+                }
+                document(&discovery::resource_list(&self.kinds, group, version))
+            }
+            Route::OpenApiV3(path) if path.is_empty() => document(&openapi::index(&self.kinds)),
+            Route::OpenApiV3(path) => match openapi::document(&self.kinds, path) {
+                Some(found) => document(&found),
+                None => not_found(),
+            },
+            Route::UnknownOfCore => return Err(Status::resource_not_found()),
+            Route::Objects(_) | Route::Unknown => not_found(),
+        })
+    }
+
+    /// What is said of a path that leads nowhere depends on how far it got.
+    fn unknown(&self, group: &str, version: &str) -> Result<Response, Status> {
+        if group.is_empty() || self.kinds.has_version(group, version) {
+            return Err(Status::resource_not_found());
+        }
+        Ok(not_found())
+    }
+
+    /// `/`: the paths there are.
+    fn root(&self) -> Response {
+        let mut paths: Vec<String> = [
+            "/api",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        for kind in &self.kinds.all {
+            let (group, version) = (&kind.resource.group, &kind.resource.version);
+            if group.is_empty() {
+                paths.push(format!("/api/{version}"));
+            } else {
+                paths.push(format!("/apis/{group}"));
+                paths.push(format!("/apis/{group}/{version}"));
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        document(&serde_json::json!({"paths": paths}))
+    }
+
+    fn versions(&self, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
+        let accept = request.headers.get(ACCEPT);
+        let accept = accept
+            .and_then(|accept| accept.to_str().ok())
+            .unwrap_or("*/*");
+        for clause in clauses(accept) {
+            let json = matches!(clause.media_type, "application/json" | "*/*");
+            let wanted = (clause.parameter("as"), clause.parameter("v"));
+            match wanted {
+                (None, _) if json => {
+                    return Ok(document(&match part {
+                        DiscoveryPart::Core => discovery::core_versions(""),
+                        DiscoveryPart::Named => discovery::group_list(&self.kinds),
+                    }));
+                }
+                (Some("APIGroupDiscoveryList"), Some("v2")) if json => {
+                    return Ok(aggregated(
+                        request,
+                        &discovery::aggregated(&self.kinds, part),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Err(Status::not_acceptable(&["application/json", AGGREGATED]))
+    }
+
+    async fn objects(&self, request: &Request, target: &Target) -> Result<Response, Status> {
+        let Some(kind) = self
+            .kinds
+            .find(&target.group, &target.version, &target.plural)
+        else {
+            return self.unknown(&target.group, &target.version);
+        };
+        if !kind.is_kept() {
+            return Err(Status::resource_not_found());
+        }
+        if target.namespace.is_some() && !kind.is_namespaced() {
+            return Err(Status::resource_not_found());
+        }
+        if let Some(bad) = [&target.name, &target.namespace]
+            .into_iter()
+            .flatten()
+            .find(|name| matches!(name.as_str(), "." | ".."))
+        {
+            return Err(Status::bad_request(format!(
+                "Name parameter invalid: \"{bad}\": may not be '{bad}'"
+            )));
+        }
+        let asked = Asked {
+            request,
+            kind,
+            target,
+            query: Query::parse(&request.query)?,
+        };
+        match &target.name {
+            None => self.collection(asked).await,
+            Some(name) => self.object(asked, name).await,
+        }
+    }
+
+    async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        let across = asked.kind.is_namespaced() && asked.target.namespace.is_none();
+        match asked.request.method {
+            Method::GET => self.list_or_watch(asked).await,
+            Method::POST if !across && asked.serves(Verb::Create) => self.create(asked).await,
+            Method::DELETE if !across && asked.serves(Verb::DeleteCollection) => {
+                self.delete_collection(asked).await
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    async fn list_or_watch(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        if !asked.serves(Verb::List) {
+            return Err(Status::method_not_allowed());
+        }
+        let form = match (asked.target.watch, asked.query.flag("watch")) {
+            (true, _) => Some(WatchForm::Path),
+            (false, Some(true)) => Some(WatchForm::Query),
+            _ => None,
+        };
+        accepts_json(&asked.request.headers)?;
+        let options = ListOptions::read(&asked.query)?;
+        let kind = Arc::clone(asked.kind);
+        let namespace = asked.target.namespace.clone();
+        let selection = Selection::read(&asked.query, &kind)?;
+        let Some(form) = form else {
+            let plan = options.list(&kind)?;
+            let listing = Listing {
+                kind,
+                namespace,
+                selection,
+                plan,
+            };
+            return Ok(match list(&self.store, listing).await? {
+                Listed::Whole(body) => Response::json(StatusCode::OK, body),
+                Listed::Pieces(pieces) => Response::json_stream(pieces),
+            });
+        };
+        let plan = options.watch(form)?;
+        let watching = Watching {
+            kind,
+            namespace,
+            selection,
+            plan,
+        };
+        let pieces = watch(&self.around_watches, watching).await;
+        Ok(Response::json_stream(pieces))
+    }
+
+    async fn object(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        // Across namespaces a name says nothing.
+        if asked.kind.is_namespaced() && asked.target.namespace.is_none() {
+            return Err(Status::resource_not_found());
+        }
+        let part = match asked.target.subresource.as_deref() {
+            None => Part::Main,
+            Some(sub) => {
+                let known = asked.kind.resource.subresource(sub);
+                let known = known.ok_or_else(Status::resource_not_found)?;
+                match (known.action, &asked.request.method) {
+                    (Action::Status, _) => Part::Status,
+                    (Action::Finalize, _) => Part::Finalize,
+                    (Action::Show, &Method::GET) => Part::Main,
+                    (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
+                    _ => return Err(Status::method_not_allowed()),
+                }
+            }
+        };
+        match asked.request.method {
+            Method::GET if asked.target.watch => self.watch_one(&asked, name).await,
+            Method::GET if asked.serves(Verb::Get) => self.get(asked, name).await,
+            Method::PUT if asked.serves(Verb::Update) => self.update(asked, name, part).await,
+            Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
+                self.delete(asked, name).await
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    async fn get(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let object = ObjectName {
+            namespace: asked.target.namespace.as_deref(),
+            name,
+        };
+        let revision = asked.query.text("resourceVersion");
+        let body = get(&self.store, asked.kind, object, revision).await?;
+        Ok(Response::json(StatusCode::OK, body))
+    }
+
+    /// The deprecated `/watch/…/{name}`.
+    async fn watch_one(&self, asked: &Asked<'_>, name: &str) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let plan = ListOptions::read(&asked.query)?.watch(WatchForm::Path)?;
+        let text = format!("fieldSelector=metadata.name%3D{name}");
+        let selection = Selection::read(&Query::parse(&text)?, asked.kind)?;
+        let watching = Watching {
+            kind: Arc::clone(asked.kind),
+            namespace: asked.target.namespace.clone(),
+            selection,
+            plan,
+        };
+        let pieces = watch(&self.around_watches, watching).await;
+        Ok(Response::json_stream(pieces))
+    }
+
+    async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let object = asked.decode(&self.kinds)?;
+        let writing = asked.writing(self, options, "create");
+        let written = write::create(&writing, object).await?;
+        Ok(respond(written))
+    }
+
+    async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
+        let object = asked.decode(&self.kinds)?;
+        let writing = asked.writing(self, options, "update");
+        let written = write::update(&writing, name, part, object).await?;
+        Ok(respond(written))
+    }
+
+    async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
+        let writing = asked.writing(self, options, "create");
+        write::bind(&writing, name, &binding).await?;
+        Ok(Response::from(Status::success(201)))
+    }
+
+    async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let options = asked.delete_options()?;
+        let writing = asked.writing(self, WriteOptions::default(), "delete");
+        let deleted = write::delete(&writing, name, &options).await?;
+        let status = if deleted.pending && options.orphan_is_false {
+            StatusCode::ACCEPTED
+        } else {
+            StatusCode::OK
+        };
+        Ok(Response::json(status, deleted.body))
+    }
+
+    async fn delete_collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        accepts_json(&asked.request.headers)?;
+        let options = asked.delete_options()?;
+        let selection = Selection::read(&asked.query, asked.kind)?;
+        let writing = asked.writing(self, WriteOptions::default(), "deletecollection");
+        let body = write::delete_all(&writing, &selection, &options).await?;
+        Ok(Response::json(StatusCode::OK, body))
+    }
+
+    fn writing<'a>(
+        &'a self,
+        kind: &'a Arc<Kind>,
+        namespace: Option<&'a str>,
+        options: WriteOptions,
+        origin: Origin,
+    ) -> Writing<'a> {
+        Writing {
+            store: &self.store,
+            clock: &*self.clock,
+            entropy: &*self.around_watches.entropy,
+            kind,
+            namespace,
+            options,
+            origin,
+        }
+    }
+}
+
+fn respond(written: Written) -> Response {
+    let status = if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Response::json(status, written.body)
+}
+
+/// The aggregated form, which clients revalidate.
+fn aggregated(request: &Request, value: &Value) -> Response {
+    let tag = entity_tag(value);
+    let known = request.headers.get(IF_NONE_MATCH);
+    let mut response = if known.is_some_and(|known| *known == tag) {
+        Response::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        let mut response = document(value);
+        let name = HeaderValue::from_static(AGGREGATED);
+        response.headers.insert(CONTENT_TYPE, name);
+        response
+    };
+    response.headers.insert(ETAG, tag);
+    response
+        .headers
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    let public = HeaderValue::from_static("public");
+    response.headers.insert(http::header::CACHE_CONTROL, public);
+    response
+}
+
+fn entity_tag(value: &Value) -> HeaderValue {
+    use sha2::{Digest, Sha512};
+    let digest = Sha512::digest(optik_object::to_bytes(value));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+/// A request about objects of a kind.
+struct Asked<'a> {
+    request: &'a Request,
+    kind: &'a Arc<Kind>,
+    target: &'a Target,
+    query: Query<'a>,
+}
+
+impl<'a> Asked<'a> {
+    /// Whether the resource, or the subresource asked for, has this verb.
+    fn serves(&self, verb: Verb) -> bool {
+        let resource = &self.kind.resource;
+        match self.target.subresource.as_deref() {
+            None => resource.verbs.contains(verb),
+            Some(sub) => resource
+                .subresource(sub)
+                .is_some_and(|sub| sub.verbs.contains(verb)),
+        }
+    }
+
+    fn decode(&self, kinds: &Kinds) -> Result<Object, Status> {
+        let request = self.request;
+        body::decode(kinds, self.kind, &request.headers, &request.body)
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        let request = self.request;
+        DeleteOptions::read(&self.query, &request.headers, &request.body)
+    }
+
+    fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
+        let origin = origin(&self.request.user, self.request, &options, verb);
+        let namespace = self.target.namespace.as_deref();
+        shared.writing(self.kind, namespace, options, origin)
+    }
+}
+
+/// Who writes, for those who ask later.
+fn origin(user: &User, request: &Request, options: &WriteOptions, verb: &str) -> Origin {
+    let agent = request.headers.get(USER_AGENT);
+    let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
+    // Without a name of its own, a manager is called by its program.
+    let manager = match options.manager.as_str() {
+        "" => agent.split('/').next().unwrap_or(""),
+        manager => manager,
+    };
+    Origin {
+        user: user.name.clone(),
+        agent: agent.into(),
+        manager: manager.into(),
+        verb: verb.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Servers answer on many threads.
+    #[test]
+    fn answers_can_move_between_threads() {
+        fn check<T: Send>(_: impl FnOnce(ApiServer, Request) -> T) {}
+        check(|server, request| async move { server.handle(request).await });
+    }
+}

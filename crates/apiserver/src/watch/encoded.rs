@@ -1,0 +1,146 @@
+//! Events as bytes, made once however many watch.
+
+use crate::kinds::{Kind, Shown};
+use bytes::Bytes;
+use optik_object::Status;
+use optik_store::{Event, Key, Revision, Version};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many events are remembered. Watchers of one collection are told within
+/// moments of each other, so the last few are enough.
+const SLOTS: usize = 512;
+/// Larger events are made for each watcher: remembering them would cost more memory
+/// than making them costs time.
+const EVENT_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl EventType {
+    fn beginning(self) -> &'static [u8] {
+        match self {
+            Self::Added => br#"{"type":"ADDED","object":"#,
+            Self::Modified => br#"{"type":"MODIFIED","object":"#,
+            Self::Deleted => br#"{"type":"DELETED","object":"#,
+        }
+    }
+}
+
+/// The last events that somebody was told.
+pub(crate) struct EncodedEvents {
+    slots: Vec<Mutex<Option<Slot>>>,
+}
+
+struct Slot {
+    kind: Arc<Kind>,
+    key: Key,
+    revision: Revision,
+    event_type: EventType,
+    line: Bytes,
+}
+
+impl Default for EncodedEvents {
+    fn default() -> Self {
+        Self {
+            slots: (0..SLOTS).map(|_| Mutex::new(None)).collect(),
+        }
+    }
+}
+
+impl EncodedEvents {
+    /// The line for an event. `None` if the stored bytes are no object.
+    pub(super) fn line(
+        &self,
+        kind: &Arc<Kind>,
+        event_type: EventType,
+        event: &Event,
+    ) -> Option<Bytes> {
+        let version = event.version();
+        let revision = version.mod_revision();
+        let place = &self.slots[revision.get() as usize % SLOTS];
+        // A line is put there whole, or not at all.
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = &*place
+            && slot.revision == revision
+            && slot.event_type == event_type
+            && slot.key == *version.key()
+            && Arc::ptr_eq(&slot.kind, kind)
+        {
+            return Some(slot.line.clone());
+        }
+        let line = encode(kind, event_type, event)?;
+        if line.len() <= EVENT_BYTES_MAX {
+            *place = Some(Slot {
+                kind: Arc::clone(kind),
+                key: version.key().clone(),
+                revision,
+                event_type,
+                line: line.clone(),
+            });
+        }
+        Some(line)
+    }
+}
+
+/// A deletion shows what was there, at the revision of the change.
+fn encode(kind: &Kind, event_type: EventType, event: &Event) -> Option<Bytes> {
+    let shown: &Version = match event_type {
+        EventType::Added | EventType::Modified => event.version(),
+        EventType::Deleted => event.prior()?,
+    };
+    let mut line = Vec::with_capacity(shown.value().len() + 128);
+    let shown = Shown {
+        revision: event.version().mod_revision().get(),
+        ..Shown::whole(shown)
+    };
+    write_event(kind, event_type, shown, &mut line).then(|| line.into())
+}
+
+/// Appends a line; leaves nothing and says no if the stored bytes are no object.
+pub(super) fn write_event(
+    kind: &Kind,
+    event_type: EventType,
+    shown: Shown<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let mark = out.len();
+    out.extend_from_slice(event_type.beginning());
+    if let Err(error) = kind.write(shown, out) {
+        out.truncate(mark);
+        tracing::error!(
+            "an event of {} at {} is left out: {error}",
+            kind.resource.plural,
+            shown.revision
+        );
+        return false;
+    }
+    out.extend_from_slice(b"}\n");
+    true
+}
+
+/// An event without an object: how far the watch has come.
+pub(super) fn bookmark(kind: &Kind, revision: Revision, ends_initial: bool) -> Bytes {
+    let annotations = if ends_initial {
+        r#","annotations":{"k8s.io/initial-events-end":"true"}"#
+    } else {
+        ""
+    };
+    format!(
+        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\
+         \"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}}}}}\n",
+        kind.resource.kind, kind.api_version
+    )
+    .into()
+}
+
+/// The last event of a watch that fails.
+pub(super) fn error_event(status: &Status) -> Bytes {
+    let mut line = br#"{"type":"ERROR","object":"#.to_vec();
+    line.extend_from_slice(&status.to_json());
+    line.extend_from_slice(b"}\n");
+    line.into()
+}

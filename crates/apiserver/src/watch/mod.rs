@@ -1,0 +1,106 @@
+//! What happens to a collection, as it happens.
+
+mod encoded;
+mod schedule;
+mod stream;
+
+pub(crate) use encoded::EncodedEvents;
+
+use crate::freshness::{Patience, snapshot};
+use crate::kinds::Kind;
+use crate::options::{WatchAt, WatchPlan};
+use crate::selection::Selection;
+use crate::trouble::stopping;
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, once};
+use optik_object::Status;
+use optik_platform::Entropy;
+use optik_store::{Revision, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use schedule::Schedule;
+use std::sync::Arc;
+use stream::Stream;
+
+/// What to watch.
+pub(crate) struct Watching {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) selection: Selection,
+    pub(crate) plan: WatchPlan,
+}
+
+/// What a watch needs of the server.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Store,
+    pub(crate) encoded: Arc<EncodedEvents>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+}
+
+/// Events, each on a line of its own. What goes wrong from here on is an event too.
+///
+/// Where the watch begins is settled before this returns: whoever sees the answer
+/// begin may count on it.
+pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Bytes> {
+    match begin(around, watching).await {
+        Ok(stream) => stream.into_pieces().boxed(),
+        Err(status) => {
+            let last = encoded::error_event(&status);
+            once(std::future::ready(last)).boxed()
+        }
+    }
+}
+
+async fn begin(around: &Surroundings, watching: Watching) -> Result<Stream, Status> {
+    let plan = watching.plan;
+    let schedule = Schedule::new(plan.timeout_seconds, &*around.entropy);
+    if schedule.is_over() && matches!(plan.at, WatchAt::Initial(_)) {
+        return Err(Status::internal_bare("context deadline exceeded"));
+    }
+    let patience = match Patience::of(&watching.kind) {
+        Patience::Waits => Patience::Waits,
+        _ => Patience::NoneForNow,
+    };
+    let (start, initial) = match plan.at {
+        WatchAt::After(revision) => (revision, None),
+        WatchAt::Following(fresh) => {
+            let state = snapshot(&around.store, fresh, patience).await?;
+            (state.revision(), None)
+        }
+        WatchAt::Initial(fresh) => {
+            let state = snapshot(&around.store, fresh, patience).await?;
+            (state.revision(), Some(state))
+        }
+    };
+    let watch = open(&around.store, &watching, start)?;
+    Ok(Stream::new(
+        around,
+        watching,
+        Begin {
+            start,
+            initial,
+            watch,
+        },
+        schedule,
+    ))
+}
+
+/// Where a stream begins.
+struct Begin {
+    start: Revision,
+    initial: Option<Snapshot>,
+    watch: Watch,
+}
+
+fn open(store: &Store, watching: &Watching, start: Revision) -> Result<Watch, Status> {
+    let range = watching.kind.range(watching.namespace.as_deref());
+    let from = WatchFrom::Revision(start.next());
+    store
+        .watch(WatchSpec { range, from })
+        .map_err(|error| match error {
+            WatchError::Compacted { oldest } if watching.kind.resource.behaviour.cached => {
+                Status::watch_too_old(start.get(), oldest.previous().get())
+            }
+            WatchError::Compacted { .. } => Status::watch_expired(),
+            _ => stopping(),
+        })
+}

@@ -1,0 +1,116 @@
+//! When a watch speaks without being asked, and when it ends.
+
+use optik_platform::Entropy;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A bookmark this long before the end lets the client resume from close to it.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// A watch that does not say how long it lasts ends at random between one and two
+/// times this, so that a crowd that came together does not come back together.
+const LIFE_MIN: Duration = Duration::from_secs(1800);
+
+pub(super) struct Schedule {
+    end: Instant,
+    bookmark: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+pub(super) enum Due {
+    Bookmark,
+    End,
+}
+
+impl Schedule {
+    pub(super) fn new(timeout_seconds: Option<i64>, entropy: &dyn Entropy) -> Self {
+        let life = match timeout_seconds {
+            None | Some(0) => {
+                let spread = LIFE_MIN.as_millis() as u64;
+                LIFE_MIN + Duration::from_millis(entropy.next_u64() % spread)
+            }
+            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        };
+        let now = Instant::now();
+        // More than a century is for ever.
+        let end = now + life.min(Duration::from_secs(u64::from(u32::MAX)));
+        let bookmark = next_bookmark(now, end);
+        Self {
+            end,
+            bookmark,
+            timer: Box::pin(sleep_until(bookmark.min(end))),
+        }
+    }
+
+    /// Whether it ended before it began.
+    pub(super) fn is_over(&self) -> bool {
+        self.end <= Instant::now()
+    }
+
+    /// Waits for what comes first. Dropping the future loses nothing.
+    pub(super) async fn due(&mut self) -> Due {
+        self.timer.as_mut().await;
+        let now = Instant::now();
+        if now >= self.end {
+            return Due::End;
+        }
+        self.bookmark = next_bookmark(now, self.end);
+        self.timer.as_mut().reset(self.bookmark.min(self.end));
+        Due::Bookmark
+    }
+}
+
+fn next_bookmark(now: Instant, end: Instant) -> Instant {
+    let regular = now + BOOKMARK_EVERY;
+    match end.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now => regular.min(last),
+        _ => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_platform::SeededEntropy;
+
+    /// Checklist 98: near 60, 120 and 148 s of 150.
+    #[tokio::test(start_paused = true)]
+    async fn bookmarks_98() {
+        let began = Instant::now();
+        let mut schedule = Schedule::new(Some(150), &SeededEntropy::new(1));
+        let mut times = Vec::new();
+        loop {
+            let due = schedule.due().await;
+            times.push(began.elapsed().as_secs());
+            if matches!(due, Due::End) {
+                break;
+            }
+        }
+        assert_eq!(times, [60, 120, 148, 150]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_lives() {
+        for (seconds, expected) in [(1, vec![1]), (2, vec![2]), (3, vec![1, 3])] {
+            let began = Instant::now();
+            let mut schedule = Schedule::new(Some(seconds), &SeededEntropy::new(1));
+            let mut times = Vec::new();
+            while let Due::Bookmark = schedule.due().await {
+                times.push(began.elapsed().as_secs());
+            }
+            times.push(began.elapsed().as_secs());
+            assert_eq!(times, expected, "{seconds}");
+        }
+        assert!(Schedule::new(Some(-1), &SeededEntropy::new(1)).is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unlimited_watch_ends_between_half_an_hour_and_an_hour() {
+        for seed in 0..100 {
+            let schedule = Schedule::new(None, &SeededEntropy::new(seed));
+            let life = schedule.end - Instant::now();
+            assert!(life >= LIFE_MIN && life < 2 * LIFE_MIN);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The stream of one watcher.
+
+use super::encoded::{EncodedEvents, EventType, bookmark, write_event};
+use super::schedule::{Due, Schedule};
+use super::{Begin, Surroundings, Watching};
+use crate::kinds::{Kind, Shown};
+use crate::selection::Selection;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use optik_store::{Batch, Event, KeyRange, Revision, Snapshot, Watch};
+use std::sync::Arc;
+
+/// How much is written at once when much is to be told.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How many objects are looked at before others may run.
+const SCAN_OBJECTS_MAX: usize = 2048;
+
+pub(super) struct Stream {
+    kind: Arc<Kind>,
+    selection: Selection,
+    encoded: Arc<EncodedEvents>,
+    watch: Watch,
+    schedule: Schedule,
+    phase: Phase,
+    /// The revision it began at: a bookmark is worth sending only beyond it.
+    start: Revision,
+    /// The newest revision the client has been told.
+    told: Revision,
+    bookmarks: bool,
+    announce: bool,
+}
+
+enum Phase {
+    /// The state it begins with.
+    Initial {
+        state: Snapshot,
+        rest: KeyRange,
+    },
+    /// All of that has been told.
+    InitialEnd,
+    Live,
+    /// Commits that have come; those before `next` have been told.
+    Telling {
+        batch: Batch,
+        next: usize,
+    },
+    Ended,
+}
+
+impl Stream {
+    pub(super) fn new(
+        around: &Surroundings,
+        watching: Watching,
+        begin: Begin,
+        schedule: Schedule,
+    ) -> Self {
+        let plan = watching.plan;
+        let rest = begin.watch.range().clone();
+        Self {
+            encoded: Arc::clone(&around.encoded),
+            selection: watching.selection,
+            watch: begin.watch,
+            schedule,
+            phase: match begin.initial {
+                Some(state) => Phase::Initial { state, rest },
+                None => Phase::Live,
+            },
+            start: begin.start,
+            told: begin.start,
+            bookmarks: plan.bookmarks && watching.kind.resource.behaviour.cached,
+            announce: plan.announce,
+            kind: watching.kind,
+        }
+    }
+
+    pub(super) fn into_pieces(self) -> impl futures::Stream<Item = Bytes> + Send {
+        let pieces = stream::unfold(self, |mut stream| async move {
+            let piece = stream.next().await?;
+            Some((piece, stream))
+        });
+        // What no selector let through is nothing to send.
+        pieces.filter(|piece| std::future::ready(!piece.is_empty()))
+    }
+
+    /// The next lines; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match &mut self.phase {
+                Phase::Initial { .. } => return Some(self.tell_state().await),
+                Phase::InitialEnd => {
+                    self.phase = Phase::Live;
+                    if self.announce {
+                        return Some(bookmark(&self.kind, self.start, true));
+                    }
+                }
+                Phase::Telling { .. } => return Some(self.tell_batch()),
+                Phase::Live => {
+                    if let Some(line) = self.wait().await {
+                        return Some(line);
+                    }
+                }
+                Phase::Ended => return None,
+            }
+        }
+    }
+
+    /// Waits for commits, or for the clock.
+    async fn wait(&mut self) -> Option<Bytes> {
+        tokio::select! {
+            // The clock first: a busy collection must not make a watch endless.
+            biased;
+            due = self.schedule.due() => match due {
+                Due::End => self.phase = Phase::Ended,
+                Due::Bookmark => return self.bookmark(),
+            },
+            batch = self.watch.next() => match batch {
+                Ok(batch) => self.phase = Phase::Telling { batch, next: 0 },
+                // Too far behind, or the store stops: the client resumes elsewhere.
+                Err(_) => self.phase = Phase::Ended,
+            },
+        }
+        None
+    }
+
+    fn bookmark(&mut self) -> Option<Bytes> {
+        if !self.bookmarks {
+            return None;
+        }
+        self.told = self.told.max(self.watch.through().unwrap_or(self.told));
+        (self.told > self.start).then(|| bookmark(&self.kind, self.told, false))
+    }
+
+    /// The next part of the initial state.
+    async fn tell_state(&mut self) -> Bytes {
+        let Phase::Initial { state, rest } = &mut self.phase else {
+            return Bytes::new();
+        };
+        let mut out = Vec::new();
+        let mut stopped = None;
+        for (scanned, version) in state.entries(rest).enumerate() {
+            if self.selection.is_everything() || self.selection.matches(&self.kind, version) {
+                write_event(
+                    &self.kind,
+                    EventType::Added,
+                    Shown::whole(version),
+                    &mut out,
+                );
+            }
+            if out.len() >= CHUNK_BYTES || scanned >= SCAN_OBJECTS_MAX {
+                stopped = Some(rest.after(version.key()));
+                break;
+            }
+        }
+        match stopped {
+            Some(after) => {
+                *rest = after;
+                tokio::task::yield_now().await;
+            }
+            None => self.phase = Phase::InitialEnd,
+        }
+        out.into()
+    }
+
+    /// The next part of a batch. One event goes out as it is, shared with all who
+    /// watch; many go out together.
+    fn tell_batch(&mut self) -> Bytes {
+        let Phase::Telling { batch, next } = &mut self.phase else {
+            return Bytes::new();
+        };
+        let mut lines: Vec<Bytes> = Vec::new();
+        let mut bytes = 0;
+        let mut told = self.told;
+        let commits = batch.commits();
+        while *next < commits.len() && bytes < CHUNK_BYTES {
+            let commit = &commits[*next];
+            for event in batch.events_of(commit) {
+                let line = line(&self.kind, &self.selection, &self.encoded, event);
+                bytes += line.as_ref().map_or(0, Bytes::len);
+                lines.extend(line);
+            }
+            told = commit.revision();
+            *next += 1;
+        }
+        if *next >= commits.len() {
+            self.phase = Phase::Live;
+        }
+        self.told = told;
+        match &lines[..] {
+            [one] => one.clone(),
+            lines => lines.concat().into(),
+        }
+    }
+}
+
+/// What a watcher is told of a change; `None` if it is none of its business.
+fn line(
+    kind: &Arc<Kind>,
+    selection: &Selection,
+    encoded: &EncodedEvents,
+    event: &Event,
+) -> Option<Bytes> {
+    let matches = |version| selection.is_everything() || selection.matches(kind, version);
+    let before = event.prior().is_some_and(|prior| matches(prior));
+    let after = !event.version().is_deletion() && matches(event.version());
+    let event_type = match (before, after) {
+        (false, true) => EventType::Added,
+        (true, true) => EventType::Modified,
+        (true, false) => EventType::Deleted,
+        (false, false) => return None,
+    };
+    encoded.line(kind, event_type, event)
+}

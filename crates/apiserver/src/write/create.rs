@@ -1,0 +1,113 @@
+//! New objects.
+
+use super::{Outcome, Writing, Written, metadata, rules};
+use crate::kinds::parse_stored;
+use crate::namespaces;
+use bytes::Bytes;
+use optik_object::{Object, Status, generate_name, set_on_create};
+use optik_store::Revision;
+
+/// How often a generated name is tried.
+const NAME_ATTEMPTS: usize = 8;
+
+/// `POST` to a collection.
+pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<Written, Status> {
+    settle_namespace(writing, &mut object)?;
+    if set_on_create(object.resource_version()) {
+        return Err(Status::revision_on_create());
+    }
+    let named = !object.name().is_empty();
+    let base = object.generate_name().to_owned();
+    let attempts = if named { 1 } else { NAME_ATTEMPTS };
+    let mut refused = None;
+    for _ in 0..attempts {
+        if !named && !base.is_empty() {
+            let random = writing.entropy.next_u64() >> 32;
+            object.set_name(&generate_name(&base, random as u32));
+        }
+        match create_once(writing, object.clone()).await? {
+            Ok(written) => return Ok(written),
+            Err(taken) => refused = Some(taken),
+        }
+    }
+    let resource = writing.kind.resource.name();
+    Err(match refused {
+        Some(taken) if !base.is_empty() => {
+            drop(taken);
+            Status::generated_name_taken(resource, object.name())
+        }
+        Some(taken) => taken,
+        None => Status::generated_name_taken(resource, object.name()),
+    })
+}
+
+/// The namespace of the URL is the object's.
+pub(super) fn settle_namespace(writing: &Writing<'_>, object: &mut Object) -> Result<(), Status> {
+    let wanted = writing.namespace.unwrap_or("");
+    let given = object.namespace();
+    if !given.is_empty() && given != wanted {
+        return Err(if writing.kind.is_namespaced() {
+            Status::namespace_differs()
+        } else {
+            Status::bad_request("namespace may not be set on a cluster-scoped object")
+        });
+    }
+    object.set_namespace(wanted);
+    Ok(())
+}
+
+/// Makes the object if its name is free; the inner error says that it is not.
+pub(super) async fn create_once(
+    writing: &Writing<'_>,
+    mut object: Object,
+) -> Result<Result<Written, Status>, Status> {
+    let kind = writing.kind;
+    let uid = metadata::new_uid(writing.entropy);
+    metadata::begin_life(&mut object, &uid, writing.now());
+    rules::on_create(kind, &mut object);
+    let name = object.name().to_owned();
+    if let Some(namespace) = writing.namespace {
+        namespaces::check_open(writing.store, kind, namespace, &name).await?;
+    }
+    let mut errors = Vec::new();
+    metadata::check(kind, &object, &mut errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid(kind.resource.name(), &name, &errors));
+    }
+    let bytes = Bytes::from(writing.encode(&object)?);
+    let key = writing.key(&name);
+    if writing.options.dry_run {
+        let latest = writing.latest().await?;
+        if let Some(there) = latest.get(key.as_bytes()) {
+            return Ok(Err(taken(writing, &name, there.value())));
+        }
+        let body = writing.show(&bytes, Revision::ZERO)?;
+        return Ok(Ok(created(body)));
+    }
+    match writing.put(&key, Revision::ZERO, &bytes).await? {
+        Outcome::At(revision) => Ok(Ok(created(writing.show(&bytes, revision)?))),
+        Outcome::Refused => {
+            let latest = writing.latest().await?;
+            let there = latest.get(key.as_bytes());
+            let there = there.map(|version| version.value().clone());
+            Ok(Err(taken(writing, &name, &there.unwrap_or_default())))
+        }
+    }
+}
+
+fn created(body: Bytes) -> Written {
+    Written {
+        body,
+        created: true,
+    }
+}
+
+fn taken(writing: &Writing<'_>, name: &str, there: &[u8]) -> Status {
+    let resource = writing.kind.resource.name();
+    let leaving = parse_stored(there).is_ok_and(|object| object.is_being_deleted());
+    if leaving {
+        Status::already_exists_terminating(resource, name)
+    } else {
+        Status::already_exists(resource, name)
+    }
+}

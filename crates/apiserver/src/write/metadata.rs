@@ -1,0 +1,158 @@
+//! Metadata that the server makes, keeps or refuses (§7).
+
+use crate::kinds::Kind;
+use optik_catalog::NameRule;
+use optik_object::{
+    FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain, label_key,
+    label_value, path_segment,
+};
+use optik_platform::Entropy;
+
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
+
+/// A random (version 4) uid.
+pub(super) fn new_uid(entropy: &dyn Entropy) -> String {
+    let (high, low) = (entropy.next_u64(), entropy.next_u64());
+    let high = high & !0xf000 | 0x4000;
+    let low = low & !(0b11 << 62) | 0b10 << 62;
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+/// Starts an object's life. What the client said about it before does not count.
+pub(super) fn begin_life(object: &mut Object, uid: &str, now: Timestamp) {
+    object.remove("resourceVersion");
+    object.remove("deletionTimestamp");
+    object.remove("deletionGracePeriodSeconds");
+    object.set_uid(uid);
+    object.set_creation_timestamp(Some(now));
+}
+
+/// What an update cannot change, whatever it says.
+pub(super) fn keep_identity(object: &mut Object, old: &Object) {
+    object.remove("resourceVersion");
+    for member in ["uid", "creationTimestamp", "generation"] {
+        copy_member(object, old, member);
+    }
+}
+
+/// Takes a member of the metadata from another object, or takes it away.
+pub(super) fn copy_member(object: &mut Object, from: &Object, member: &str) {
+    let value = from.metadata().and_then(|metadata| metadata.get(member));
+    match value.cloned() {
+        Some(value) => drop(object.metadata_mut().insert(member.into(), value)),
+        None => drop(object.remove(member)),
+    }
+}
+
+/// What holds for the metadata of every object.
+pub(super) fn check(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
+    let name = object.name();
+    if name.is_empty() {
+        let text = "name or generateName is required";
+        errors.push(FieldError::required("metadata.name", text));
+    } else {
+        let problems = match kind.resource.behaviour.name {
+            NameRule::DnsSubdomain => dns_subdomain(name),
+            NameRule::DnsLabel => dns_label(name),
+            NameRule::PathSegment => path_segment(name),
+        };
+        complain("metadata.name", name, problems, errors);
+    }
+    check_labels(object, errors);
+    check_annotations(object, errors);
+    check_finalizers(object, errors);
+    check_owners(object, errors);
+}
+
+fn complain(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
+    for problem in problems {
+        errors.push(FieldError::invalid(path, value, problem));
+    }
+}
+
+fn check_labels(object: &Object, errors: &mut Vec<FieldError>) {
+    for (key, value) in object.labels() {
+        complain("metadata.labels", key, label_key(key), errors);
+        complain("metadata.labels", value, label_value(value), errors);
+    }
+}
+
+fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
+    let mut bytes = 0;
+    for (key, value) in object.annotations() {
+        // Upper case is as good as lower case here.
+        let problems = label_key(&key.to_lowercase());
+        complain("metadata.annotations", key, problems, errors);
+        bytes += key.len() + value.len();
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        errors.push(FieldError::too_long(
+            "metadata.annotations",
+            ANNOTATIONS_BYTES_MAX,
+        ));
+    }
+}
+
+fn check_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
+    for finalizer in object.finalizers() {
+        let problems = label_key(finalizer);
+        if !problems.is_empty() {
+            complain("metadata.finalizers", finalizer, problems, errors);
+        } else if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let text = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid("metadata.finalizers", finalizer, text));
+        }
+    }
+}
+
+fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
+    let owners = object
+        .metadata()
+        .and_then(|meta| meta.get("ownerReferences"));
+    let owners = owners.and_then(Value::as_array).into_iter().flatten();
+    let mut controllers = 0;
+    for owner in owners {
+        let text = |member| owner.get(member).and_then(Value::as_str).unwrap_or("");
+        for (member, what) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if text(member).is_empty() {
+                let path = format!("metadata.ownerReferences.{member}");
+                errors.push(FieldError::invalid(path, "", what));
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let text = "Only one reference can have Controller set to true";
+        errors.push(FieldError::invalid("metadata.ownerReferences", "", text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_platform::SeededEntropy;
+
+    #[test]
+    fn uids_are_random_and_say_so() {
+        let entropy = SeededEntropy::new(7);
+        for _ in 0..1000 {
+            let uid = new_uid(&entropy);
+            assert_eq!(uid.len(), 36);
+            assert_eq!(uid.as_bytes()[14], b'4');
+            assert!(b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Writes: what they make of an object, and how they get it into the store.
+
+mod binding;
+mod create;
+mod delete;
+mod delete_options;
+mod metadata;
+mod options;
+mod rules;
+mod update;
+
+pub(crate) use binding::bind;
+pub(crate) use create::create;
+pub(crate) use delete::{delete, delete_all};
+pub(crate) use delete_options::DeleteOptions;
+pub(crate) use options::{OptionsKind, WriteOptions};
+pub(crate) use update::{Part, update};
+
+use crate::kinds::{Kind, Shown};
+use crate::read::SPLICE_BYTES;
+use crate::trouble::{commit_failed, damaged, read_failed};
+use bytes::Bytes;
+use optik_object::{Object, Status, Timestamp};
+use optik_platform::{Clock, Entropy};
+use optik_store::{Origin, Put, Revision, Snapshot, Store, Txn};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a write is tried again before it gives up.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
+
+/// What every write needs.
+pub(crate) struct Writing<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) entropy: &'a dyn Entropy,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) options: WriteOptions,
+    pub(crate) origin: Origin,
+}
+
+/// What a write left behind.
+pub(crate) struct Written {
+    pub(crate) body: Bytes,
+    pub(crate) created: bool,
+}
+
+/// What became of a conditional write.
+enum Outcome {
+    At(Revision),
+    /// Somebody else was faster.
+    Refused,
+}
+
+impl Writing<'_> {
+    fn now(&self) -> Timestamp {
+        let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
+        Timestamp::from_seconds(millis / 1000)
+    }
+
+    fn key(&self, name: &str) -> String {
+        self.kind.key(self.namespace, name)
+    }
+
+    async fn latest(&self) -> Result<Snapshot, Status> {
+        self.store.latest().await.map_err(read_failed)
+    }
+
+    fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {
+        object
+            .encode()
+            .map_err(|error| Status::bad_request(error.to_string()))
+    }
+
+    /// Writes if the key is still at `expected`; zero: if there is none.
+    async fn put(&self, key: &str, expected: Revision, bytes: &Bytes) -> Result<Outcome, Status> {
+        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
+        self.commit(txn).await
+    }
+
+    async fn remove(&self, key: &str, expected: Revision) -> Result<Outcome, Status> {
+        self.commit(Txn::delete_if(expected, key)).await
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {
+        let done = self.store.commit(txn, self.origin.clone()).await;
+        let done = done.map_err(commit_failed)?;
+        Ok(if done.succeeded {
+            Outcome::At(done.revision)
+        } else {
+            Outcome::Refused
+        })
+    }
+
+    /// An object as the client sees it; without a revision if it is zero.
+    fn show(&self, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
+        let mut out = Vec::with_capacity(bytes.len() + SPLICE_BYTES);
+        if revision == Revision::ZERO {
+            self.show_unstored(bytes, &mut out)?;
+        } else {
+            let shown = Shown {
+                bytes,
+                revision: revision.get(),
+                typed: true,
+            };
+            let written = self.kind.write(shown, &mut out);
+            written.map_err(|error| damaged("an object just written", error))?;
+        }
+        out.push(b'\n');
+        Ok(out.into())
+    }
+
+    /// What a dry run would have made.
+    fn show_unstored(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        let object = crate::kinds::parse_stored(bytes);
+        let mut object = object.map_err(|error| damaged("a dry run", error))?;
+        self.kind.face.to_client(&mut object);
+        object.set_type(&self.kind.resource.kind, &self.kind.api_version);
+        out.extend_from_slice(&self.encode(&object)?);
+        Ok(())
+    }
+}
+
+/// When a write that keeps losing gives up.
+struct Patience(Instant);
+
+impl Patience {
+    fn begin() -> Self {
+        Self(Instant::now() + WRITE_TIME_MAX)
+    }
+
+    fn check(&self) -> Result<(), Status> {
+        if Instant::now() < self.0 {
+            return Ok(());
+        }
+        Err(Status::timeout(
+            "request did not complete within requested timeout",
+            0,
+        ))
+    }
+}

@@ -1,0 +1,170 @@
+//! What kinds do to an object on its way in, as their descriptors say.
+
+use super::metadata::copy_member;
+use crate::kinds::Kind;
+use optik_catalog::{Finalization, GenerationRule, OnStatus, StatusRule};
+use optik_object::{Map, Object, Value};
+
+/// The finalizer that holds a namespace until its content is gone.
+const CONTENT_FINALIZER: &str = "kubernetes";
+/// Lets selectors find a namespace by its name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// A new object.
+pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+    let behaviour = &kind.resource.behaviour;
+    if let StatusRule::Split {
+        initial: Some(initial),
+        ..
+    } = behaviour.status
+    {
+        let status = optik_object::parse(initial.as_bytes());
+        let status = status.map_or(Value::Null, |parsed| parsed.value);
+        object.members_mut().insert("status".into(), status);
+    }
+    match behaviour.generation {
+        GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
+        _ => object.set_generation(1),
+    }
+    if behaviour.finalization == Finalization::Spec {
+        hold_content(object);
+        label_name(object);
+    }
+}
+
+fn hold_content(object: &mut Object) {
+    let spec = object.members_mut().entry("spec").or_insert(Value::Null);
+    if !spec.is_object() {
+        *spec = Map::new().into();
+    }
+    let finalizers = &mut spec["finalizers"];
+    let held = finalizers.as_array().is_some_and(|list| {
+        list.iter()
+            .any(|name| name.as_str() == Some(CONTENT_FINALIZER))
+    });
+    if !held {
+        let mut list = finalizers.as_array().cloned().unwrap_or_default();
+        list.push(CONTENT_FINALIZER.into());
+        *finalizers = list.into();
+    }
+}
+
+fn label_name(object: &mut Object) {
+    let name = object.name().to_owned();
+    let labels = object.metadata_mut().entry("labels").or_insert(Value::Null);
+    if !labels.is_object() {
+        *labels = Map::new().into();
+    }
+    labels[NAME_LABEL] = name.into();
+}
+
+/// An update through the main endpoint: what belongs to others stays.
+pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
+    let behaviour = &kind.resource.behaviour;
+    if let StatusRule::Split { .. } = behaviour.status {
+        take_member(object, old, "status");
+    }
+    if behaviour.finalization == Finalization::Spec {
+        take_member(object, old, "spec");
+        label_name(object);
+    }
+    if counts(behaviour.generation, object, old) {
+        object.set_generation(old.generation() + 1);
+    }
+}
+
+/// An update through `/status`: only that changes, and some metadata.
+pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
+    let status = object.members_mut().remove("status");
+    let metadata = object.members_mut().remove("metadata");
+    *object.members_mut() = old.members().clone();
+    for (name, value) in [("status", status), ("metadata", metadata)] {
+        match value {
+            Some(value) => drop(object.members_mut().insert(name.into(), value)),
+            None => drop(object.members_mut().remove(name)),
+        }
+    }
+    let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
+        return;
+    };
+    let kept: &[&str] = match keeps {
+        OnStatus::Nothing => &[],
+        OnStatus::Labels => &["labels"],
+        OnStatus::OwnerReferences => &["ownerReferences"],
+        OnStatus::All => &["labels", "annotations", "finalizers", "ownerReferences"],
+    };
+    for member in kept {
+        copy_member(object, old, member);
+    }
+}
+
+/// An update through `/finalize`: only the finalizers of `spec` change.
+pub(super) fn on_finalize(object: &mut Object, old: &Object) {
+    let spec = object.members_mut().remove("spec");
+    *object.members_mut() = old.members().clone();
+    let finalizers = spec.and_then(|spec| spec.get("finalizers").cloned());
+    let spec = object.members_mut().entry("spec").or_insert(Value::Null);
+    if !spec.is_object() {
+        *spec = Map::new().into();
+    }
+    if let Value::Object(spec) = spec {
+        match finalizers {
+            Some(Value::Array(list)) if !list.is_empty() => {
+                spec.insert("finalizers".into(), list.into());
+            }
+            _ => drop(spec.remove("finalizers")),
+        }
+    }
+}
+
+fn take_member(object: &mut Object, from: &Object, member: &str) {
+    match from.get(member).cloned() {
+        Some(value) => drop(object.members_mut().insert(member.into(), value)),
+        None => drop(object.members_mut().remove(member)),
+    }
+}
+
+/// Whether an update raises the generation.
+fn counts(rule: GenerationRule, object: &Object, old: &Object) -> bool {
+    let metadata_differs = |member: &str| {
+        let of = |object: &Object| object.metadata().and_then(|meta| meta.get(member).cloned());
+        of(object) != of(old)
+    };
+    match rule {
+        GenerationRule::Untouched | GenerationRule::Fixed => false,
+        GenerationRule::Spec | GenerationRule::SpecOnUpdate => spec_differs(object, old),
+        GenerationRule::SpecOrAnnotations => {
+            spec_differs(object, old) || metadata_differs("annotations")
+        }
+        GenerationRule::SpecOrLabels => spec_differs(object, old) || metadata_differs("labels"),
+    }
+}
+
+/// Anything but metadata and status; what was written in an older version differs in
+/// its type, which does not count.
+fn spec_differs(object: &Object, old: &Object) -> bool {
+    let of = |object: &Object| {
+        let mut members = object.members().clone();
+        for member in ["metadata", "status", "kind", "apiVersion"] {
+            members.remove(member);
+        }
+        members
+    };
+    of(object) != of(old)
+}
+
+/// Whether nothing but the end is left of an object that is being deleted.
+pub(super) fn is_finished(kind: &Kind, object: &Object) -> bool {
+    let grace = object.deletion_grace_period_seconds().unwrap_or(0);
+    object.is_being_deleted()
+        && grace == 0
+        && object.finalizers().next().is_none()
+        && !(kind.resource.behaviour.finalization == Finalization::Spec && holds_content(object))
+}
+
+/// Whether `spec` still has finalizers.
+pub(super) fn holds_content(object: &Object) -> bool {
+    let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers"));
+    let list = finalizers.and_then(Value::as_array);
+    list.is_some_and(|list| !list.is_empty())
+}

@@ -1,0 +1,199 @@
+//! Changed objects.
+
+use super::create::{create_once, settle_namespace};
+use super::metadata::{self, copy_member};
+use super::{Outcome, Patience, Writing, Written, rules};
+use crate::kinds::parse_stored;
+use crate::trouble::damaged;
+use bytes::Bytes;
+use optik_object::{FieldError, Object, Status, UidMismatch, Value, in_body};
+use optik_store::{Revision, Version};
+use std::sync::Arc;
+
+/// Which part of an object an endpoint changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    /// The finalizers of `spec`.
+    Finalize,
+}
+
+/// `PUT`. Everything between reading the object and the compare is tried again when
+/// somebody else was faster and the client did not say what it expects.
+pub(crate) async fn update(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    mut body: Object,
+) -> Result<Written, Status> {
+    settle_namespace(writing, &mut body)?;
+    match body.name() {
+        "" => return Err(Status::name_unset(name)),
+        given if given != name => return Err(Status::name_differs(given, name)),
+        _ => {}
+    }
+    let key = writing.key(name);
+    let patience = Patience::begin();
+    loop {
+        let latest = writing.latest().await?;
+        let written = match latest.get(key.as_bytes()) {
+            Some(current) => replace(writing, part, &key, current, body.clone()).await?,
+            None => create_instead(writing, part, name, &key, &body).await?,
+        };
+        if let Some(written) = written {
+            return Ok(written);
+        }
+        patience.check()?;
+    }
+}
+
+/// `None`: somebody made it meanwhile.
+async fn create_instead(
+    writing: &Writing<'_>,
+    part: Part,
+    name: &str,
+    key: &str,
+    body: &Object,
+) -> Result<Option<Written>, Status> {
+    let resource = &writing.kind.resource;
+    if part != Part::Main || !resource.behaviour.create_on_update {
+        return Err(Status::not_found(resource.name(), name));
+    }
+    if !body.uid().is_empty() {
+        let mismatch = UidMismatch {
+            sent: body.uid(),
+            stored: "",
+        };
+        return Err(Status::uid_changed(resource.name(), name, key, mismatch));
+    }
+    Ok(create_once(writing, body.clone()).await?.ok())
+}
+
+/// `None`: somebody changed it meanwhile, and that is no reason to refuse.
+async fn replace(
+    writing: &Writing<'_>,
+    part: Part,
+    key: &str,
+    current: &Arc<Version>,
+    body: Object,
+) -> Result<Option<Written>, Status> {
+    let revision = current.mod_revision();
+    check_base(writing, key, current, &body)?;
+    let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
+    let object = prepare(writing, part, &old, body)?;
+    let bytes = Bytes::from(writing.encode(&object)?);
+    let answer = |revision| {
+        writing.show(&bytes, revision).map(|body| {
+            Some(Written {
+                body,
+                created: false,
+            })
+        })
+    };
+    if bytes == *current.value() {
+        return answer(revision);
+    }
+    // The last finalizer is gone: what is asked for is the end.
+    if rules::is_finished(writing.kind, &object) {
+        if !writing.options.dry_run
+            && let Outcome::Refused = writing.remove(key, revision).await?
+        {
+            return Ok(None);
+        }
+        return answer(revision);
+    }
+    if writing.options.dry_run {
+        return answer(revision);
+    }
+    match writing.put(key, revision, &bytes).await? {
+        Outcome::At(revision) => answer(revision),
+        Outcome::Refused => Ok(None),
+    }
+}
+
+/// Whether the write was based on the object that is there: uid, then revision.
+fn check_base(
+    writing: &Writing<'_>,
+    key: &str,
+    current: &Version,
+    body: &Object,
+) -> Result<(), Status> {
+    let resource = &writing.kind.resource;
+    let name = body.name();
+    if !body.uid().is_empty() {
+        let meta = optik_object::Meta::from_json(current.value()).unwrap_or_default();
+        if meta.uid != body.uid() {
+            let mismatch = UidMismatch {
+                sent: body.uid(),
+                stored: &meta.uid,
+            };
+            return Err(Status::uid_changed(resource.name(), name, key, mismatch));
+        }
+    }
+    let sent = in_body(body.resource_version())
+        .map_err(|error| Status::revision_malformed_in_body(&error))?;
+    match sent {
+        None if resource.behaviour.unconditional_update => Ok(()),
+        None => Err(Status::revision_required(resource.name(), name)),
+        Some(sent) if Revision::new(sent.get()) == current.mod_revision() => Ok(()),
+        Some(_) => Err(Status::object_modified(resource.name(), name)),
+    }
+}
+
+/// What the object becomes.
+fn prepare(
+    writing: &Writing<'_>,
+    part: Part,
+    old: &Object,
+    mut object: Object,
+) -> Result<Object, Status> {
+    let kind = writing.kind;
+    metadata::keep_identity(&mut object, old);
+    match part {
+        Part::Main => rules::on_update(kind, &mut object, old),
+        Part::Status => rules::on_status_update(kind, &mut object, old),
+        Part::Finalize => rules::on_finalize(&mut object, old),
+    }
+    let mut errors = Vec::new();
+    keep_deletion(&mut object, old, &mut errors);
+    metadata::check(kind, &object, &mut errors);
+    let name = object.name();
+    if old.is_being_deleted() {
+        let added: Vec<&str> = object
+            .finalizers()
+            .filter(|added| !old.finalizers().any(|known| known == *added))
+            .collect();
+        if !added.is_empty() {
+            let resource = kind.resource.name();
+            return Err(Status::finalizers_added_while_deleting(
+                resource, name, &added,
+            ));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(kind.resource.name(), name, &errors));
+    }
+    Ok(object)
+}
+
+/// A deletion cannot be taken back, and cannot be begun by an update.
+fn keep_deletion(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>) {
+    for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let sent = object.metadata().and_then(|meta| meta.get(member)).cloned();
+        let kept = old.metadata().and_then(|meta| meta.get(member));
+        match sent {
+            Some(sent) if !same_moment(&sent, kept) => {
+                let path = format!("metadata.{member}");
+                // Upstream finds this out twice, and says so.
+                let error = FieldError::invalid(path, sent, "field is immutable");
+                errors.extend([error.clone(), error]);
+            }
+            _ => copy_member(object, old, member),
+        }
+    }
+}
+
+fn same_moment(sent: &Value, kept: Option<&Value>) -> bool {
+    kept == Some(sent)
+}

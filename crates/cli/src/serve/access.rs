@@ -1,0 +1,186 @@
+//! How clients get in: ports, certificates, tokens, and the kubeconfig that names them.
+
+use super::{bind, loopback_only, read};
+use crate::failure::Failure;
+use crate::store::default_directory;
+use clap::Args;
+use optik_platform::{Clock, SystemEntropy};
+use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
+use optik_serve::{Kubeconfig, TlsMaterial, Tokens};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use tokio::net::TcpListener;
+
+#[derive(Debug, Args)]
+pub(super) struct Access {
+    /// Serve the API here, over TLS; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Also serve the API without TLS, on this machine only
+    ///
+    /// Everybody who reaches it is an administrator: there are no passwords on it.
+    #[arg(long, value_name = "ADDRESS")]
+    listen_http: Option<SocketAddr>,
+    /// Write the kubeconfig of an administrator here [default: DIR/kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+    /// Keep certificates in this directory; missing ones are made [default: DIR/pki]
+    #[arg(long, value_name = "DIR")]
+    cert_dir: Option<PathBuf>,
+    /// Serve with this certificate instead of one of our own: PEM, with its chain
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Let clients in whose certificates these authorities signed, beside our own: PEM
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// Let clients in with these bearer tokens: lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+}
+
+/// Where files go that nobody has given another place.
+pub(super) enum Home<'a> {
+    /// Beside the data.
+    Data(&'a Path),
+    /// The data is in a cluster; certificates stay on this machine.
+    Cluster,
+    /// Nothing is kept but the kubeconfig, for as long as it is good.
+    Nowhere,
+}
+
+impl Home<'_> {
+    /// Not the default data directory itself, which must be the store's alone when it
+    /// is made.
+    fn directory(&self) -> PathBuf {
+        match self {
+            Self::Data(path) => path.to_path_buf(),
+            Self::Cluster => default_directory().with_file_name("optik-etcd"),
+            Self::Nowhere => default_directory().with_file_name("optik-ephemeral"),
+        }
+    }
+}
+
+/// Ports that are ours already.
+pub(super) struct Ports {
+    pub(super) tls: TcpListener,
+    pub(super) plain: Option<TcpListener>,
+}
+
+/// What clients need to know, and what we need to know them.
+pub(super) struct Entrance {
+    pub(super) tls: TlsMaterial,
+    pub(super) url: String,
+    pub(super) kubeconfig: PathBuf,
+}
+
+impl Access {
+    pub(super) async fn bind(&self) -> Result<Ports, Failure> {
+        if let Some(address) = self.listen_http {
+            loopback_only("--listen-http", address, "127.0.0.1:8001")?;
+        }
+        let tls = bind(self.listen).await?;
+        let plain = match self.listen_http {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        Ok(Ports { tls, plain })
+    }
+
+    pub(super) fn tokens(&self) -> Result<Tokens, Failure> {
+        let Some(file) = &self.token_auth_file else {
+            return Ok(Tokens::default());
+        };
+        let parsed = Tokens::parse(read(file)?.as_slice());
+        parsed.map_err(|cause| Failure::new(format!("--token-auth-file {}", file.display()), cause))
+    }
+
+    /// Finds or makes the certificates, and writes the kubeconfig.
+    pub(super) fn open(
+        &self,
+        home: &Home<'_>,
+        ports: &Ports,
+        clock: &dyn Clock,
+    ) -> Result<Entrance, Failure> {
+        let address = ports.tls.local_addr();
+        let address = address.map_err(|cause| Failure::new("cannot listen", cause))?;
+        let mut pki = self.pki(home, address.ip(), clock)?;
+        self.use_own_pair(&mut pki)?;
+        let mut authorities = pki.authority.clone().into_bytes();
+        if let Some(file) = &self.client_ca_file {
+            authorities.extend(read(file)?);
+        }
+        let (certificate, key) = (&pki.server.certificate, &pki.server.key);
+        let tls = TlsMaterial::new(certificate.as_bytes(), key.as_bytes(), &authorities)
+            .map_err(|cause| Failure::new("cannot speak TLS", cause))?;
+        let url = format!("https://{}", reachable(address));
+        let kubeconfig = self.write_kubeconfig(home, &url, &pki)?;
+        Ok(Entrance {
+            tls,
+            url,
+            kubeconfig,
+        })
+    }
+
+    fn pki(&self, home: &Home<'_>, ip: IpAddr, clock: &dyn Clock) -> Result<Pki, Failure> {
+        let host = gethostname::gethostname();
+        let names = server_names(ip, host.to_str());
+        let at = Circumstances {
+            now: clock.wall(),
+            entropy: &SystemEntropy,
+        };
+        let pki = match (&self.cert_dir, home) {
+            (None, Home::Nowhere) => Pki::in_memory(names, at),
+            (None, home) => Pki::in_directory(&home.directory().join("pki"), names, at),
+            (Some(directory), _) => Pki::in_directory(directory, names, at),
+        };
+        pki.map_err(|cause| {
+            Failure::new("no certificates", cause)
+                .hint("--cert-dir names another directory for them.")
+        })
+    }
+
+    fn use_own_pair(&self, pki: &mut Pki) -> Result<(), Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file)
+        else {
+            return Ok(());
+        };
+        pki.server.certificate = text(certificate)?;
+        pki.server.key = text(key)?;
+        pki.server_authority.clone_from(&pki.server.certificate);
+        Ok(())
+    }
+
+    fn write_kubeconfig(&self, home: &Home<'_>, url: &str, pki: &Pki) -> Result<PathBuf, Failure> {
+        let path = match &self.kubeconfig_out {
+            Some(path) => path.clone(),
+            None => home.directory().join("kubeconfig"),
+        };
+        let config = Kubeconfig {
+            server: url,
+            authority: &pki.server_authority,
+            user: &pki.admin,
+        };
+        write_private(&path, config.to_yaml().as_bytes()).map_err(|cause| {
+            Failure::new("no kubeconfig", cause).hint("--kubeconfig-out names another file.")
+        })?;
+        Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    let not_text = |_| Failure::text(format!("{} is not PEM", file.display()));
+    String::from_utf8(read(file)?).map_err(not_text)
+}
+
+/// Where a client on this machine finds us, if we listen everywhere.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

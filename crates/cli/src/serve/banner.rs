@@ -1,0 +1,101 @@
+//! What a person sees when the server has started: where it is, and what to type next.
+
+use super::Serve;
+use optik_store::Store;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) struct Banner {
+    /// The URL that the kubeconfig names.
+    pub(super) api: Option<String>,
+    pub(super) kubeconfig: PathBuf,
+    pub(super) plain: Option<SocketAddr>,
+    pub(super) etcd: Option<SocketAddr>,
+    place: String,
+    content: String,
+}
+
+impl Banner {
+    pub(super) fn new(options: &Serve, store: &Store) -> Self {
+        let snapshot = store.snapshot();
+        let place = if options.ephemeral {
+            "memory only; gone when the server stops".to_owned()
+        } else if options.etcd.is_empty() {
+            options.data.display().to_string()
+        } else {
+            options.etcd.join(", ")
+        };
+        let (revision, keys) = (snapshot.revision(), snapshot.size().keys);
+        Self {
+            api: None,
+            kubeconfig: PathBuf::new(),
+            plain: None,
+            etcd: None,
+            place,
+            content: format!("revision {revision}, {keys} keys"),
+        }
+    }
+
+    pub(super) fn text(&self, took: Duration) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let mut lines = vec![format!(
+            "optik {version} is ready after {:.0} ms",
+            took.as_secs_f64() * 1e3
+        )];
+        let mut line = |name: &str, text: &str| lines.push(format!("  {name:9} {text}"));
+        line(
+            "API",
+            self.api
+                .as_deref()
+                .unwrap_or("off; this is the store alone"),
+        );
+        if let Some(address) = self.plain {
+            let text = format!("http://{address}, where everybody is an administrator");
+            line("", &text);
+        }
+        line("data", &self.place);
+        line("", &self.content);
+        match self.etcd {
+            Some(address) => {
+                line("etcd", &format!("http://{address}"));
+                let put = format!("etcdctl --endpoints {address} put hello world");
+                line("", &put);
+            }
+            None => line("etcd", "off; --etcd-listen lets etcdctl in"),
+        }
+        if self.api.is_some() {
+            let kubeconfig = quoted(&self.kubeconfig);
+            line("use", &format!("export KUBECONFIG={kubeconfig}"));
+            line("try", "kubectl get namespaces");
+        }
+        line("stop", "Ctrl-C");
+        lines.join("\n")
+    }
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    if text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_survive_a_shell() {
+        for (path, expected) in [
+            ("/data/kubeconfig", "/data/kubeconfig"),
+            ("/my data/k", "'/my data/k'"),
+            ("/it's/$HOME", r"'/it'\''s/$HOME'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
+}

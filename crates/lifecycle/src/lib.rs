@@ -1,0 +1,10 @@
+//! The controllers a control plane cannot do without.
+//!
+//! They are ordinary clients: they read, decide from what they see, and write through
+//! the same door as everybody else. Started again in the middle, they begin with a
+//! look at the state and go on.
+
+mod client;
+mod namespaces;
+
+pub use namespaces::keep_namespaces;

@@ -1,0 +1,212 @@
+//! `fieldsV1`: a set as JSON.
+//!
+//! ```text
+//! {"f:metadata":{"f:labels":{".":{},"f:app":{}}},
+//!  "f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}
+//! ```
+
+use super::{FieldSet, Node, PathElement};
+use optik_object::{Map, Value, parse, to_bytes};
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldsV1Error {
+    #[error("a set of fields is an object")]
+    NotAnObject,
+    #[error("key must be 2 characters long:")]
+    TooShort,
+    #[error("missing colon: {0}")]
+    NoColon(String),
+    #[error("not the key, value or index of an item: {0}")]
+    BadElement(String),
+}
+
+impl FieldSet {
+    /// Reads `fieldsV1`. Elements of kinds that we do not know are left out.
+    pub fn decode(fields: &Value) -> Result<Self, FieldsV1Error> {
+        match fields {
+            Value::Null => Ok(Self::new()),
+            Value::Object(members) => decode_members(members).map(|(set, _)| set),
+            _ => Err(FieldsV1Error::NotAnObject),
+        }
+    }
+
+    /// `fieldsV1` as part of an object, whose members are sorted by name.
+    #[must_use]
+    pub fn encode(&self) -> Value {
+        let nodes = self.nodes.iter();
+        let members = nodes.map(|node| (node.element.encoded(), node.encode()));
+        Value::Object(members.collect())
+    }
+
+    /// `fieldsV1` with siblings in the order of the set: keys by their values, not by
+    /// their spelling.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(false, &mut out);
+        out
+    }
+
+    fn write(&self, is_member: bool, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if is_member && !self.is_empty() {
+            out.extend_from_slice(b"\".\":{}");
+        }
+        for (at, node) in self.nodes.iter().enumerate() {
+            if at > 0 || is_member {
+                out.push(b',');
+            }
+            out.extend_from_slice(&to_bytes(&node.element.encoded()));
+            out.push(b':');
+            node.below.write(node.is_member, out);
+        }
+        out.push(b'}');
+    }
+}
+
+impl Node {
+    fn encode(&self) -> Value {
+        let mut members = self.below.encode();
+        if let Value::Object(members) = &mut members
+            && self.is_member
+            && !members.is_empty()
+        {
+            members.insert(".".into(), Map::new().into());
+        }
+        members
+    }
+}
+
+/// The set, and whether the node itself is a member.
+fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
+    let mut nodes: Vec<Node> = Vec::with_capacity(members.len());
+    let mut is_member = false;
+    for (name, value) in members {
+        if name == "." {
+            is_member = true;
+            continue;
+        }
+        let Some(element) = decode_element(name)? else {
+            continue;
+        };
+        let (below, is_member) = match value {
+            Value::Object(members) => decode_members(members)?,
+            Value::Null => (FieldSet::new(), true),
+            _ => return Err(FieldsV1Error::NotAnObject),
+        };
+        nodes.push(Node {
+            element,
+            is_member,
+            below,
+        });
+    }
+    let is_leaf = nodes.is_empty();
+    Ok((join(nodes), is_member || is_leaf))
+}
+
+/// Different spellings may be the same element: `v:1` and `v:1.0`.
+fn join(nodes: Vec<Node>) -> FieldSet {
+    let mut set = FieldSet::of_nodes(nodes);
+    if !set.nodes.is_sorted_by(|a, b| a.element < b.element) {
+        set.nodes.dedup_by(|later, earlier| {
+            let is_same = later.element == earlier.element;
+            if is_same {
+                earlier.is_member |= later.is_member;
+                earlier.below = earlier.below.union(&later.below);
+            }
+            is_same
+        });
+    }
+    set
+}
+
+/// `None` for kinds of elements that we do not know.
+fn decode_element(text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 2 {
+        return Err(FieldsV1Error::TooShort);
+    }
+    if bytes[1] != b':' {
+        return Err(FieldsV1Error::NoColon(text.into()));
+    }
+    let bad = || FieldsV1Error::BadElement(text.into());
+    let rest = &text[2..];
+    let element = match bytes[0] {
+        b'f' => PathElement::field(rest),
+        b'v' => PathElement::value(json(rest).ok_or_else(bad)?),
+        b'k' => match json(rest) {
+            Some(Value::Object(keys)) => {
+                let keys = keys
+                    .into_iter()
+                    .map(|(name, value)| (Arc::from(name), value));
+                PathElement::key(keys.collect())
+            }
+            _ => return Err(bad()),
+        },
+        b'i' => PathElement::Index(rest.parse().map_err(|_| bad())?),
+        _ => return Ok(None),
+    };
+    Ok(Some(element))
+}
+
+fn json(text: &str) -> Option<Value> {
+    parse(text.as_bytes()).ok().map(|parsed| parsed.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn there_and_back() {
+        for fields in [
+            json!({}),
+            json!({"f:data": {"f:a": {}}}),
+            json!({"f:data": {".": {}, "f:a": {}}}),
+            json!({"f:a": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}}),
+            json!({"f:a": {"v:\"x\"": {}, "v:1.5": {}, "v:true": {}}, "f:b": {"i:0": {}, "i:-1": {}}}),
+        ] {
+            let set = FieldSet::decode(&fields).unwrap();
+            assert_eq!(set.encode(), fields);
+            let parsed: Value = serde_json::from_slice(&set.to_json()).unwrap();
+            assert_eq!(parsed, fields);
+        }
+    }
+
+    #[test]
+    fn siblings_in_their_order() {
+        let set = FieldSet::decode(&json!({
+            "i:1": {}, "v:\"b\"": {}, "v:2": {}, "v:10": {}, "f:b": {}, "f:a": {".": {}, "f:x": {}},
+            "k:{\"p\":443}": {}, "k:{\"p\":80}": {},
+        }));
+        let expected = r#"{"f:a":{".":{},"f:x":{}},"f:b":{},"k:{\"p\":80}":{},"k:{\"p\":443}":{},"v:2":{},"v:10":{},"v:\"b\"":{},"i:1":{}}"#;
+        assert_eq!(String::from_utf8(set.unwrap().to_json()).unwrap(), expected);
+    }
+
+    #[test]
+    fn odd_input() {
+        let set = |fields: Value| FieldSet::decode(&fields).map(|set| set.paths());
+        assert_eq!(
+            set(json!({"z:future": {"f:a": {}}, "f:a": null})),
+            Ok(vec![".a".into()])
+        );
+        assert_eq!(set(json!({"f:a": {"z:future": {}}})), Ok(vec![".a".into()]));
+        assert_eq!(
+            set(json!({"v:1": {}, "v:1.0": {"f:a": {}}})).map(|paths| paths.len()),
+            Ok(2)
+        );
+        for bad in [
+            json!({"x": {}}),
+            json!({"fa": {}}),
+            json!({"f:a": 1}),
+            json!({"i:x": {}}),
+            json!({"k:[]": {}}),
+            json!({"v:": {}}),
+            json!([]),
+        ] {
+            assert!(set(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! JSON Patch (RFC 6902), with the liberties Kubernetes takes: replacing a member that
+//! is not there adds it, negative indices count from the end, and a path may say
+//! anything before its first slash.
+
+mod pointer;
+
+use crate::Checks;
+use crate::go::{complaint, json_type};
+use optik_object::{DEPTH_MAX, Status, Value, parse};
+use pointer::{Pointer, Target};
+
+const OPERATIONS_MAX: usize = 10_000;
+/// What the `copy` operations of a patch may add.
+const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// How many values may be counted to find out how deep they are. Moving a large value
+/// to and fro would otherwise count it ten thousand times.
+const COUNTED_MAX: usize = 8_000_000;
+
+/// A decoded patch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Value>,
+    /// `json patch unknown field "[0].bogus"`; empty if checks are off.
+    pub complaints: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonPatchError {
+    #[error("{0}")]
+    Malformed(String),
+    #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}")]
+    TooManyOperations { operations: usize },
+    /// Clients are not told why.
+    #[error("operation {operation}: {why}")]
+    Rejected { operation: usize, why: Rejection },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("unknown operation")]
+    UnknownOperation,
+    #[error("a member is missing or not a string")]
+    MissingMember,
+    #[error("the path leads nowhere")]
+    NoSuchPath,
+    #[error("the value is another one")]
+    TestFailed,
+    #[error("a document must be an object or a list")]
+    NotADocument,
+    #[error("copies too much")]
+    CopiesTooMuch,
+    #[error("nests too deep")]
+    TooDeep,
+}
+
+impl JsonPatchError {
+    /// What the client gets.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Malformed(text) => Status::bad_request(text.as_str()),
+            // FIXME: `Status` cannot say yet that the operations are what is too large.
+            Self::TooManyOperations { .. } => Status::body_too_large(),
+            Self::Rejected { .. } => Status::patch_rejected(),
+        }
+    }
+}
+
+impl JsonPatch {
+    /// Reads a body.
+    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, JsonPatchError> {
+        let malformed = |text: String| {
+            JsonPatchError::Malformed(match checks {
+                Checks::On => format!("error decoding patch: {text}"),
+                Checks::Off => text,
+            })
+        };
+        let parsed = parse(body).map_err(|error| malformed(error.to_string()))?;
+        let (list, item) = match checks {
+            Checks::On => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+            Checks::Off => ("jsonpatch.Patch", "jsonpatch.Operation"),
+        };
+        let misfit = |value: &Value, wanted: &str| {
+            let found = json_type(value);
+            malformed(format!(
+                "json: cannot unmarshal {found} into Go value of type {wanted}"
+            ))
+        };
+        let operations = match parsed.value {
+            Value::Null => Vec::new(),
+            Value::Array(operations) => operations,
+            other => return Err(misfit(&other, list)),
+        };
+        for operation in &operations {
+            match operation {
+                Value::Null => {}
+                Value::Object(_) if checks == Checks::Off => {}
+                Value::Object(_) => check_members(operation).map_err(malformed)?,
+                other => return Err(misfit(other, item)),
+            }
+        }
+        let complaints = match checks {
+            Checks::On => complaints(&operations, &parsed.duplicates),
+            Checks::Off => Vec::new(),
+        };
+        if operations.len() > OPERATIONS_MAX {
+            let operations = operations.len();
+            return Err(JsonPatchError::TooManyOperations { operations });
+        }
+        Ok(Self {
+            operations,
+            complaints,
+        })
+    }
+
+    /// Applies all operations, or none.
+    pub fn apply(&self, document: Value) -> Result<Value, JsonPatchError> {
+        let mut run = Run {
+            document,
+            copied_bytes: 0,
+            counted: 0,
+        };
+        for (at, operation) in self.operations.iter().enumerate() {
+            let done = run.apply(operation);
+            done.map_err(|why| JsonPatchError::Rejected { operation: at, why })?;
+        }
+        Ok(run.document)
+    }
+}
+
+const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// `op`, `path` and `from` are strings.
+fn check_members(operation: &Value) -> Result<(), String> {
+    for name in &MEMBERS[..3] {
+        match operation.get(name) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type \
+                     string",
+                    json_type(other)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Members given twice, then unknown ones. An unknown member given twice is only unknown.
+fn complaints(operations: &[Value], duplicates: &[String]) -> Vec<String> {
+    let unknown = operations.iter().enumerate().flat_map(|(at, operation)| {
+        let members = operation.as_object().into_iter().flatten();
+        let names = members.map(|(name, _)| name.as_str());
+        names
+            .filter(|name| !MEMBERS.contains(name))
+            .map(move |name| format!("[{at}].{name}"))
+    });
+    let unknown: Vec<String> = unknown.take(100).collect();
+    let duplicates = duplicates.iter().filter(|path| !unknown.contains(path));
+    let duplicates = duplicates.map(|path| complaint("json patch duplicate", path));
+    let unknown = unknown
+        .iter()
+        .map(|path| complaint("json patch unknown", path));
+    duplicates.chain(unknown).collect()
+}
+
+struct Run {
+    document: Value,
+    copied_bytes: usize,
+    counted: usize,
+}
+
+type Step = Result<(), Rejection>;
+
+impl Run {
+    fn apply(&mut self, operation: &Value) -> Step {
+        match text(operation, "op") {
+            Some("add") => self.add(pointer(operation, "path")?, value(operation)),
+            Some("remove") => self.take(pointer(operation, "path")?).map(drop),
+            Some("replace") => self.replace(pointer(operation, "path")?, value(operation)),
+            Some("test") => self.test(pointer(operation, "path")?, operation.get("value")),
+            Some("move") => {
+                let value = self.take(pointer(operation, "from")?)?;
+                self.add(pointer(operation, "path")?, value)
+            }
+            Some("copy") => self.copy(operation),
+            _ => Err(Rejection::UnknownOperation),
+        }
+    }
+
+    fn add(&mut self, path: Pointer<'_>, value: Value) -> Step {
+        self.check_depth(path, &value)?;
+        match path.find(&mut self.document).ok_or(Rejection::NoSuchPath)? {
+            Target::Member(members, name) => drop(members.insert(name, value)),
+            Target::Item(items, word) => {
+                let at = if word == "-" {
+                    items.len()
+                } else {
+                    pointer::index(&word, items.len() + 1).ok_or(Rejection::NoSuchPath)?
+                };
+                items.insert(at, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, path: Pointer<'_>) -> Result<Value, Rejection> {
+        let target = path.find(&mut self.document).ok_or(Rejection::NoSuchPath)?;
+        match target {
+            Target::Member(members, name) => members.remove(&name),
+            Target::Item(items, word) => {
+                pointer::index(&word, items.len()).map(|at| items.remove(at))
+            }
+        }
+        .ok_or(Rejection::NoSuchPath)
+    }
+
+    fn replace(&mut self, path: Pointer<'_>, value: Value) -> Step {
+        self.check_depth(path, &value)?;
+        if path.is_whole() {
+            if !value.is_object() && !value.is_array() {
+                return Err(Rejection::NotADocument);
+            }
+            self.document = value;
+            return Ok(());
+        }
+        match path.find(&mut self.document).ok_or(Rejection::NoSuchPath)? {
+            Target::Member(members, name) => drop(members.insert(name, value)),
+            Target::Item(items, word) => {
+                let at = pointer::index(&word, items.len()).ok_or(Rejection::NoSuchPath)?;
+                items[at] = value;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not there equals null.
+    fn test(&mut self, path: Pointer<'_>, wanted: Option<&Value>) -> Step {
+        let wanted = wanted.unwrap_or(&Value::Null);
+        let found = self.get(path)?.unwrap_or(&Value::Null);
+        (found == wanted).then_some(()).ok_or(Rejection::TestFailed)
+    }
+
+    /// `None` for a member that is not there.
+    fn get(&mut self, path: Pointer<'_>) -> Result<Option<&Value>, Rejection> {
+        if path.is_whole() {
+            return Ok(Some(&self.document));
+        }
+        let target = path.find(&mut self.document).ok_or(Rejection::NoSuchPath)?;
+        match target {
+            Target::Member(members, name) => Ok(members.get(&name)),
+            Target::Item(items, word) => {
+                let at = pointer::index(&word, items.len()).ok_or(Rejection::NoSuchPath)?;
+                Ok(Some(&items[at]))
+            }
+        }
+    }
+
+    fn copy(&mut self, operation: &Value) -> Step {
+        let from = pointer(operation, "from")?;
+        if from.is_whole() {
+            return Err(Rejection::NoSuchPath);
+        }
+        let value = self.get(from)?.cloned();
+        if let Some(value) = &value {
+            self.copied_bytes += optik_object::to_bytes(value).len();
+        }
+        if self.copied_bytes > COPIED_BYTES_MAX {
+            return Err(Rejection::CopiesTooMuch);
+        }
+        self.add(pointer(operation, "path")?, value.unwrap_or_default())
+    }
+
+    /// The document stays as shallow as any that can be parsed.
+    fn check_depth(&mut self, path: Pointer<'_>, value: &Value) -> Step {
+        let depth = depth(value, &mut self.counted);
+        let fits = path.depth() + depth <= DEPTH_MAX && self.counted <= COUNTED_MAX;
+        fits.then_some(()).ok_or(Rejection::TooDeep)
+    }
+}
+
+fn text<'o>(operation: &'o Value, name: &str) -> Option<&'o str> {
+    operation.get(name)?.as_str()
+}
+
+fn pointer<'o>(operation: &'o Value, name: &str) -> Result<Pointer<'o>, Rejection> {
+    text(operation, name)
+        .map(Pointer)
+        .ok_or(Rejection::MissingMember)
+}
+
+/// No value is null.
+fn value(operation: &Value) -> Value {
+    operation.get("value").cloned().unwrap_or_default()
+}
+
+/// How many brackets enclose the innermost value.
+fn depth(value: &Value, counted: &mut usize) -> usize {
+    *counted += 1;
+    match value {
+        Value::Array(items) => 1 + items.iter().map(|it| depth(it, counted)).max().unwrap_or(0),
+        Value::Object(members) => {
+            1 + members
+                .values()
+                .map(|it| depth(it, counted))
+                .max()
+                .unwrap_or(0)
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,115 @@
+//! JSON pointers (RFC 6901), as far as Kubernetes follows them.
+
+use optik_object::{Map, Value};
+
+/// `/metadata/annotations/a.io~1b`
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pointer<'a>(pub(super) &'a str);
+
+/// The container a pointer ends in, and the last word.
+pub(super) enum Target<'d> {
+    Member(&'d mut Map, String),
+    Item(&'d mut Vec<Value>, String),
+}
+
+impl Pointer<'_> {
+    /// The pointer to the document itself.
+    pub(super) fn is_whole(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many containers the value at this place is in.
+    pub(super) fn depth(self) -> usize {
+        self.0.bytes().filter(|byte| *byte == b'/').count()
+    }
+
+    /// All words but the last must lead somewhere.
+    pub(super) fn find(self, document: &mut Value) -> Option<Target<'_>> {
+        // What stands before the first slash is not looked at.
+        let (_, words) = self.0.split_once('/')?;
+        let (parents, last) = match words.rsplit_once('/') {
+            Some((parents, last)) => (Some(parents), last),
+            None => (None, words),
+        };
+        let mut place = document;
+        for word in parents.into_iter().flat_map(|words| words.split('/')) {
+            let word = unescape(word);
+            place = match place {
+                Value::Object(members) => members.get_mut(&word)?,
+                Value::Array(items) => {
+                    let at = index(&word, items.len())?;
+                    &mut items[at]
+                }
+                _ => return None,
+            };
+        }
+        match place {
+            Value::Object(members) => Some(Target::Member(members, unescape(last))),
+            Value::Array(items) => Some(Target::Item(items, unescape(last))),
+            _ => None,
+        }
+    }
+}
+
+/// One pass: `~01` is `~1`, not a slash.
+fn unescape(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((before, after)) = rest.split_once('~') {
+        out.push_str(before);
+        let (text, skipped) = match after.as_bytes().first() {
+            Some(b'0') => ("~", 1),
+            Some(b'1') => ("/", 1),
+            _ => ("~", 0),
+        };
+        out.push_str(text);
+        rest = &after[skipped..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A place in a list of `length`; a negative one counts from its end.
+pub(super) fn index(word: &str, length: usize) -> Option<usize> {
+    let number: i64 = word.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    let at = if number < 0 { number + length } else { number };
+    usize::try_from(at).ok().filter(|_| at < length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes() {
+        for (word, expected) in [
+            ("a.io~1b", "a.io/b"),
+            ("~01", "~1"),
+            ("~", "~"),
+            ("a~2", "a~2"),
+        ] {
+            assert_eq!(unescape(word), expected);
+        }
+    }
+
+    #[test]
+    fn indices() {
+        for (word, expected) in [
+            ("0", Some(0)),
+            ("2", Some(2)),
+            ("3", None),
+            ("-1", Some(2)),
+            ("-3", Some(0)),
+            ("-4", None),
+            ("+1", Some(1)),
+            ("01", Some(1)),
+            ("1.0", None),
+            ("", None),
+            ("-", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(index(word, 3), expected, "{word}");
+        }
+    }
+}

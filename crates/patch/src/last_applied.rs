@@ -1,0 +1,75 @@
+//! The annotation in which kubectl keeps what it applied before the server could.
+
+use crate::conflict::Conflicts;
+use crate::endpoint::Endpoint;
+use crate::fieldset::FieldSet;
+use crate::typed::{Duplicates, compare, to_set, validate};
+use optik_object::{Map, Object, Value, parse, to_bytes};
+
+/// Only this manager takes part.
+pub(crate) const MANAGER: &str = "kubectl";
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Of all annotations of an object.
+const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
+
+/// The conflicts that are left: what kubectl applied itself, and what still has that
+/// value, it may take.
+pub(crate) fn remaining(endpoint: &Endpoint<'_>, live: &Map, conflicts: Conflicts) -> Conflicts {
+    match allowed(endpoint, live) {
+        Some(allowed) => conflicts.without(&allowed),
+        None => conflicts,
+    }
+}
+
+fn allowed(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> {
+    let annotations = live.get("metadata")?.get("annotations")?;
+    let text = annotations.get(ANNOTATION)?.as_str()?;
+    let Value::Object(applied) = parse(text.as_bytes()).ok()?.value else {
+        return None;
+    };
+    if applied.get("apiVersion")?.as_str()? != endpoint.api_version {
+        return None;
+    }
+    let of = endpoint.of()?;
+    validate(of, &applied, Duplicates::Refused).ok()?;
+    validate(of, live, Duplicates::Refused).ok()?;
+    let changed = compare(of, &applied, live);
+    let fields = to_set(of, &applied);
+    Some(
+        fields
+            .difference(&changed.written())
+            .difference(&changed.removed),
+    )
+}
+
+/// Keeps the annotation true, where there is one: kubectl without server-side apply
+/// would otherwise undo what was applied.
+pub(crate) fn rewrite(object: &mut Object, config: &Object) {
+    if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(metadata) = config.members_mut().get_mut("metadata")
+        && let Some(Value::Object(annotations)) = metadata.get_mut("annotations")
+    {
+        annotations.remove(ANNOTATION);
+        if annotations.is_empty()
+            && let Value::Object(metadata) = metadata
+        {
+            metadata.remove("annotations");
+        }
+    }
+    let mut text = String::from_utf8_lossy(&to_bytes(config.members())).into_owned();
+    text.push('\n');
+    object.set_annotation(ANNOTATION, &text);
+    let bytes: usize = object
+        .annotations()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if bytes > ANNOTATION_BYTES_MAX
+        && let Some(metadata) = object.members_mut().get_mut("metadata")
+        && let Some(Value::Object(annotations)) = metadata.get_mut("annotations")
+    {
+        annotations.remove(ANNOTATION);
+    }
+}

@@ -1,0 +1,134 @@
+//! The list in `metadata.managedFields`, read and written.
+
+use super::{Entry, Managed, Manager, Operation};
+use crate::fieldset::{FieldSet, FieldsV1Error};
+use optik_object::{Map, Object, Timestamp, Value, quote};
+use std::cmp::Ordering;
+
+pub(crate) const MANAGED_FIELDS: &str = "managedFields";
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagedFieldsError {
+    #[error("managedFields is not a list of objects")]
+    NotAList,
+    #[error("operation must be `Apply` or `Update`")]
+    BadOperation,
+    #[error("apiVersion must not be empty")]
+    NoVersion,
+    #[error("missing fieldsType in managed fields entry {0}")]
+    NoFieldsType(usize),
+    #[error("invalid fieldsType {kind} in managed fields entry {at}")]
+    BadFieldsType { kind: String, at: usize },
+    #[error("invalid time in managed fields entry {0}")]
+    BadTime(usize),
+    #[error("error decoding set: {0}")]
+    BadSet(#[from] FieldsV1Error),
+}
+
+impl Managed {
+    /// Reads the list of an object; no list is an empty one.
+    pub fn of_object(object: &Object) -> Result<Self, ManagedFieldsError> {
+        match object.metadata().and_then(|it| it.get(MANAGED_FIELDS)) {
+            None | Some(Value::Null) => Ok(Self::default()),
+            Some(Value::Array(list)) => Self::decode(list),
+            Some(_) => Err(ManagedFieldsError::NotAList),
+        }
+    }
+
+    /// Of two entries for one manager the last counts.
+    pub fn decode(list: &[Value]) -> Result<Self, ManagedFieldsError> {
+        let mut managed = Self::default();
+        for (at, entry) in list.iter().enumerate() {
+            let members = entry.as_object().ok_or(ManagedFieldsError::NotAList)?;
+            managed.set(decode_entry(members, at)?);
+        }
+        Ok(managed)
+    }
+
+    /// The list, sorted: those who apply first, then by time.
+    #[must_use]
+    pub fn encode(&self) -> Vec<Value> {
+        let mut sorted: Vec<&Entry> = self.entries.iter().collect();
+        sorted.sort_by(|a, b| compare(a, b));
+        sorted.into_iter().map(encode_entry).collect()
+    }
+
+    /// Puts the list into an object, in the place of the one that is there.
+    pub fn write_to(&self, object: &mut Object) {
+        if self.is_empty() {
+            object.remove(MANAGED_FIELDS);
+        } else {
+            let list = self.encode().into();
+            object.metadata_mut().insert(MANAGED_FIELDS.into(), list);
+        }
+    }
+}
+
+fn decode_entry(members: &Map, at: usize) -> Result<Entry, ManagedFieldsError> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or("");
+    let operation = match text("operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return Err(ManagedFieldsError::BadOperation),
+    };
+    if text("apiVersion").is_empty() {
+        return Err(ManagedFieldsError::NoVersion);
+    }
+    match text("fieldsType") {
+        "FieldsV1" => {}
+        "" => return Err(ManagedFieldsError::NoFieldsType(at)),
+        other => {
+            let kind = quote(other);
+            return Err(ManagedFieldsError::BadFieldsType { kind, at });
+        }
+    }
+    let fields = members.get("fieldsV1").unwrap_or(&Value::Null);
+    let time = match members.get("time") {
+        None | Some(Value::Null) => None,
+        Some(time) => {
+            let time = time.as_str().and_then(|text| text.parse().ok());
+            Some(time.ok_or(ManagedFieldsError::BadTime(at))?)
+        }
+    };
+    Ok(Entry {
+        manager: Manager {
+            name: text("manager").into(),
+            operation,
+            api_version: text("apiVersion").into(),
+            subresource: text("subresource").into(),
+        },
+        fields: FieldSet::decode(fields)?,
+        time,
+    })
+}
+
+fn encode_entry(entry: &Entry) -> Value {
+    let manager = &entry.manager;
+    let mut members = Map::new();
+    let mut set = |name: &str, value: Value| drop(members.insert(name.into(), value));
+    if !manager.name.is_empty() {
+        set("manager", manager.name.as_str().into());
+    }
+    set("operation", manager.operation.name().into());
+    set("apiVersion", manager.api_version.as_str().into());
+    if let Some(time) = entry.time {
+        set("time", time.to_string().into());
+    }
+    set("fieldsType", "FieldsV1".into());
+    set("fieldsV1", entry.fields.encode());
+    if !manager.subresource.is_empty() {
+        set("subresource", manager.subresource.as_str().into());
+    }
+    members.into()
+}
+
+fn compare(a: &Entry, b: &Entry) -> Ordering {
+    let seconds = |entry: &Entry| entry.time.map_or(0, Timestamp::seconds);
+    a.manager
+        .operation
+        .cmp(&b.manager.operation)
+        .then_with(|| seconds(a).cmp(&seconds(b)))
+        .then_with(|| a.manager.name.cmp(&b.manager.name))
+        .then_with(|| a.manager.api_version.cmp(&b.manager.api_version))
+        .then_with(|| a.manager.subresource.cmp(&b.manager.subresource))
+}

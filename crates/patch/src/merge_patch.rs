@@ -1,0 +1,91 @@
+//! JSON Merge Patch (RFC 7386). What a patch puts where nothing comparable was loses its
+//! null members, even inside lists; null items stay.
+
+use crate::Checks;
+use crate::go::{complaint, json_type};
+use optik_object::{Map, Status, Value, parse};
+
+/// A decoded patch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MergePatch {
+    pub members: Map,
+    /// `duplicate field "data.a"`; empty if checks are off.
+    pub complaints: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergePatchError {
+    #[error("error decoding patch: {0}")]
+    Malformed(String),
+    #[error("Invalid JSON Patch")]
+    Invalid,
+}
+
+impl MergePatchError {
+    /// What the client gets.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::bad_request(self.to_string())
+    }
+}
+
+impl MergePatch {
+    /// Reads a body.
+    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, MergePatchError> {
+        let malformed = |text: String| match checks {
+            Checks::On => MergePatchError::Malformed(text),
+            Checks::Off => MergePatchError::Invalid,
+        };
+        let parsed = parse(body).map_err(|error| malformed(error.to_string()))?;
+        match parsed.value {
+            Value::Object(members) => {
+                let duplicates = parsed.duplicates.iter();
+                let complaints = duplicates.map(|path| complaint("duplicate", path));
+                Ok(Self {
+                    members,
+                    complaints: match checks {
+                        Checks::On => complaints.collect(),
+                        Checks::Off => Vec::new(),
+                    },
+                })
+            }
+            Value::Null => Err(MergePatchError::Invalid),
+            other => Err(malformed(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                json_type(&other)
+            ))),
+        }
+    }
+}
+
+/// Merges a patch into a document.
+pub fn merge_patch(document: &mut Map, patch: Map) {
+    for (name, mut change) in patch {
+        if change.is_null() {
+            document.remove(&name);
+            continue;
+        }
+        match document.get_mut(&name) {
+            Some(Value::Object(members)) => match change {
+                Value::Object(patch) => merge_patch(members, patch),
+                // Not cleaned of nulls, unlike everywhere else.
+                other => drop(document.insert(name, other)),
+            },
+            _ => {
+                drop_nulls(&mut change);
+                document.insert(name, change);
+            }
+        }
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

@@ -1,0 +1,161 @@
+//! What a write does to everybody's fields. Applying and updating both end here.
+
+use crate::conflict::Conflicts;
+use crate::fieldset::FieldSet;
+use crate::managed::{Managed, Manager};
+use crate::typed::{Comparison, compare, reconcile};
+use crate::versions::{Unconvertible, Versions};
+use optik_object::Map;
+
+/// An object before and after, in the version of the request. Records of managers may
+/// be part of them: nobody owns those.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) old: &'a Map,
+    pub(crate) new: &'a Map,
+    pub(crate) api_version: &'a str,
+}
+
+/// Whether a write may take fields from others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Force {
+    No,
+    Yes,
+}
+
+pub(crate) enum Refusal {
+    Conflicts(Conflicts),
+    Unconvertible(Unconvertible),
+}
+
+/// Brings the sets up to the types of today, and forgets those of versions that are gone.
+pub(crate) fn refresh(managed: &mut Managed, versions: &dyn Versions) {
+    managed.entries_mut().retain_mut(|entry| {
+        let Some(of) = versions.type_at(&entry.manager.api_version) else {
+            return false;
+        };
+        if let Some(fields) = reconcile(of, &entry.fields) {
+            entry.fields = fields;
+        }
+        true
+    });
+}
+
+/// Comparisons of one change, for each version somebody's fields are of.
+pub(crate) struct Comparisons<'a> {
+    change: Change<'a>,
+    versions: &'a dyn Versions,
+    made: Vec<(String, Comparison)>,
+}
+
+impl<'a> Comparisons<'a> {
+    pub(crate) fn new(change: Change<'a>, versions: &'a dyn Versions) -> Self {
+        Self {
+            change,
+            versions,
+            made: Vec::new(),
+        }
+    }
+
+    /// Without what the endpoint does not let anybody change. `None` for a version that
+    /// is gone.
+    pub(crate) fn at(&mut self, api_version: &str) -> Result<Option<&Comparison>, Unconvertible> {
+        let known = self.made.iter().position(|(made, _)| made == api_version);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let Some(made) = self.make(api_version)? else {
+                    return Ok(None);
+                };
+                self.made.push((api_version.to_owned(), made));
+                self.made.len() - 1
+            }
+        };
+        Ok(Some(&self.made[at].1))
+    }
+
+    fn make(&self, api_version: &str) -> Result<Option<Comparison>, Unconvertible> {
+        let Some(of) = self.versions.type_at(api_version) else {
+            return Ok(None);
+        };
+        let from = self.change.api_version;
+        let comparison = if from == api_version {
+            compare(of, self.change.old, self.change.new)
+        } else {
+            let old = self.versions.convert(self.change.old, from, api_version)?;
+            let new = self.versions.convert(self.change.new, from, api_version)?;
+            compare(of, &old, &new)
+        };
+        Ok(Some(match self.versions.reset_fields(api_version) {
+            Some(reset) => comparison.without(reset),
+            None => comparison,
+        }))
+    }
+}
+
+/// Takes from everybody but the writer what the change wrote, or says that it may not;
+/// and from everybody what it removed.
+pub(crate) fn reassign(
+    managed: &mut Managed,
+    comparisons: &mut Comparisons<'_>,
+    writer: Option<&Manager>,
+    force: Force,
+) -> Result<(), Refusal> {
+    let mut conflicts = Conflicts::default();
+    let mut gone = Vec::new();
+    let mut kept: Vec<(usize, FieldSet)> = Vec::new();
+    for (at, entry) in managed.entries().iter().enumerate() {
+        if writer.is_some_and(|writer| entry.manager.is_same_as(writer)) {
+            continue;
+        }
+        let comparison = comparisons.at(&entry.manager.api_version);
+        let Some(comparison) = comparison.map_err(Refusal::Unconvertible)? else {
+            gone.push(at);
+            continue;
+        };
+        let taken = entry.fields.intersection(&comparison.modified);
+        let taken = taken.union(&entry.fields.intersection(&comparison.added));
+        let is_touched = !taken.is_empty() || !entry.fields.is_disjoint_from(&comparison.removed);
+        if is_touched {
+            let fields = entry.fields.difference(&taken);
+            kept.push((at, fields.difference(&comparison.removed)));
+        }
+        if !taken.is_empty() {
+            conflicts.add(&entry.manager, taken);
+        }
+    }
+    if force == Force::No && !conflicts.is_empty() {
+        return Err(Refusal::Conflicts(conflicts));
+    }
+    for (at, fields) in kept {
+        managed.entries_mut()[at].fields = fields;
+    }
+    for at in gone.into_iter().rev() {
+        managed.entries_mut().remove(at);
+    }
+    managed.drop_empty();
+    Ok(())
+}
+
+/// Fields that nobody is ever recorded to own; what is below `metadata` may be owned.
+pub(crate) fn without_unrecorded(fields: &FieldSet) -> FieldSet {
+    use std::sync::OnceLock;
+    static UNRECORDED: OnceLock<FieldSet> = OnceLock::new();
+    let unrecorded = UNRECORDED.get_or_init(|| {
+        FieldSet::of_fields(&[
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "selfLink"],
+            &["metadata", "uid"],
+            &["metadata", "clusterName"],
+            &["metadata", "generation"],
+            &["metadata", "managedFields"],
+            &["metadata", "resourceVersion"],
+        ])
+    });
+    fields.difference(unrecorded)
+}

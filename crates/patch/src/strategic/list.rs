@@ -1,0 +1,276 @@
+//! Lists that are merged, and the order of what comes out.
+//!
+//! Items of the patch keep the order of the patch, items only the live list has keep
+//! theirs. Where both could be next, the live one goes first only if the live list
+//! knows both and had it earlier: live `[a,b]` and patch `[new,b]` give `[new,a,b]`.
+
+use super::{PATCH, StrategicError, merge_maps};
+use crate::go;
+use optik_object::{Map, Value};
+use optik_schema::{Merge, Type};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Two lists of one field.
+pub(super) struct ListMerge<'a> {
+    pub(super) live: Vec<Value>,
+    pub(super) patch: Vec<Value>,
+    /// The type of the items.
+    pub(super) of: Type<'a>,
+    pub(super) merge: &'a Merge,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Items {
+    Scalars,
+    Maps,
+}
+
+/// Equal for items that are the same: the value of the merge key, or the whole scalar.
+type Identity = String;
+
+impl ListMerge<'_> {
+    fn key(&self) -> &str {
+        &self.merge.key
+    }
+
+    /// All items are of one type, and not lists.
+    fn items(&self) -> Result<Items, StrategicError> {
+        let mut all = self.live.iter().chain(&self.patch);
+        let first = all.next().ok_or(StrategicError::NoItems)?;
+        if first.is_array() {
+            return Err(StrategicError::ListOfLists);
+        }
+        if all.any(|item| go::type_name(item) != go::type_name(first)) || first.is_null() {
+            let lists = [&self.live, &self.patch].map(|list| go::print_list(list));
+            return Err(StrategicError::MixedItems(format!("[{}]", lists.join(" "))));
+        }
+        Ok(if first.is_object() {
+            Items::Maps
+        } else {
+            Items::Scalars
+        })
+    }
+
+    /// What the order lists must contain what the patch adds or changes, in that order.
+    pub(super) fn check_order(&self, order: &[Value]) -> Result<(), StrategicError> {
+        if order.is_empty() || self.patch.is_empty() {
+            return Ok(());
+        }
+        let mut rest = order.iter();
+        for item in &self.patch {
+            if !self.key().is_empty() {
+                let members = map(item)?;
+                if members.contains_key(PATCH) {
+                    continue;
+                }
+            }
+            let wanted = identity(item, self.key())?;
+            loop {
+                let Some(next) = rest.next() else {
+                    return Err(StrategicError::OrderDiffers {
+                        patch: go::print_list(&self.patch),
+                        order: go::print_list(order),
+                    });
+                };
+                if identity(next, self.key())? == wanted {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The live scalars that the patch does not list.
+    pub(super) fn without_patch(self) -> Result<Vec<Value>, StrategicError> {
+        if self.live.is_empty() && self.patch.is_empty() {
+            return Ok(self.live);
+        }
+        if self.items()? == Items::Maps {
+            return merge_lists(&self);
+        }
+        let deleted: BTreeSet<Identity> = self.patch.iter().map(Value::to_string).collect();
+        let kept = self.live.into_iter();
+        Ok(kept
+            .filter(|item| !deleted.contains(&item.to_string()))
+            .collect())
+    }
+}
+
+/// Merges two lists whose strategy is to merge.
+pub(super) fn merge_lists(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
+    if lists.live.is_empty() && lists.patch.is_empty() {
+        return Ok(Vec::new());
+    }
+    match lists.items()? {
+        Items::Scalars => {
+            let both = lists.live.iter().chain(&lists.patch);
+            let mut seen = BTreeSet::new();
+            let union = both.filter(|item| seen.insert(item.to_string()));
+            interleave(
+                union.cloned().collect(),
+                &lists.patch,
+                &lists.live,
+                lists.key(),
+            )
+        }
+        Items::Maps if lists.key().is_empty() => Err(StrategicError::NoKeyDeclared),
+        Items::Maps => merge_items(lists),
+    }
+}
+
+fn merge_items(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
+    let special = Special::of(lists)?;
+    let live: Vec<Value> = if special.replaces {
+        special.plain.clone()
+    } else {
+        let live = lists.live.iter();
+        let kept = live.filter(|item| match item.get(lists.key()) {
+            Some(value) => !special.deleted.contains(&value.to_string()),
+            None => true,
+        });
+        kept.cloned().collect()
+    };
+    let patch = if special.replaces {
+        Vec::new()
+    } else {
+        special.plain
+    };
+    let mut merged = live.clone();
+    let mut places: BTreeMap<Identity, usize> = BTreeMap::new();
+    for (at, item) in merged.iter().enumerate() {
+        if let Some(value) = item.get(lists.key()) {
+            places.entry(value.to_string()).or_insert(at);
+        }
+    }
+    for item in &patch {
+        let identity = identity(item, lists.key())?;
+        match places.get(&identity) {
+            Some(at) => {
+                let live = std::mem::take(&mut merged[*at]);
+                let (Value::Object(live), Value::Object(patch)) = (live, item.clone()) else {
+                    return Err(StrategicError::NoItems);
+                };
+                merged[*at] = merge_maps(live, patch, lists.of)?.into();
+            }
+            None => {
+                places.insert(identity, merged.len());
+                merged.push(item.clone());
+            }
+        }
+    }
+    interleave(merged, &patch, &live, lists.key())
+}
+
+/// The items of a patch, sorted by what their `$patch` says.
+struct Special {
+    plain: Vec<Value>,
+    deleted: BTreeSet<Identity>,
+    replaces: bool,
+}
+
+impl Special {
+    fn of(lists: &ListMerge<'_>) -> Result<Self, StrategicError> {
+        let mut special = Self {
+            plain: Vec::new(),
+            deleted: BTreeSet::new(),
+            replaces: false,
+        };
+        for item in &lists.patch {
+            let members = map(item)?;
+            match members.get(PATCH).map(Value::as_str) {
+                None => special.plain.push(item.clone()),
+                Some(Some("delete")) => {
+                    special.deleted.insert(identity(item, lists.key())?);
+                }
+                Some(Some("replace")) => special.replaces = true,
+                Some(Some("merge")) => return Err(StrategicError::MergeDirective),
+                Some(_) => return Err(StrategicError::unknown_directive(members)),
+            }
+        }
+        Ok(special)
+    }
+}
+
+/// Puts a merged list into the order a patch asks for.
+pub(super) fn order_by(
+    merged: Vec<Value>,
+    order: &[Value],
+    lists: &ListMerge<'_>,
+) -> Result<Vec<Value>, StrategicError> {
+    if lists.key().is_empty() {
+        lists.items()?;
+    }
+    let ordered = interleave(merged, order, &lists.live, lists.key())?;
+    lists.items()?;
+    Ok(ordered)
+}
+
+/// Items that `order` knows, in that order, among the others in the order of the live
+/// list.
+fn interleave(
+    merged: Vec<Value>,
+    order: &[Value],
+    live: &[Value],
+    key: &str,
+) -> Result<Vec<Value>, StrategicError> {
+    let (wanted, lived) = (Places::of(order, key)?, Places::of(live, key)?);
+    let mut ordered: Vec<(usize, Option<usize>, Value)> = Vec::new();
+    let mut others: Vec<(Option<usize>, Value)> = Vec::new();
+    for item in merged {
+        let identity = identity(&item, key)?;
+        let in_live = lived.at(&identity);
+        match wanted.at(&identity) {
+            Some(at) => ordered.push((at, in_live, item)),
+            None => others.push((in_live, item)),
+        }
+    }
+    // Stable: live lists may have several items of one identity.
+    ordered.sort_by_key(|(at, _, _)| *at);
+    others.sort_by_key(|(at, _)| *at);
+    let mut out = Vec::with_capacity(ordered.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for (_, in_live, item) in ordered {
+        while let (Some((Some(other), _)), Some(this)) = (others.peek(), in_live)
+            && *other < this
+        {
+            out.extend(others.next().map(|(_, item)| item));
+        }
+        out.push(item);
+    }
+    out.extend(others.map(|(_, item)| item));
+    Ok(out)
+}
+
+/// Where the first item of each identity is.
+struct Places(BTreeMap<Identity, usize>);
+
+impl Places {
+    fn of(list: &[Value], key: &str) -> Result<Self, StrategicError> {
+        let mut places = BTreeMap::new();
+        for (at, item) in list.iter().enumerate() {
+            places.entry(identity(item, key)?).or_insert(at);
+        }
+        Ok(Self(places))
+    }
+
+    fn at(&self, identity: &Identity) -> Option<usize> {
+        self.0.get(identity).copied()
+    }
+}
+
+/// JSON of the value, so that `1`, `1.0` and `"1"` are three.
+fn identity(item: &Value, key: &str) -> Result<Identity, StrategicError> {
+    if key.is_empty() {
+        return Ok(item.to_string());
+    }
+    let members = map(item)?;
+    match members.get(key) {
+        Some(value) => Ok(value.to_string()),
+        None => Err(StrategicError::no_merge_key(members, key)),
+    }
+}
+
+fn map(item: &Value) -> Result<&Map, StrategicError> {
+    item.as_object()
+        .ok_or_else(|| StrategicError::wrong_type("map[string]interface {}", item))
+}

@@ -1,0 +1,292 @@
+//! Strategic merge patch: a merge patch that knows the types it patches, and takes
+//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`,
+//! `$deleteFromPrimitiveList/…`).
+//!
+//! As upstream, only values that take the place of something else are cleaned of
+//! directives and nulls. New list items and replaced lists are not: whoever decodes the
+//! result drops what no type declares.
+
+mod error;
+mod list;
+
+pub use error::StrategicError;
+
+use crate::Checks;
+use crate::go::{self, complaint};
+use list::{ListMerge, merge_lists, order_by};
+use optik_object::{Map, Value, parse};
+use optik_schema::{Merge, Node, Type, Untyped};
+use std::collections::BTreeSet;
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+
+/// A decoded patch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StrategicPatch {
+    pub members: Map,
+    /// `duplicate field "data.a"`; empty if checks are off.
+    pub complaints: Vec<String>,
+}
+
+impl StrategicPatch {
+    /// Reads a body. Null changes nothing.
+    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, StrategicError> {
+        let parsed = parse(body).map_err(|error| StrategicError::Malformed(error.to_string()))?;
+        let members = match parsed.value {
+            Value::Object(members) => members,
+            Value::Null => Map::new(),
+            other => {
+                return Err(StrategicError::Malformed(format!(
+                    "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    go::json_type(&other)
+                )));
+            }
+        };
+        let duplicates = parsed.duplicates.iter();
+        let complaints = duplicates.map(|path| complaint("duplicate", path));
+        let complaints = match checks {
+            Checks::On => complaints.collect(),
+            Checks::Off => Vec::new(),
+        };
+        Ok(Self {
+            members,
+            complaints,
+        })
+    }
+
+    /// The patch as a message about it quotes it: `map[spec:map[replicas:x]]`.
+    #[must_use]
+    pub fn printed(&self) -> String {
+        go::print(&Value::Object(self.members.clone()))
+    }
+}
+
+/// Merges a patch into an object of this type.
+pub fn strategic_merge_patch(live: Map, patch: Map, of: Type<'_>) -> Result<Map, StrategicError> {
+    merge_maps(live, patch, of)
+}
+
+/// `of` is what Go would use to decode the object; it need not be a structure.
+fn merge_maps(mut live: Map, mut patch: Map, of: Type<'_>) -> Result<Map, StrategicError> {
+    if let Some(directive) = patch.get(PATCH) {
+        return match directive.as_str() {
+            Some("replace") => {
+                patch.remove(PATCH);
+                Ok(patch)
+            }
+            Some("delete") => Ok(Map::new()),
+            _ => Err(StrategicError::unknown_directive(&patch)),
+        };
+    }
+    retain_keys(&mut live, &mut patch)?;
+    set_orders(&mut live, &mut patch, of)?;
+    for (name, change) in patch {
+        merge_member(&mut live, &name, change, of)?;
+    }
+    Ok(live)
+}
+
+/// Drops what the patch does not list, if it lists anything.
+fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), StrategicError> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let Value::Array(retained) = retained else {
+        return Err(StrategicError::BadRetainKeys);
+    };
+    let retained: BTreeSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    for (name, change) in patch.iter() {
+        let is_directive = name.starts_with(DELETE_FROM) || name.starts_with(SET_ORDER);
+        if !change.is_null() && !is_directive && !retained.contains(name.as_str()) {
+            return Err(StrategicError::BadRetainKeys);
+        }
+    }
+    live.retain(|name, _| retained.contains(name.as_str()));
+    Ok(())
+}
+
+/// Merges and orders the lists for which the patch gives an order, and takes them out of
+/// the patch.
+fn set_orders(live: &mut Map, patch: &mut Map, of: Type<'_>) -> Result<(), StrategicError> {
+    let orders: Vec<String> = patch
+        .keys()
+        .filter(|name| name.starts_with(SET_ORDER))
+        .cloned()
+        .collect();
+    for directive in orders {
+        let order = patch.remove(&directive).unwrap_or_default();
+        let Value::Array(order) = order else {
+            return Err(StrategicError::wrong_type("[]interface {}", &order));
+        };
+        let name = field_of(&directive, SET_ORDER).ok_or(StrategicError::BadSetElementOrder)?;
+        let live_list = list_at(live.get(name))?;
+        let patch_list = list_at(patch.get(name))?;
+        let (found_live, found_patch) = (live_list.is_some(), patch_list.is_some());
+        let (of, merge) = list_field(of, name)?;
+        let lists = ListMerge {
+            live: live_list.unwrap_or_default(),
+            patch: patch_list.unwrap_or_default(),
+            of,
+            merge,
+        };
+        lists.check_order(&order)?;
+        let merged = match (found_live, found_patch) {
+            (false, false) => continue,
+            (true, false) => lists.live.clone(),
+            (false, true) => clean_items(lists.patch.clone()),
+            (true, true) if merge.merge => merge_lists(&lists)?,
+            (true, true) => lists.patch.clone(),
+        };
+        let ordered = order_by(merged, &order, &lists)?;
+        live.insert(name.to_owned(), ordered.into());
+        patch.remove(name);
+    }
+    Ok(())
+}
+
+fn list_at(value: Option<&Value>) -> Result<Option<Vec<Value>>, StrategicError> {
+    match value {
+        None => Ok(None),
+        Some(Value::Array(items)) => Ok(Some(items.clone())),
+        Some(other) => Err(StrategicError::wrong_type("[]interface {}", other)),
+    }
+}
+
+fn merge_member(
+    live: &mut Map,
+    name: &str,
+    change: Value,
+    of: Type<'_>,
+) -> Result<(), StrategicError> {
+    if name.starts_with(DELETE_FROM) {
+        let name = field_of(name, DELETE_FROM).ok_or(StrategicError::BadPrimitiveList)?;
+        return delete_items(live, name, change, of);
+    }
+    if change.is_null() {
+        live.remove(name);
+        return Ok(());
+    }
+    let merged = match (live.remove(name), change) {
+        (Some(Value::Object(live)), Value::Object(patch)) => {
+            let (of, merge) = field(of, name)?;
+            if merge.replace {
+                Some(patch.into())
+            } else {
+                Some(merge_maps(live, patch, of)?.into())
+            }
+        }
+        (Some(Value::Array(live)), Value::Array(patch)) => {
+            let (of, merge) = list_field(of, name)?;
+            if merge.merge {
+                let lists = ListMerge {
+                    live,
+                    patch,
+                    of,
+                    merge,
+                };
+                Some(merge_lists(&lists)?.into())
+            } else {
+                Some(patch.into())
+            }
+        }
+        (_, change) => clean(change),
+    };
+    if let Some(merged) = merged {
+        live.insert(name.to_owned(), merged);
+    }
+    Ok(())
+}
+
+/// Takes scalars out of a list; nothing to do where there is no list.
+fn delete_items(
+    live: &mut Map,
+    name: &str,
+    deleted: Value,
+    of: Type<'_>,
+) -> Result<(), StrategicError> {
+    if deleted.is_null() {
+        live.remove(name);
+        return Ok(());
+    }
+    let (Some(Value::Array(items)), Value::Array(deleted)) = (live.get(name), deleted) else {
+        return Ok(());
+    };
+    let (of, merge) = list_field(of, name)?;
+    let lists = ListMerge {
+        live: items.clone(),
+        patch: deleted,
+        of,
+        merge,
+    };
+    let rest = lists.without_patch()?;
+    live.insert(name.to_owned(), rest.into());
+    Ok(())
+}
+
+/// The field a directive such as `$setElementOrder/finalizers` is about.
+fn field_of<'n>(name: &'n str, directive: &str) -> Option<&'n str> {
+    name.strip_prefix(directive)?.strip_prefix('/')
+}
+
+/// What stands in for something else has no nulls and no objects with directives.
+fn clean(mut value: Value) -> Option<Value> {
+    drop_nulls(&mut value);
+    without_directives(value)
+}
+
+fn clean_items(items: Vec<Value>) -> Vec<Value> {
+    items.into_iter().filter_map(without_directives).collect()
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(members) if members.contains_key(PATCH) => None,
+        Value::Object(members) => {
+            let kept = members
+                .into_iter()
+                .filter_map(|(name, member)| Some((name, without_directives(member)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::Array(items) => Some(clean_items(items).into()),
+        other => Some(other),
+    }
+}
+
+/// The type and the merge facts of a member that is an object.
+fn field<'a>(of: Type<'a>, name: &str) -> Result<(Type<'a>, &'a Merge), StrategicError> {
+    match of.node() {
+        Node::Struct(structure) => match structure.field(name) {
+            Some(field) => Ok((of.at(field.of), &field.merge)),
+            None => Err(StrategicError::no_such_field(&structure.name, name)),
+        },
+        Node::Map(_) => Err(StrategicError::NotAStruct("map")),
+        Node::List(_) => Err(StrategicError::NotAStruct("slice")),
+        Node::Scalar(_) => Err(StrategicError::NotAStruct("string")),
+        // Both are structures in Go, whose members JSON does not show.
+        Node::Untyped(Untyped::Atomic) => Err(StrategicError::no_such_field("RawExtension", name)),
+        Node::Untyped(Untyped::Deduced) => Err(StrategicError::no_such_field("JSON", name)),
+    }
+}
+
+/// The type of the items and the merge facts of a member that is a list.
+fn list_field<'a>(of: Type<'a>, name: &str) -> Result<(Type<'a>, &'a Merge), StrategicError> {
+    let (field, merge) = field(of, name)?;
+    match field.node() {
+        Node::List(list) => Ok((field.at(list.of), merge)),
+        _ => Err(StrategicError::NotAList),
+    }
+}

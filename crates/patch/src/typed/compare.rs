@@ -1,0 +1,202 @@
+//! What changed between two values.
+
+use super::Owned;
+use super::shape::{ListShape, MapShape, Shape, items, members, root, shape};
+use crate::fieldset::{FieldSet, PathElement};
+use crate::value::same;
+use optik_object::{Map, Value};
+use optik_schema::Type;
+use std::collections::BTreeMap;
+
+/// Paths by what happened to them. A container that is new or gone counts itself and
+/// everything in it; one that is on both sides counts only what changed in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    pub added: FieldSet,
+    pub modified: FieldSet,
+    pub removed: FieldSet,
+}
+
+impl Comparison {
+    /// Modified or added.
+    #[must_use]
+    pub fn written(&self) -> FieldSet {
+        self.modified.union(&self.added)
+    }
+
+    /// Leaves out some fields and everything below them.
+    #[must_use]
+    pub fn without(&self, fields: &FieldSet) -> Self {
+        Self {
+            added: self.added.recursive_difference(fields),
+            modified: self.modified.recursive_difference(fields),
+            removed: self.removed.recursive_difference(fields),
+        }
+    }
+}
+
+/// Compares two objects of one type.
+#[must_use]
+pub fn compare(of: Type<'_>, old: &Map, new: &Map) -> Comparison {
+    let mut change = Change::default();
+    visit_members(root(of), Some(old), Some(new), &mut change);
+    Comparison {
+        added: change.added.into_set(),
+        modified: change.modified.into_set(),
+        removed: change.removed.into_set(),
+    }
+}
+
+#[derive(Default)]
+struct Change {
+    added: Owned,
+    modified: Owned,
+    removed: Owned,
+}
+
+impl Change {
+    fn push(&mut self, element: &PathElement, child: Change) {
+        self.added.push(element.clone(), child.added);
+        self.modified.push(element.clone(), child.modified);
+        self.removed.push(element.clone(), child.removed);
+    }
+
+    fn is_empty(&self) -> bool {
+        let sides = [&self.added, &self.modified, &self.removed];
+        sides.iter().all(|side| !side.this && side.below.is_empty())
+    }
+}
+
+/// At least one side is there.
+fn visit(of: Type<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut Change) {
+    let (before, after) = (shape(of, old), shape(of, new));
+    let is_leaf = if new.is_none() {
+        visit_as(before, old, new, change)
+    } else {
+        // Where the value decides what it is, it may have become something else.
+        if old.is_some() && !before.is_same_kind(&after) {
+            visit_as(before, old, new, change);
+        }
+        visit_as(after, old, new, change)
+    };
+    if !is_leaf {
+        change.added.this |= old.is_none();
+        change.removed.this |= new.is_none();
+    }
+}
+
+/// Says whether it was compared as one value. Empty containers are: otherwise the
+/// difference between `{}` and null would be lost.
+fn visit_as(
+    shape: Shape<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    change: &mut Change,
+) -> bool {
+    match shape {
+        Shape::Map(map) if !map.atomic => match (members(old), members(new)) {
+            (None, None) => leaf(old, new, change),
+            (old, new) => {
+                visit_members(map, old, new, change);
+                return false;
+            }
+        },
+        Shape::List(list) if !list.is_atomic() => match (items(old), items(new)) {
+            ([], []) => leaf(old, new, change),
+            (old, new) => {
+                visit_items(list, old, new, change);
+                return false;
+            }
+        },
+        _ => leaf(old, new, change),
+    }
+    true
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>, change: &mut Change) {
+    match (old, new) {
+        (None, _) => change.added.this = true,
+        (_, None) => change.removed.this = true,
+        (Some(old), Some(new)) => change.modified.this |= !same(old, new),
+    }
+}
+
+fn visit_members(map: MapShape<'_>, old: Option<&Map>, new: Option<&Map>, change: &mut Change) {
+    let mut olds = old.into_iter().flatten().peekable();
+    let mut news = new.into_iter().flatten().peekable();
+    loop {
+        let order = match (olds.peek(), news.peek()) {
+            (None, None) => return,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+        };
+        let old = if order.is_le() { olds.next() } else { None };
+        let new = if order.is_ge() { news.next() } else { None };
+        let Some((name, _)) = old.or(new) else {
+            return;
+        };
+        let mut below = Change::default();
+        let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
+        visit(map.member(name).of(), old, new, &mut below);
+        if !below.is_empty() {
+            change.push(&PathElement::field(name), below);
+        }
+    }
+}
+
+/// The items of one identity, on both sides.
+#[derive(Default)]
+struct Twins<'v> {
+    old: Vec<&'v Value>,
+    new: Vec<&'v Value>,
+}
+
+fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut Change) {
+    let mut twins: BTreeMap<PathElement, Twins<'_>> = BTreeMap::new();
+    for item in old {
+        if let Ok(element) = list.identity(item) {
+            twins.entry(element).or_default().old.push(item);
+        }
+    }
+    for item in new {
+        if let Ok(element) = list.identity(item) {
+            twins.entry(element).or_default().new.push(item);
+        }
+    }
+    for (element, twins) in twins {
+        let mut below = Change::default();
+        visit_twins(list.of, &twins, &mut below);
+        if !below.is_empty() {
+            change.push(&element, below);
+        }
+    }
+}
+
+/// Items that share an identity are one value, which is replaced by an item of its own
+/// or the other way round.
+fn visit_twins(of: Type<'_>, twins: &Twins<'_>, change: &mut Change) {
+    match (&twins.old[..], &twins.new[..]) {
+        ([], []) => {}
+        ([], [new]) => visit(of, None, Some(new), change),
+        ([old], []) => visit(of, Some(old), None, change),
+        ([old], [new]) => visit(of, Some(old), Some(new), change),
+        ([_, _, ..], [_, _, ..]) => {
+            let is_same = twins.old.len() == twins.new.len()
+                && twins.old.iter().zip(&twins.new).all(|(a, b)| same(a, b));
+            change.modified.this = !is_same;
+        }
+        ([_, _, ..], [rest @ ..]) => {
+            if let Some(new) = rest.first() {
+                visit(of, None, Some(new), change);
+            }
+            change.removed.this = true;
+        }
+        ([rest @ ..], [_, _, ..]) => {
+            if let Some(old) = rest.first() {
+                visit(of, Some(old), None, change);
+            }
+            change.added.this = true;
+        }
+    }
+}

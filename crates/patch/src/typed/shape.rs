@@ -1,0 +1,181 @@
+//! What a value of a type is: a scalar, a list or a map. Types that are declared do not
+//! ask the value; for others it decides.
+
+use crate::fieldset::PathElement;
+use optik_object::{Map, Value, quote};
+use optik_schema::{Item, Node, Scalar, Struct, Type, Unknown, Untyped};
+use std::sync::Arc;
+
+#[derive(Clone, Copy)]
+pub(super) enum Shape<'a> {
+    Scalar(Option<Scalar>),
+    List(ListShape<'a>),
+    Map(MapShape<'a>),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct ListShape<'a> {
+    pub(super) of: Type<'a>,
+    pub(super) item: &'a Item,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct MapShape<'a> {
+    of: Type<'a>,
+    structure: Option<&'a Struct>,
+    /// The type of members that are not declared; none may be there if there is none.
+    pub(super) others: Option<Type<'a>>,
+    pub(super) atomic: bool,
+}
+
+/// No value, and null, are maps where nothing is declared.
+pub(super) fn shape<'a>(of: Type<'a>, value: Option<&Value>) -> Shape<'a> {
+    match of.node() {
+        // Go decodes it by itself, so upstream's schema says nothing.
+        Node::Scalar(Scalar::IntOrString) => deduced(of.deduced(), false, value),
+        Node::Scalar(scalar) => Shape::Scalar(Some(*scalar)),
+        Node::List(list) => Shape::List(ListShape {
+            of: of.at(list.of),
+            item: &list.item,
+        }),
+        Node::Struct(structure) => Shape::Map(MapShape {
+            of,
+            structure: Some(structure),
+            others: (structure.unknown == Unknown::Kept).then(|| of.deduced()),
+            atomic: structure.atomic,
+        }),
+        Node::Map(map) => Shape::Map(MapShape {
+            of,
+            structure: None,
+            others: Some(of.at(map.value)),
+            atomic: map.atomic,
+        }),
+        Node::Untyped(untyped) => deduced(of, *untyped == Untyped::Atomic, value),
+    }
+}
+
+/// A whole object. Whatever its type says, it is not one value.
+pub(super) fn root(of: Type<'_>) -> MapShape<'_> {
+    match shape(of, None) {
+        Shape::Map(map) => map,
+        Shape::List(_) | Shape::Scalar(_) => MapShape {
+            of,
+            structure: None,
+            others: Some(of.deduced()),
+            atomic: false,
+        },
+    }
+}
+
+fn deduced<'a>(of: Type<'a>, atomic: bool, value: Option<&Value>) -> Shape<'a> {
+    match value {
+        None | Some(Value::Null | Value::Object(_)) => Shape::Map(MapShape {
+            of,
+            structure: None,
+            others: Some(of),
+            atomic,
+        }),
+        Some(Value::Array(_)) => Shape::List(ListShape {
+            of,
+            item: &Item::Atomic,
+        }),
+        Some(_) => Shape::Scalar(None),
+    }
+}
+
+impl<'a> MapShape<'a> {
+    /// What is not declared although it should be is looked at as if nothing was.
+    pub(super) fn member(&self, name: &str) -> Member<'a> {
+        let declared = self.structure.and_then(|it| it.field(name));
+        match (declared, self.others) {
+            (Some(field), _) => Member::Declared(self.of.at(field.of)),
+            (None, Some(others)) => Member::Other(others),
+            (None, None) => Member::Undeclared(self.of.deduced()),
+        }
+    }
+}
+
+pub(super) enum Member<'a> {
+    Declared(Type<'a>),
+    Other(Type<'a>),
+    Undeclared(Type<'a>),
+}
+
+impl<'a> Member<'a> {
+    pub(super) fn is_declared(&self) -> bool {
+        matches!(self, Self::Declared(_))
+    }
+
+    pub(super) fn of(&self) -> Type<'a> {
+        match self {
+            Self::Declared(of) | Self::Other(of) | Self::Undeclared(of) => *of,
+        }
+    }
+}
+
+impl Shape<'_> {
+    pub(super) fn is_same_kind(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl ListShape<'_> {
+    pub(super) fn is_atomic(&self) -> bool {
+        *self.item == Item::Atomic
+    }
+
+    /// What an item is known by. The text says why it is not known by anything.
+    pub(super) fn identity(&self, item: &Value) -> Result<PathElement, String> {
+        match self.item {
+            Item::Atomic => Err("invalid indexing of non-associative list".into()),
+            Item::Value => match item {
+                Value::Object(_) => {
+                    Err("associative list without keys has an element that's a map type".into())
+                }
+                Value::Array(_) => {
+                    Err("not supported: associative list with lists as elements".into())
+                }
+                Value::Null => Err(
+                    "associative list without keys has an element that's an explicit null".into(),
+                ),
+                scalar => Ok(PathElement::value(scalar.clone())),
+            },
+            Item::Keys(names) => match item {
+                Value::Null => Err("associative list with keys may not have a null element".into()),
+                Value::Object(members) => self.keys(names, members),
+                _ => Err("associative list with keys may not have non-map elements".into()),
+            },
+        }
+    }
+
+    fn keys(&self, names: &[optik_schema::Text], members: &Map) -> Result<PathElement, String> {
+        let keys = names.iter().filter_map(|name| {
+            let value = members.get(name.as_ref());
+            let value = value.or_else(|| self.of.key_default(name))?;
+            Some((Arc::from(name.as_ref()), value.clone()))
+        });
+        let keys: Vec<_> = keys.collect();
+        if keys.is_empty() && !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| quote(name)).collect();
+            return Err(format!(
+                "associative list with keys has an element that omits all key fields [{}] (and \
+                 doesn't have default values for any key fields)",
+                names.join(" ")
+            ));
+        }
+        Ok(PathElement::key(keys))
+    }
+}
+
+/// The members of an object; none of what is not one.
+pub(super) fn members(value: Option<&Value>) -> Option<&Map> {
+    value?.as_object().filter(|members| !members.is_empty())
+}
+
+/// The items of a list; none of what is not one.
+pub(super) fn items(value: Option<&Value>) -> &[Value] {
+    match value {
+        Some(Value::Array(items)) => items,
+        _ => &[],
+    }
+}

@@ -1,0 +1,121 @@
+//! Writes that are not applies: the writer owns what it changed.
+
+use crate::endpoint::Endpoint;
+use crate::fieldset::FieldSet;
+use crate::managed::{Entry, MANAGED_FIELDS, Managed, Operation};
+use crate::ownership::{Change, Comparisons, Force, reassign, refresh, without_unrecorded};
+use optik_object::{Map, Object, Timestamp, Value};
+use optik_schema::zero;
+
+/// Whose rules a request-supplied `managedFields: []` follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// An empty list forgets all managers.
+    BuiltIn,
+    /// An empty list says nothing.
+    Custom,
+}
+
+/// A create, update or patch on its way to the store, after defaulting and before
+/// admission.
+#[derive(Clone, Copy)]
+pub struct Update<'a> {
+    /// As stored; `None` if the object is being created.
+    pub live: Option<&'a Object>,
+    /// The field manager, or what the user agent says.
+    pub manager: &'a str,
+    pub now: Timestamp,
+    pub family: Family,
+}
+
+/// Records in `new` who owns what after the write. Never refuses: what cannot be
+/// tracked is not tracked.
+pub fn update(endpoint: &Endpoint<'_>, write: &Update<'_>, new: &mut Object) {
+    let mut managed = base(endpoint, write, new);
+    new.remove(MANAGED_FIELDS);
+    if managed.is_empty() && write.live.is_some() {
+        return;
+    }
+    track(endpoint, write, new, &mut managed);
+    managed.cap_updaters();
+    managed.write_to(new);
+}
+
+/// The managers before the write: those the request names, if it names any that can be
+/// read, otherwise those of the live object.
+fn base(endpoint: &Endpoint<'_>, write: &Update<'_>, new: &Object) -> Managed {
+    let live = || {
+        let live = write.live.map(Managed::of_object);
+        live.and_then(Result::ok).unwrap_or_default()
+    };
+    let sent = new.metadata().and_then(|it| it.get(MANAGED_FIELDS));
+    if !endpoint.subresource.is_empty() {
+        return live();
+    }
+    match sent.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) if write.family == Family::BuiltIn => Managed::default(),
+        Some([Value::Object(only)]) if only.is_empty() => Managed::default(),
+        Some(list) => match Managed::decode(list) {
+            Ok(managed) if !managed.is_empty() => managed,
+            _ => live(),
+        },
+        None => live(),
+    }
+}
+
+/// Gives the writer what it changed. No live object stands for one that nobody filled in.
+pub(crate) fn track(
+    endpoint: &Endpoint<'_>,
+    write: &Update<'_>,
+    new: &Object,
+    managed: &mut Managed,
+) {
+    let Some(of) = endpoint.of() else {
+        return;
+    };
+    refresh(managed, endpoint.versions);
+    let empty = match write.live {
+        None => Object::try_from(zero(of)).unwrap_or_default(),
+        Some(_) => Object::default(),
+    };
+    let change = Change {
+        old: write.live.unwrap_or(&empty).members(),
+        new: new.members(),
+        api_version: endpoint.api_version,
+    };
+    let mut comparisons = Comparisons::new(change, endpoint.versions);
+    let written = match comparisons.at(endpoint.api_version) {
+        Ok(Some(comparison)) => without_unrecorded(&comparison.written()),
+        _ => FieldSet::new(),
+    };
+    // Forced, so there are no conflicts; what cannot be compared stays as it is.
+    if reassign(managed, &mut comparisons, None, Force::Yes).is_err() {
+        return;
+    }
+    if written.is_empty() {
+        return;
+    }
+    let manager = endpoint.manager(write.manager, Operation::Update);
+    let before = managed.find(&manager).map(|entry| &entry.fields);
+    let fields = before.map_or_else(|| written.clone(), |before| before.union(&written));
+    managed.set(Entry {
+        manager,
+        fields,
+        time: Some(write.now),
+    });
+}
+
+/// A copy of an object, without the record of its managers, which is often the larger
+/// part of it.
+pub(crate) fn without_managers(object: &Object) -> Map {
+    let members = object.members().iter();
+    let members = members.map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != MANAGED_FIELDS);
+            let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+            (name.clone(), Value::Object(kept.collect()))
+        }
+        other => (name.clone(), other.clone()),
+    });
+    members.collect()
+}

@@ -1,0 +1,267 @@
+//! Does a value have the type it should have? If not, what does Go say?
+//!
+//! The schema does not know the names Go gives to kinds of strings: where Go says
+//! `v1.PullPolicy`, this says `string`.
+
+use crate::node::{Node, Scalar};
+use crate::schema::Type;
+use optik_object::Value;
+
+/// The first value that does not fit, in the order of sorted members.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("json: cannot unmarshal {found} into Go {place} of type {wanted}")]
+pub struct TypeMismatch {
+    /// `spec.containers[0].image`
+    pub path: String,
+    /// What was there: `string`, `array`, `number 1.5`.
+    pub found: String,
+    /// `struct field Container.spec.containers.image`, or `value`.
+    pub place: String,
+    /// `int32`, `map[string]string`, `[]v1.Container`
+    pub wanted: String,
+}
+
+/// Checks the types of all declared members. Null fits everything.
+pub fn check_types(of: Type<'_>, value: &Value) -> Result<(), TypeMismatch> {
+    visit(of, value).map_err(|misfit| TypeMismatch {
+        path: path(&misfit.trail),
+        place: place(&misfit),
+        found: misfit.found,
+        wanted: misfit.wanted,
+    })
+}
+
+/// Steps are added on the way out, so that a value that fits costs nothing.
+struct Misfit<'a> {
+    found: String,
+    wanted: String,
+    /// The innermost structure.
+    structure: Option<&'a str>,
+    trail: Vec<Step>,
+}
+
+enum Step {
+    /// A member of a structure, which Go counts as part of the place.
+    Field(String),
+    Key(String),
+    Index(usize),
+}
+
+type Fit<'a> = Result<(), Box<Misfit<'a>>>;
+
+fn visit<'a>(of: Type<'a>, value: &Value) -> Fit<'a> {
+    match (of.node(), value) {
+        (_, Value::Null) | (Node::Untyped(_), _) => Ok(()),
+        (Node::Scalar(scalar), _) => match misfit(*scalar, value) {
+            None => Ok(()),
+            Some(found) => Err(refuse(of, found)),
+        },
+        (Node::Struct(structure), Value::Object(members)) => {
+            for (name, member) in members {
+                let Some(field) = structure.field(name) else {
+                    continue;
+                };
+                visit(of.at(field.of), member).map_err(|mut misfit| {
+                    misfit.structure.get_or_insert(&structure.name);
+                    misfit.trail.push(Step::Field(name.clone()));
+                    misfit
+                })?;
+            }
+            Ok(())
+        }
+        (Node::Map(map), Value::Object(members)) => {
+            for (name, member) in members {
+                visit(of.at(map.value), member).map_err(|mut misfit| {
+                    misfit.trail.push(Step::Key(name.clone()));
+                    misfit
+                })?;
+            }
+            Ok(())
+        }
+        (Node::List(list), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(of.at(list.of), item).map_err(|mut misfit| {
+                    misfit.trail.push(Step::Index(index));
+                    misfit
+                })?;
+            }
+            Ok(())
+        }
+        (Node::Struct(_) | Node::Map(_) | Node::List(_), _) => Err(refuse(of, kind(value).into())),
+    }
+}
+
+fn refuse<'a>(of: Type<'a>, found: String) -> Box<Misfit<'a>> {
+    Box::new(Misfit {
+        found,
+        wanted: go_type(of),
+        structure: None,
+        trail: Vec::new(),
+    })
+}
+
+/// What is wrong with a scalar, if something is.
+fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
+    let fits = match scalar {
+        Scalar::String | Scalar::Bytes | Scalar::DateTime => value.is_string(),
+        Scalar::Boolean => value.is_boolean(),
+        Scalar::Number => value.is_number(),
+        Scalar::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+        Scalar::Int64 => value.is_i64(),
+        Scalar::IntOrString => {
+            value.is_string() || value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+        }
+        Scalar::Quantity => value.is_string() || value.is_number(),
+    };
+    let is_whole = matches!(scalar, Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString);
+    match value {
+        _ if fits => None,
+        // Go shows the number that does not fit.
+        Value::Number(number) if is_whole => Some(format!("number {number}")),
+        _ => Some(kind(value).into()),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_type(of: Type<'_>) -> String {
+    match of.node() {
+        Node::Scalar(scalar) => scalar_type(*scalar).into(),
+        Node::Struct(structure) => structure.name.to_string(),
+        Node::Map(map) => format!("map[string]{}", go_type(of.at(map.value))),
+        Node::List(list) => format!("[]{}", go_type(of.at(list.of))),
+        Node::Untyped(_) => "interface {}".into(),
+    }
+}
+
+fn scalar_type(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::String => "string",
+        Scalar::Int32 => "int32",
+        Scalar::Int64 => "int64",
+        Scalar::Number => "float64",
+        Scalar::Boolean => "bool",
+        Scalar::IntOrString => "intstr.IntOrString",
+        Scalar::Quantity => "resource.Quantity",
+        Scalar::DateTime => "v1.Time",
+        Scalar::Bytes => "[]uint8",
+    }
+}
+
+fn path(trail: &[Step]) -> String {
+    let mut path = String::new();
+    for step in trail.iter().rev() {
+        match step {
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+            Step::Field(name) | Step::Key(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+        }
+    }
+    path
+}
+
+/// Go names the innermost structure, then the members that lead there.
+fn place(misfit: &Misfit<'_>) -> String {
+    let Some(structure) = misfit.structure else {
+        return "value".into();
+    };
+    let name = structure.rsplit('.').next().unwrap_or(structure);
+    let steps = misfit.trail.iter().rev();
+    let members: Vec<&str> = steps
+        .filter_map(|step| match step {
+            Step::Field(name) => Some(name.as_str()),
+            Step::Key(_) | Step::Index(_) => None,
+        })
+        .collect();
+    format!("struct field {name}.{}", members.join("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::builtin;
+    use serde_json::json;
+
+    #[test]
+    fn as_go_says_it() {
+        let config_map = ("", "v1", "ConfigMap");
+        let deployment = ("apps", "v1", "Deployment");
+        let pod = ("", "v1", "Pod");
+        for ((group, version, kind), value, path, expected) in [
+            (
+                config_map,
+                json!({"data": [1]}),
+                "data",
+                "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
+            ),
+            (
+                config_map,
+                json!({"data": {"a": 1}}),
+                "data.a",
+                "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                deployment,
+                json!({"spec": {"replicas": "x"}}),
+                "spec.replicas",
+                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+            ),
+            (
+                deployment,
+                json!({"spec": {"replicas": 1.5}}),
+                "spec.replicas",
+                "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
+            ),
+            (
+                pod,
+                json!({"spec": {"containers": [{}, {"image": true}]}}),
+                "spec.containers[1].image",
+                "json: cannot unmarshal bool into Go struct field Container.spec.containers.image of type string",
+            ),
+            (
+                pod,
+                json!({"spec": {"containers": {}}}),
+                "spec.containers",
+                "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+            ),
+            (
+                pod,
+                json!([]),
+                "",
+                "json: cannot unmarshal array into Go value of type v1.Pod",
+            ),
+        ] {
+            let of = builtin(group, version, kind).unwrap();
+            let mismatch = check_types(of, &value).unwrap_err();
+            assert_eq!(
+                (mismatch.path.as_str(), mismatch.to_string().as_str()),
+                (path, expected)
+            );
+        }
+    }
+
+    #[test]
+    fn what_fits() {
+        let pod = builtin("", "v1", "Pod").unwrap();
+        let value = json!({
+            "metadata": {"creationTimestamp": null, "generation": 9_007_199_254_740_993_i64},
+            "spec": {"containers": [{"resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+                "livenessProbe": {"httpGet": {"port": "http"}}}]},
+            "bogus": {"is": "not looked at"},
+        });
+        assert_eq!(check_types(pod, &value), Ok(()));
+    }
+}

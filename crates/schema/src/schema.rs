@@ -1,0 +1,163 @@
+//! A graph of types, and a place in it.
+
+use crate::node::{Field, Item, List, MapOf, Node, Scalar, Struct, TypeId, Untyped};
+use crate::table::{self, TableError};
+use optik_object::Value;
+
+/// Types that refer to each other, and what their roots are called.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    pub(crate) nodes: Vec<Node>,
+    /// Sorted by group, version, kind.
+    pub(crate) kinds: Vec<([&'static str; 3], TypeId)>,
+    pub(crate) root: Option<TypeId>,
+}
+
+impl Schema {
+    /// Reads a table; see the module `table` for its lines. The first structure is the
+    /// root.
+    pub fn parse(table: &'static str) -> Result<Self, TableError> {
+        table::parse(table)
+    }
+
+    /// The type of whole objects.
+    #[must_use]
+    pub fn root(&self) -> Type<'_> {
+        self.at(self.root.unwrap_or(TypeId(0)))
+    }
+
+    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Type<'_>> {
+        let name = [group, version, kind];
+        let at = self
+            .kinds
+            .binary_search_by(|(known, _)| (*known).cmp(&name));
+        at.ok().map(|at| self.at(self.kinds[at].1))
+    }
+
+    pub(crate) fn at(&self, id: TypeId) -> Type<'_> {
+        Type { schema: self, id }
+    }
+}
+
+/// One type of a schema.
+#[derive(Clone, Copy, Debug)]
+pub struct Type<'a> {
+    schema: &'a Schema,
+    id: TypeId,
+}
+
+impl<'a> Type<'a> {
+    /// A type that no schema has is untyped: every number came from a builder, but not
+    /// necessarily from the builder of this schema.
+    #[must_use]
+    pub fn node(self) -> &'a Node {
+        const UNTYPED: &Node = &Node::Untyped(Untyped::Deduced);
+        let at = usize::try_from(self.id.0).unwrap_or(usize::MAX);
+        self.schema.nodes.get(at).unwrap_or(UNTYPED)
+    }
+
+    /// Another type of the same schema.
+    #[must_use]
+    pub fn at(self, id: TypeId) -> Self {
+        Self { id, ..self }
+    }
+
+    /// The type of what nobody declared.
+    #[must_use]
+    pub fn deduced(self) -> Self {
+        self.at(TypeId(u32::MAX))
+    }
+
+    #[must_use]
+    pub fn as_struct(self) -> Option<&'a Struct> {
+        match self.node() {
+            Node::Struct(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<&'a Field> {
+        self.as_struct()?.field(name)
+    }
+
+    /// The default of a list key, asked of the type of the items.
+    #[must_use]
+    pub fn key_default(self, key: &str) -> Option<&'a Value> {
+        self.field(key)?.default.as_ref()
+    }
+}
+
+/// Makes a schema at run time.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    nodes: Vec<Node>,
+}
+
+impl Builder {
+    pub fn add(&mut self, node: Node) -> TypeId {
+        let id = TypeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(node);
+        id
+    }
+
+    pub fn scalar(&mut self, scalar: Scalar) -> TypeId {
+        self.add(Node::Scalar(scalar))
+    }
+
+    pub fn untyped(&mut self, untyped: Untyped) -> TypeId {
+        self.add(Node::Untyped(untyped))
+    }
+
+    pub fn map(&mut self, map: MapOf) -> TypeId {
+        self.add(Node::Map(map))
+    }
+
+    pub fn list(&mut self, of: TypeId, item: Item) -> TypeId {
+        self.add(Node::List(List { of, item }))
+    }
+
+    /// A structure with these fields, in any order; of equal names the first counts.
+    pub fn structure(&mut self, mut of: Struct, mut fields: Vec<Field>) -> TypeId {
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        fields.dedup_by(|later, earlier| later.name == earlier.name);
+        of.fields = fields;
+        self.add(Node::Struct(of))
+    }
+
+    #[must_use]
+    pub fn finish(self, root: TypeId) -> Schema {
+        Schema {
+            nodes: self.nodes,
+            kinds: Vec::new(),
+            root: Some(root),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_whatever_the_order() {
+        let mut builder = Builder::default();
+        let text = builder.scalar(Scalar::String);
+        let number = builder.scalar(Scalar::Int64);
+        let fields = vec![
+            Field::new("b", text),
+            Field::new("a", text),
+            Field::new("b", number),
+        ];
+        let root = builder.structure(Struct::default(), fields);
+        let schema = builder.finish(root);
+        let root = schema.root();
+        assert_eq!(root.field("b").map(|field| field.of), Some(text));
+        assert_eq!(root.field("c"), None);
+        assert_eq!(
+            root.deduced().node(),
+            &Node::Untyped(Untyped::Deduced),
+            "a number that no node has"
+        );
+    }
+}

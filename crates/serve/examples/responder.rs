@@ -1,0 +1,133 @@
+//! The same small answer to everything, over TLS: `responder bare` with nothing but
+//! hyper and rustls, `responder served` with this crate between. What lies between the
+//! two is what this crate costs; `optik bench api get` measures it.
+//!
+//! The address, and the kubeconfig it needs, are printed.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use optik_apiserver::{Request, Response};
+use optik_platform::{Clock, SystemClock, SystemEntropy};
+use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
+use optik_serve::{Handler, Kubeconfig, Options, Server, TlsMaterial};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const BODY_BYTES: usize = 1500;
+
+#[tokio::main]
+async fn main() {
+    let how = std::env::args().nth(1).unwrap_or_default();
+    let at = Circumstances {
+        now: SystemClock::default().wall(),
+        entropy: &SystemEntropy,
+    };
+    let pki = Pki::in_memory(server_names(HERE, None), at).expect("certificates");
+    let listener = TcpListener::bind((HERE, 0)).await.expect("a port");
+    announce(&listener, &pki);
+    match how.as_str() {
+        "bare" => bare(&listener, &pki).await,
+        "served" => served(listener, &pki).await,
+        _ => panic!("say bare or served"),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is what was asked for")]
+fn announce(listener: &TcpListener, pki: &Pki) {
+    let server = format!("https://{}", listener.local_addr().expect("an address"));
+    let config = Kubeconfig {
+        server: &server,
+        authority: &pki.server_authority,
+        user: &pki.admin,
+    };
+    let file = std::env::temp_dir().join(format!("responder-{}.kubeconfig", std::process::id()));
+    write_private(Path::new(&file), config.to_yaml().as_bytes()).expect("written");
+    println!("{server} {}", file.display());
+}
+
+fn body() -> Bytes {
+    let beginning = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7"},"data":{"a":""#;
+    let filling = BODY_BYTES - beginning.len();
+    format!("{beginning}{}\"}}}}\n", "x".repeat(filling)).into()
+}
+
+/// What a benchmark expects.
+fn status(method: &Method) -> StatusCode {
+    match *method {
+        Method::POST => StatusCode::CREATED,
+        _ => StatusCode::OK,
+    }
+}
+
+struct Same(Bytes);
+
+impl Handler for Same {
+    async fn handle(&self, request: Request) -> Response {
+        Response::json(status(&request.method), self.0.clone())
+    }
+}
+
+async fn served(listener: TcpListener, pki: &Pki) {
+    let (certificate, key) = (&pki.server.certificate, &pki.server.key);
+    let tls = TlsMaterial::new(
+        certificate.as_bytes(),
+        key.as_bytes(),
+        pki.authority.as_bytes(),
+    );
+    let server = Server::new(Same(body()), Options::default());
+    server.ready();
+    let forever = std::future::pending();
+    server
+        .serve(listener, Some(tls.expect("fits")), forever)
+        .await;
+}
+
+async fn bare(listener: &TcpListener, pki: &Pki) {
+    let certificate = CertificateDer::from_pem_slice(pki.server.certificate.as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(pki.server.key.as_bytes()).expect("PEM");
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.expect("PEM")], key)
+        .expect("fits");
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let body = body();
+    loop {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        stream.set_nodelay(true).expect("an option");
+        let (acceptor, body) = (acceptor.clone(), body.clone());
+        tokio::spawn(async move {
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let service = service_fn(move |request: http::Request<Incoming>| {
+                let mut response = http::Response::new(Full::new(body.clone()));
+                *response.status_mut() = status(request.method());
+                let json = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(CONTENT_TYPE, json);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let builder = Builder::new(TokioExecutor::new());
+            let _ = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}

@@ -1,0 +1,77 @@
+//! The id by which a client's log and ours find the same request.
+
+use http::{HeaderName, HeaderValue};
+use optik_platform::Entropy;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// Ids for the requests of one connection.
+///
+/// The random half is the connection's; the other half counts, spread over all bits.
+/// So an id costs no system call, and two are the same only if two connections drew
+/// the same number.
+#[derive(Debug)]
+pub(crate) struct AuditIds {
+    connection: u64,
+    next: AtomicU64,
+}
+
+impl AuditIds {
+    pub(crate) fn new(entropy: &dyn Entropy) -> Self {
+        Self {
+            connection: entropy.next_u64(),
+            next: AtomicU64::new(entropy.next_u64()),
+        }
+    }
+
+    /// A UUID of version 4.
+    pub(crate) fn next(&self) -> HeaderValue {
+        // An odd factor keeps different numbers different.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let count = self.next.fetch_add(1, Ordering::Relaxed);
+        let low = count.wrapping_mul(SPREAD) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
+        let high = self.connection & 0xffff_ffff_ffff_0fff | 0x4000;
+        let mut text = [0; 36];
+        let mut at = 0;
+        for nibble in 0..32 {
+            if matches!(nibble, 8 | 12 | 16 | 20) {
+                text[at] = b'-';
+                at += 1;
+            }
+            let half = if nibble < 16 { high } else { low };
+            let digit = half >> (60 - 4 * (nibble % 16)) & 0xf;
+            text[at] = b"0123456789abcdef"[digit as usize];
+            at += 1;
+        }
+        let mut id = HeaderValue::from_bytes(&text).expect("digits are fit for a header");
+        // It comes only once: HTTP/2 must not push useful headers out of its table for it.
+        id.set_sensitive(true);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_platform::SeededEntropy;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ids_are_version_4_and_differ() {
+        let entropy = SeededEntropy::new(1);
+        let connections = [AuditIds::new(&entropy), AuditIds::new(&entropy)];
+        let mut seen = BTreeSet::new();
+        for ids in connections
+            .iter()
+            .flat_map(|ids| (0..1000).map(move |_| ids))
+        {
+            let id = ids.next().to_str().unwrap().to_owned();
+            let lengths: Vec<_> = id.split('-').map(str::len).collect();
+            assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+            assert_eq!(&id[14..15], "4", "{id}");
+            assert!("89ab".contains(&id[19..20]), "{id}");
+            assert!(seen.insert(id));
+        }
+    }
+}

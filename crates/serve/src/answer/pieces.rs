@@ -1,0 +1,137 @@
+//! A body that comes in pieces, on its way to the wire.
+
+use super::indent::Indenter;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::stream::BoxStream;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+/// Speed before size: the other end is near, or it would not read so much.
+const LEVEL: Compression = Compression::fast();
+
+/// Pieces from the handler, indented, then compressed, if that is wanted. The end of
+/// the source, or of the server, is a clean end.
+pub(crate) struct Pieces {
+    source: BoxStream<'static, Bytes>,
+    stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    indenter: Option<Indenter>,
+    /// Taken from the source already, and indented.
+    held: VecDeque<Bytes>,
+    squeeze: Squeeze,
+}
+
+enum Squeeze {
+    No,
+    Gzip(Box<GzEncoder<Vec<u8>>>),
+    Done,
+}
+
+impl Pieces {
+    pub(crate) fn new(source: BoxStream<'static, Bytes>) -> Self {
+        Self {
+            source,
+            stop: None,
+            indenter: None,
+            held: VecDeque::new(),
+            squeeze: Squeeze::No,
+        }
+    }
+
+    pub(crate) fn indented(mut self) -> Self {
+        self.indenter = Some(Indenter::default());
+        self
+    }
+
+    /// Ends when the server stops, whatever the source has still to say.
+    pub(crate) fn until(mut self, stop: WaitForCancellationFutureOwned) -> Self {
+        self.stop = Some(Box::pin(stop));
+        self
+    }
+
+    pub(crate) fn compressed(mut self) -> Self {
+        let encoder = GzEncoder::new(Vec::new(), LEVEL);
+        self.squeeze = Squeeze::Gzip(Box::new(encoder));
+        self
+    }
+
+    /// Looks ahead until there are more than `bytes`. If there are not: the whole.
+    pub(crate) async fn hold(mut self, bytes: usize) -> Result<Self, Bytes> {
+        let mut held = 0;
+        while held <= bytes {
+            let Some(piece) = poll_fn(|cx| self.poll_source(cx)).await else {
+                return Err(concat(self.held));
+            };
+            held += piece.len();
+            self.held.push_back(piece);
+        }
+        Ok(self)
+    }
+
+    /// The next piece, indented.
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            let piece = match self.source.as_mut().poll_next(cx) {
+                Poll::Ready(piece) => piece,
+                Poll::Pending => return self.poll_stop(cx),
+            };
+            let (Some(piece), Some(indenter)) = (&piece, &mut self.indenter) else {
+                return Poll::Ready(piece);
+            };
+            let mut out = Vec::with_capacity(piece.len() * 2);
+            indenter.push(piece, &mut out);
+            if !out.is_empty() {
+                return Poll::Ready(Some(out.into()));
+            }
+        }
+    }
+
+    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match &mut self.stop {
+            Some(stop) => stop.as_mut().poll(cx).map(|()| None),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            let piece = match self.held.pop_front() {
+                Some(piece) => Some(piece),
+                None if matches!(self.squeeze, Squeeze::Done) => None,
+                None => ready!(self.poll_source(cx)),
+            };
+            let Squeeze::Gzip(encoder) = &mut self.squeeze else {
+                return Poll::Ready(piece);
+            };
+            let out = match piece {
+                Some(piece) => {
+                    encoder
+                        .write_all(&piece)
+                        .expect("a vector takes everything");
+                    std::mem::take(encoder.get_mut())
+                }
+                None => {
+                    encoder.try_finish().expect("a vector takes everything");
+                    let out = std::mem::take(encoder.get_mut());
+                    self.squeeze = Squeeze::Done;
+                    out
+                }
+            };
+            if !out.is_empty() {
+                return Poll::Ready(Some(out.into()));
+            }
+        }
+    }
+}
+
+fn concat(pieces: VecDeque<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(Vec::from(pieces)) {
+        Ok([one]) => one,
+        Err(many) => many.concat().into(),
+    }
+}

@@ -1,0 +1,180 @@
+//! One connection, from the first byte to the last.
+
+use crate::access::{Identity, certified};
+use crate::answer::AuditIds;
+use crate::exchange::{Caller, answer};
+use crate::handler::Handler;
+use crate::peers::Order;
+use crate::server::Shared;
+use crate::tls::TlsMaterial;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+const FRAME_BYTES_MAX: u32 = 256 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// Room for the windows of all streams, so that one slow upload holds up no other.
+const CONNECTION_WINDOW_BYTES: u32 = 100 * STREAM_WINDOW_BYTES;
+const HEADERS_BYTES_MAX: u32 = 1024 * 1024;
+/// How much of a streamed answer waits for a slow reader on one HTTP/2 stream.
+const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
+
+/// Peers that vanish without a word are noticed by these.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(180);
+/// Peers that do not take what we send, by this one.
+#[cfg(target_os = "linux")]
+const UNSENT_MAX: Duration = Duration::from_secs(120);
+
+/// The first byte of every TLS connection: a handshake record.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// What Go's server says; clients' authors have learned to search for it.
+const WRONG_SCHEME: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// HTTP/1.1 and HTTP/2, told apart by the first bytes. The time a header may take is
+/// not hyper's to watch: it would set a timer for every request (see `peers`).
+pub(crate) fn protocol(streams_max: u32) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_buf_size(HEADERS_BYTES_MAX as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams_max)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
+        .max_header_list_size(HEADERS_BYTES_MAX);
+    builder
+}
+
+/// Serves a connection until either side has had enough.
+pub(crate) async fn serve<H: Handler>(
+    shared: Arc<Shared<H>>,
+    stream: TcpStream,
+    tls: Option<TlsMaterial>,
+) {
+    if let Err(error) = tune(&stream) {
+        tracing::debug!(%error, "cannot set socket options");
+    }
+    let Some(tls) = tls else {
+        // Whoever hands us an open port without TLS must not give it away with it.
+        let here = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
+        let identity = if here {
+            Identity::local()
+        } else {
+            Identity::Unknown
+        };
+        return converse(shared, stream, identity).await;
+    };
+    match timeout(shared.options.limits.handshake_max, handshake(&tls, stream)).await {
+        Ok(Ok(Some(stream))) => {
+            let identity = identify(&tls, &stream, &shared);
+            converse(shared, stream, identity).await;
+        }
+        Ok(Ok(None)) => tracing::debug!("a client sent plain HTTP to the TLS port"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    // Answers are small and awaited; waiting to fill a packet only delays them.
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNSENT_MAX))?;
+    Ok(())
+}
+
+/// `None` if the client does not speak TLS and has been told so.
+async fn handshake(
+    tls: &TlsMaterial,
+    mut stream: TcpStream,
+) -> io::Result<Option<TlsStream<TcpStream>>> {
+    let mut first = [0];
+    let there = stream.peek(&mut first).await?;
+    if there > 0 && first[0] != TLS_HANDSHAKE && first[0].is_ascii_alphabetic() {
+        stream.write_all(WRONG_SCHEME).await?;
+        stream.shutdown().await?;
+        // Closing with bytes unread would reset the connection and take our words with
+        // it. The time for the handshake bounds this.
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        return Ok(None);
+    }
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
+    acceptor.accept(stream).await.map(Some)
+}
+
+fn identify<H>(tls: &TlsMaterial, stream: &TlsStream<TcpStream>, shared: &Shared<H>) -> Identity {
+    let sent = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let Some((first, others)) = sent.split_first() else {
+        return Identity::Unknown;
+    };
+    match tls.verify_client(first, others, shared.options.clock.wall()) {
+        Ok(()) => certified(first),
+        Err(error) => {
+            tracing::debug!(%error, "a client certificate is not by one of our authorities");
+            Identity::Rejected
+        }
+    }
+}
+
+async fn converse<H, S>(shared: Arc<Shared<H>>, stream: S, identity: Identity)
+where
+    H: Handler,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let joined = shared.peers.join();
+    let peer = Arc::clone(&joined.peer);
+    let caller = Arc::new(Caller {
+        peer: Arc::clone(&peer),
+        identity,
+        audit_ids: AuditIds::new(&*shared.options.entropy),
+    });
+    let service = {
+        let shared = Arc::clone(&shared);
+        service_fn(move |request| answer(Arc::clone(&shared), Arc::clone(&caller), request))
+    };
+    let connection = shared
+        .protocol
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let mut leaving = false;
+    let ended = poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            match peer.heed(cx.waker()) {
+                Order::Cut => return Poll::Ready(Ok(())),
+                Order::Leave if !leaving => {
+                    leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Order::Stay | Order::Leave => return Poll::Pending,
+            }
+        }
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(error, "a connection broke off");
+    }
+}

@@ -1,0 +1,137 @@
+//! One request and its answer.
+//!
+//! Reads run where hyper calls us, without a task of their own. Writes get one: a
+//! client that goes away must not leave a write half done.
+
+use crate::access::{Asked, Identity, authenticate, authorize, is_foreign};
+use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
+use crate::deadline;
+use crate::handler::Handler;
+use crate::pages;
+use crate::peers::Peer;
+use crate::server::Shared;
+use crate::upload;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use hyper::body::Incoming;
+use optik_apiserver::{Request, Response};
+use optik_object::Status;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// The other end of a connection.
+pub(crate) struct Caller {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) identity: Identity,
+    pub(crate) audit_ids: AuditIds,
+}
+
+/// Answers one request. There is always an answer.
+pub(crate) async fn answer<H: Handler>(
+    shared: Arc<Shared<H>>,
+    caller: Arc<Caller>,
+    request: http::Request<Incoming>,
+) -> Result<http::Response<Body>, Infallible> {
+    let in_flight = caller.peer.begin();
+    let (head, body) = request.into_parts();
+    let sent_id = head.headers.get(&AUDIT_ID).cloned();
+    let form = Form::of(asked(&head), &head.headers);
+    let mut response = in_time(&shared, &caller.identity, form, head, body).await;
+    let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
+    response.headers_mut().insert(AUDIT_ID, id);
+    Ok(sealed(response, in_flight))
+}
+
+fn asked(head: &Parts) -> Asked<'_> {
+    Asked {
+        method: &head.method,
+        path: head.uri.path(),
+        query: head.uri.query().unwrap_or_default(),
+    }
+}
+
+async fn in_time<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    identity: &Identity,
+    form: Form,
+    head: Parts,
+    body: Incoming,
+) -> http::Response<Content> {
+    let limit = shared.options.limits.request_max;
+    let limit = if form.long_running {
+        None
+    } else {
+        match deadline::of_request(asked(&head).query, limit) {
+            Ok(limit) => Some(limit),
+            Err(status) => return form.apply(status.into(), &shared.stop).await,
+        }
+    };
+    let work = async {
+        let response = respond(shared, identity, head, body).await;
+        let response = response.unwrap_or_else(Response::from);
+        form.apply(response, &shared.stop).await
+    };
+    match limit {
+        None => work.await,
+        Some(limit) => match timeout(limit, work).await {
+            Ok(response) => response,
+            Err(_) => form.apply(too_late(), &shared.stop).await,
+        },
+    }
+}
+
+/// As upstream has it, this one is not called JSON.
+fn too_late() -> Response {
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    Response::from(Status::deadline_exceeded()).with_header(CONTENT_TYPE, plain)
+}
+
+async fn respond<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    identity: &Identity,
+    mut head: Parts,
+    body: Incoming,
+) -> Result<Response, Status> {
+    let limits = &shared.options.limits;
+    if matches!(identity, Identity::Local(_)) && is_foreign(&head) {
+        let text = "this port is for programs on this machine, not for web pages";
+        return Err(Status::forbidden_path(
+            "a browser",
+            "open",
+            head.uri.path(),
+            text,
+        ));
+    }
+    let options = &shared.options;
+    let user = authenticate(identity, &head.headers, &options.tokens, &*options.clock)?;
+    authorize(&user, asked(&head))?;
+    if let Some(page) = pages::find(&shared.health, asked(&head)).await {
+        return Ok(page);
+    }
+    // Nothing behind this point needs credentials, so nothing there can leak them.
+    head.headers.remove(AUTHORIZATION);
+    let Ok(body) = timeout(limits.request_max, upload::read(body)).await else {
+        return Ok(too_late());
+    };
+    let request = Request {
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        method: head.method,
+        headers: head.headers,
+        user,
+        body: body?,
+    };
+    if matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(shared.handler.handle(request).await);
+    }
+    let behind = Arc::clone(shared);
+    let write = shared
+        .tasks
+        .spawn(async move { behind.handler.handle(request).await });
+    write.await.map_err(|error| {
+        tracing::error!(%error, "a write failed unexpectedly");
+        Status::internal("the request could not be carried out")
+    })
+}

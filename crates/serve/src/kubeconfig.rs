@@ -1,0 +1,55 @@
+//! The file that tells kubectl and its kin where we are and whom to be.
+
+use crate::pki::Pair;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Everything is called this in it.
+const NAME: &str = "optik";
+
+/// A kubeconfig with one cluster, one user and one context, all in one file.
+#[derive(Clone, Copy, Debug)]
+pub struct Kubeconfig<'a> {
+    /// Such as `https://127.0.0.1:6443`.
+    pub server: &'a str,
+    /// Whom to trust, as PEM.
+    pub authority: &'a str,
+    pub user: &'a Pair,
+}
+
+impl Kubeconfig<'_> {
+    /// As YAML.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let Self {
+            server,
+            authority,
+            user,
+        } = self;
+        let authority = STANDARD.encode(authority);
+        let certificate = STANDARD.encode(&user.certificate);
+        let key = STANDARD.encode(&user.key);
+        format!(
+            "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: {NAME}
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {NAME}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {NAME}
+  context:
+    cluster: {NAME}
+    user: {NAME}
+current-context: {NAME}
+"
+        )
+    }
+}

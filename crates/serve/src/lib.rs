@@ -1,0 +1,29 @@
+//! HTTP/1.1 and HTTP/2 over TLS around the API: who is calling, how much they may
+//! send and how long they may take, what the answer looks like on the wire.
+//!
+//! One request goes straight through [`exchange`]: deadline, authenticate, authorize,
+//! bounded body, handler, shape of the answer. The handler behind it knows nothing of
+//! sockets; this crate knows nothing of objects.
+
+mod access;
+mod answer;
+mod connection;
+mod deadline;
+mod exchange;
+mod handler;
+mod kubeconfig;
+mod options;
+mod pages;
+mod peers;
+pub mod pki;
+mod query;
+mod server;
+mod tls;
+mod upload;
+
+pub use access::{TokenFileError, Tokens};
+pub use handler::Handler;
+pub use kubeconfig::Kubeconfig;
+pub use options::{Check, Limits, Options};
+pub use server::Server;
+pub use tls::{TlsError, TlsMaterial};

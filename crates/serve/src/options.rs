@@ -1,0 +1,79 @@
+//! What a server can be told.
+
+use crate::access::Tokens;
+use futures::future::BoxFuture;
+use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Answers whether a part of the server works.
+pub type Check = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
+#[derive(Clone)]
+pub struct Options {
+    /// Who may come with which bearer token.
+    pub tokens: Tokens,
+    /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
+    pub store: Check,
+    pub limits: Limits,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            store: Arc::new(|| Box::pin(std::future::ready(true))),
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock::default()),
+            entropy: Arc::new(SystemEntropy),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("tokens", &self.tokens)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many, and how long.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Further ones wait until one of these has gone.
+    pub connections_max: usize,
+    /// On one HTTP/2 connection at a time.
+    pub streams_per_connection_max: u32,
+    pub handshake_max: Duration,
+    /// From the handshake to the end of the first request's header.
+    pub head_max: Duration,
+    /// Without any request.
+    pub idle_max: Duration,
+    /// One request, unless it is a watch; `?timeout=` may ask for less.
+    pub request_max: Duration,
+    /// From the order to stop to the closing of ports; meanwhile only `/readyz` fails, so
+    /// that load balancers look elsewhere first.
+    pub stop_delay: Duration,
+    /// What is left to requests in flight when the ports are closed.
+    pub drain_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 10_000,
+            streams_per_connection_max: 100,
+            handshake_max: Duration::from_secs(10),
+            head_max: Duration::from_secs(32),
+            idle_max: Duration::from_secs(90),
+            request_max: Duration::from_secs(60),
+            stop_delay: Duration::ZERO,
+            drain_max: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `/healthz`, `/livez`, `/readyz`: what watchdogs ask.
+
+use crate::options::Check;
+use crate::query;
+use http::header::X_CONTENT_TYPE_OPTIONS;
+use http::{HeaderValue, StatusCode};
+use optik_apiserver::Response;
+use optik_object::quote;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A store that does not answer within this is not well.
+const STORE_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// A part that is asked, under the name that upstream has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Ping,
+    Log,
+    Store,
+    StoreForReading,
+    Informers,
+    Extensions,
+    Shutdown,
+}
+
+impl Part {
+    const ALL: [Self; 7] = [
+        Self::Ping,
+        Self::Log,
+        Self::Store,
+        Self::StoreForReading,
+        Self::Informers,
+        Self::Extensions,
+        Self::Shutdown,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Log => "log",
+            Self::Store => "etcd",
+            Self::StoreForReading => "etcd-readiness",
+            Self::Informers => "informer-sync",
+            Self::Extensions => "poststarthook/start-apiextensions-controllers",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
+    /// Whether it says something about being ready, but nothing about being alive.
+    fn is_for_readiness_only(self) -> bool {
+        matches!(
+            self,
+            Self::StoreForReading | Self::Informers | Self::Shutdown
+        )
+    }
+}
+
+/// How the server is.
+pub(crate) struct Health {
+    store: Check,
+    ready: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Health {
+    pub(crate) fn new(store: Check) -> Self {
+        Self {
+            store,
+            ready: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// The page at `path`; `None` if it is none of ours.
+    pub(crate) async fn page(&self, path: &str, query: &str) -> Option<Response> {
+        let (page, part) = match path.strip_prefix('/')?.split_once('/') {
+            None => (&path[1..], ""),
+            Some((page, part)) => (page, part),
+        };
+        let parts = Part::ALL.into_iter();
+        let parts: Vec<_> = match page {
+            "healthz" | "livez" => parts.filter(|part| !part.is_for_readiness_only()).collect(),
+            "readyz" => parts.collect(),
+            _ => return None,
+        };
+        if part.is_empty() {
+            return Some(self.all(page, &parts, query).await);
+        }
+        Some(match parts.iter().find(|known| known.name() == part) {
+            None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Some(known) if self.is_well(*known).await => Response::text(StatusCode::OK, "ok"),
+            Some(_) => {
+                let text = "internal server error: not ready\n";
+                plain(StatusCode::INTERNAL_SERVER_ERROR, text)
+            }
+        })
+    }
+
+    async fn all(&self, page: &str, parts: &[Part], query: &str) -> Response {
+        let mut excluded: Vec<_> = query::values(query, "exclude").collect();
+        excluded.sort_unstable();
+        excluded.dedup();
+        let (mut text, mut well) = (String::new(), true);
+        for part in parts {
+            let name = part.name();
+            let before = excluded.len();
+            excluded.retain(|other| other != name);
+            let line = if excluded.len() < before {
+                format!("[+]{name} excluded: ok\n")
+            } else if self.is_well(*part).await {
+                format!("[+]{name} ok\n")
+            } else {
+                well = false;
+                // Anybody may read this page; the reason is in the log.
+                tracing::info!(check = name, page, "a health check failed");
+                format!("[-]{name} failed: reason withheld\n")
+            };
+            text.push_str(&line);
+        }
+        if !excluded.is_empty() {
+            let names: Vec<_> = excluded.iter().map(|name| quote(name)).collect();
+            let warning = "warn: some health checks cannot be excluded: no matches for";
+            writeln!(text, "{warning} {}", names.join(",")).expect("a string takes everything");
+        }
+        if !well {
+            text.push_str(&format!("{page} check failed\n"));
+            return plain(StatusCode::INTERNAL_SERVER_ERROR, text);
+        }
+        if query::value(query, "verbose").is_none() {
+            return plain(StatusCode::OK, "ok");
+        }
+        text.push_str(&format!("{page} check passed\n"));
+        plain(StatusCode::OK, text)
+    }
+
+    async fn is_well(&self, part: Part) -> bool {
+        match part {
+            Part::Ping | Part::Log | Part::Extensions => true,
+            Part::Store | Part::StoreForReading => timeout(STORE_ANSWER_MAX, (self.store)())
+                .await
+                .unwrap_or(false),
+            Part::Informers => self.ready.load(Ordering::Acquire),
+            Part::Shutdown => !self.stopping.load(Ordering::Acquire),
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: impl Into<String>) -> Response {
+    let nosniff = HeaderValue::from_static("nosniff");
+    Response::text(status, text.into()).with_header(X_CONTENT_TYPE_OPTIONS, nosniff)
+}

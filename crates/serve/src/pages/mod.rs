@@ -1,0 +1,16 @@
+//! The pages this crate answers itself: how the server is, and what it is.
+
+mod health;
+mod version;
+
+pub(crate) use health::Health;
+
+use crate::access::Asked;
+use optik_apiserver::Response;
+
+pub(crate) async fn find(health: &Health, asked: Asked<'_>) -> Option<Response> {
+    match asked.path {
+        "/version" | "/version/" => Some(version::page(asked.method)),
+        path => health.page(path, asked.query).await,
+    }
+}

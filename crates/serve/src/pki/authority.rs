@@ -1,0 +1,203 @@
+//! The authority that signs, and what it thinks of certificates.
+
+use super::{Circumstances, Pair, PkiError, pem};
+use optik_platform::UnixMillis;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData,
+};
+use std::net::IpAddr;
+use std::time::Duration;
+use time::OffsetDateTime;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const AUTHORITY_AGE_MAX: Duration = DAY.saturating_mul(3650);
+/// Some platforms refuse server certificates that last more than 825 days.
+const LEAF_AGE_MAX: Duration = DAY.saturating_mul(730);
+const RENEW_BEFORE_END: Duration = DAY.saturating_mul(30);
+/// Clocks differ; a certificate is valid a little before it was made.
+const BACKDATED: Duration = Duration::from_secs(60 * 60);
+/// Our authorities are called this and a random number: two of them are never confused.
+const NAME_PREFIX: &str = "optik-ca@";
+
+/// What a certificate is for.
+#[derive(Clone, Debug)]
+pub(super) enum Leaf {
+    Server { names: Vec<String> },
+    Admin,
+}
+
+/// What there is to say about a pair found in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Good,
+    /// Ours, or broken: to be replaced.
+    Outdated,
+    /// Somebody else's.
+    Foreign,
+}
+
+pub(super) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// As it stands in the certificates it signed.
+    subject: Vec<u8>,
+}
+
+impl Authority {
+    pub(super) fn create(at: Circumstances<'_>) -> Result<(Self, Pair), PkiError> {
+        let key = KeyPair::generate().map_err(PkiError::Generate)?;
+        let name = format!("{NAME_PREFIX}{:016x}", at.entropy.next_u64());
+        let mut params = parameters(Vec::new(), at.now, AUTHORITY_AGE_MAX)?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+        ];
+        let certificate = params.self_signed(&key).map_err(PkiError::Generate)?;
+        let pair = pair(certificate.der(), &key);
+        let authority = Self::load(&pair).expect("what was just made can be read");
+        Ok((authority, pair))
+    }
+
+    /// The error is a sentence.
+    pub(super) fn load(pair: &Pair) -> Result<Self, String> {
+        let (certificate, key) = parse(pair)?;
+        let (_, parsed) = x509(&certificate)?;
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            return Err("it does not belong to the key beside it".into());
+        }
+        let subject = parsed.subject().as_raw().to_vec();
+        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(|e| e.to_string())?;
+        Ok(Self { issuer, subject })
+    }
+
+    pub(super) fn issue(&self, leaf: &Leaf, now: UnixMillis) -> Result<Pair, PkiError> {
+        let (names, usage) = match leaf {
+            Leaf::Server { names } => (names.clone(), ExtendedKeyUsagePurpose::ServerAuth),
+            Leaf::Admin => (Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
+        };
+        let mut params = parameters(names, now, LEAF_AGE_MAX)?;
+        let subject = &mut params.distinguished_name;
+        match leaf {
+            Leaf::Server { .. } => subject.push(DnType::CommonName, "optik"),
+            Leaf::Admin => {
+                subject.push(DnType::OrganizationName, "system:masters");
+                subject.push(DnType::CommonName, "optik-admin");
+            }
+        }
+        params.extended_key_usages = vec![usage];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().map_err(PkiError::Generate)?;
+        let certificate = params.signed_by(&key, &self.issuer);
+        let certificate = certificate.map_err(PkiError::Generate)?;
+        Ok(pair(certificate.der(), &key))
+    }
+
+    pub(super) fn judge(&self, pair: &Pair, leaf: &Leaf, now: UnixMillis) -> Standing {
+        let Ok(certificate) = CertificateDer::from_pem_slice(pair.certificate.as_bytes()) else {
+            return Standing::Foreign;
+        };
+        let Ok((_, certificate)) = x509(&certificate) else {
+            return Standing::Foreign;
+        };
+        if certificate.issuer().as_raw() != self.subject {
+            let ours = |name: &str| name.starts_with(NAME_PREFIX);
+            let mut issuer = certificate.issuer().iter_common_name();
+            let once_ours = issuer.any(|name| name.as_str().is_ok_and(ours));
+            return if once_ours {
+                Standing::Outdated
+            } else {
+                Standing::Foreign
+            };
+        }
+        let end = seconds(now, RENEW_BEFORE_END);
+        let lasts = certificate.validity().not_after.timestamp() >= end;
+        let matches = parse(pair)
+            .is_ok_and(|(_, key)| certificate.public_key().raw == key.subject_public_key_info());
+        if lasts && matches && has_names(&certificate, leaf) {
+            Standing::Good
+        } else {
+            Standing::Outdated
+        }
+    }
+
+    /// Whether a certificate names this authority as its issuer.
+    pub(super) fn signed(&self, pair: &Pair) -> bool {
+        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
+        certificate.is_ok_and(|certificate| {
+            x509(&certificate).is_ok_and(|(_, parsed)| parsed.issuer().as_raw() == self.subject)
+        })
+    }
+}
+
+fn parameters(
+    names: Vec<String>,
+    now: UnixMillis,
+    age_max: Duration,
+) -> Result<CertificateParams, PkiError> {
+    let mut params = CertificateParams::new(names).map_err(PkiError::Generate)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.not_before = moment(seconds(now.minus(BACKDATED), Duration::ZERO));
+    params.not_after = moment(seconds(now, age_max));
+    Ok(params)
+}
+
+/// Seconds since 1970, `after` the given time.
+fn seconds(at: UnixMillis, after: Duration) -> i64 {
+    i64::try_from((at.0 / 1000).saturating_add(after.as_secs())).unwrap_or(i64::MAX)
+}
+
+fn moment(seconds: i64) -> OffsetDateTime {
+    /// The last second that a certificate can name.
+    const LAST: i64 = 253_402_300_799;
+    OffsetDateTime::from_unix_timestamp(seconds.min(LAST)).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+fn has_names(certificate: &X509Certificate<'_>, leaf: &Leaf) -> bool {
+    let Leaf::Server { names } = leaf else {
+        return true;
+    };
+    let Ok(Some(found)) = certificate.subject_alternative_name() else {
+        return names.is_empty();
+    };
+    let found = &found.value.general_names;
+    names
+        .iter()
+        .all(|name| found.iter().any(|found| is_name(found, name)))
+}
+
+fn is_name(found: &GeneralName<'_>, name: &str) -> bool {
+    match (found, name.parse::<IpAddr>()) {
+        (GeneralName::IPAddress(bytes), Ok(IpAddr::V4(ip))) => **bytes == ip.octets(),
+        (GeneralName::IPAddress(bytes), Ok(IpAddr::V6(ip))) => **bytes == ip.octets(),
+        (GeneralName::DNSName(found), Err(_)) => *found == name,
+        _ => false,
+    }
+}
+
+fn pair(certificate: &CertificateDer<'_>, key: &KeyPair) -> Pair {
+    Pair {
+        certificate: pem::certificate(certificate),
+        key: pem::key(&key.serialize_der()),
+    }
+}
+
+fn parse(pair: &Pair) -> Result<(CertificateDer<'static>, KeyPair), String> {
+    let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
+    let certificate = certificate.map_err(|error| format!("no certificate: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes());
+    let key = key.map_err(|error| format!("no key: {error}"))?;
+    let key = KeyPair::try_from(&key).map_err(|error| format!("no usable key: {error}"))?;
+    Ok((certificate, key))
+}
+
+fn x509<'a>(der: &'a CertificateDer<'_>) -> Result<(&'a [u8], X509Certificate<'a>), String> {
+    X509Certificate::from_der(der).map_err(|error| format!("not a certificate: {error}"))
+}

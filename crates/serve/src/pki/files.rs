@@ -1,0 +1,105 @@
+//! Pairs in a directory: `NAME.crt` for everybody, `NAME.key` for its owner alone.
+
+use super::{Pair, PkiError};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const OWNER_DIRECTORY: u32 = 0o700;
+const OWNER: u32 = 0o600;
+const EVERYBODY: u32 = 0o644;
+
+pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
+    create_directory(path).map_err(|cause| PkiError::Write {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(OWNER_DIRECTORY)
+        .create(path)
+}
+
+fn paths(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let path = |extension| directory.join(format!("{name}.{extension}"));
+    (path("crt"), path("key"))
+}
+
+/// `None` unless both files are there.
+pub(super) fn read_pair(directory: &Path, name: &str) -> Result<Option<Pair>, PkiError> {
+    let (certificate, key) = paths(directory, name);
+    let (Some(certificate), Some(key)) = (read(&certificate)?, read(&key)?) else {
+        return Ok(None);
+    };
+    Ok(Some(Pair { certificate, key }))
+}
+
+fn read(path: &Path) -> Result<Option<String>, PkiError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(PkiError::Read {
+            path: path.to_owned(),
+            cause,
+        }),
+    }
+}
+
+pub(super) fn write_pair(directory: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
+    let (certificate, key) = paths(directory, name);
+    // The key first: a certificate without its key would be taken for a whole pair's.
+    write(&key, pair.key.as_bytes(), OWNER)?;
+    write(&certificate, pair.certificate.as_bytes(), EVERYBODY)?;
+    sync(directory)
+}
+
+/// Writes a file that only its owner can read, wholly or not at all, making the
+/// directory it is in. A file that says so already is left as it is.
+///
+/// # Errors
+/// If the file system refuses.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
+    let mode = fs::metadata(path).map(|found| found.permissions().mode() & 0o777);
+    if mode.is_ok_and(|mode| mode == OWNER) && fs::read(path).is_ok_and(|found| found == content) {
+        return Ok(());
+    }
+    make_directory(parent(path))?;
+    write(path, content, OWNER)?;
+    sync(parent(path))
+}
+
+fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), PkiError> {
+    replace(path, content, mode).map_err(|cause| PkiError::Write {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut fresh = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(parent(path))?;
+    fresh.write_all(content)?;
+    fresh.as_file().sync_all()?;
+    fresh.persist(path)?;
+    Ok(())
+}
+
+/// After this, the names in a directory outlive a power loss.
+fn sync(directory: &Path) -> Result<(), PkiError> {
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|cause| PkiError::Write {
+        path: directory.to_owned(),
+        cause,
+    })
+}
+
+fn parent(path: &Path) -> &Path {
+    let parent = path.parent();
+    let named = parent.filter(|parent| !parent.as_os_str().is_empty());
+    named.unwrap_or(Path::new("."))
+}

@@ -1,0 +1,174 @@
+//! Certificates of our own: an authority, the server's certificate, and one for the
+//! person who started the server.
+
+mod authority;
+mod files;
+mod pem;
+
+pub use files::write_private;
+
+use authority::{Authority, Leaf, Standing};
+use optik_platform::{Entropy, UnixMillis};
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// How everything inside a cluster calls its API server.
+const NAMES: [&str; 8] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+    // The first address of the default range for services.
+    "10.0.0.1",
+];
+
+/// A certificate and its key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All that is needed to serve, and to be served.
+#[derive(Clone, Debug)]
+pub struct Pki {
+    /// Vouches for clients, as PEM.
+    pub authority: String,
+    pub server: Pair,
+    /// Whom clients must trust to believe the server, as PEM.
+    pub server_authority: String,
+    /// For a member of `system:masters`.
+    pub admin: Pair,
+}
+
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PkiError {
+    #[error("cannot read {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("cannot write {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{} cannot be used: {reason}", .path.display())]
+    Unusable { path: PathBuf, reason: String },
+    #[error("cannot make a certificate")]
+    Generate(#[source] rcgen::Error),
+}
+
+/// Where time and randomness come from, for one start of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    pub now: UnixMillis,
+    pub entropy: &'a dyn Entropy,
+}
+
+/// The names a server certificate must have: the usual ones, the address listened on,
+/// and what else the machine is called.
+#[must_use]
+pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
+    let mut names: Vec<String> = NAMES.map(str::to_owned).into();
+    names.extend((!listen.is_unspecified()).then(|| listen.to_string()));
+    let host = host.filter(|host| !host.is_empty() && host.is_ascii());
+    names.extend(host.map(str::to_owned));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+impl Pki {
+    /// New certificates that nobody will need again.
+    ///
+    /// # Errors
+    /// If they cannot be made.
+    pub fn in_memory(names: Vec<String>, at: Circumstances<'_>) -> Result<Self, PkiError> {
+        let (authority, pair) = Authority::create(at)?;
+        Ok(Self {
+            server: authority.issue(&Leaf::Server { names }, at.now)?,
+            admin: authority.issue(&Leaf::Admin, at.now)?,
+            server_authority: pair.certificate.clone(),
+            authority: pair.certificate,
+        })
+    }
+
+    /// The certificates in a directory. What is missing is made; what lacks a name or
+    /// runs out soon is renewed; a server certificate that somebody else put there is
+    /// used as it is.
+    ///
+    /// # Errors
+    /// If files cannot be read, written or understood.
+    pub fn in_directory(
+        directory: &Path,
+        names: Vec<String>,
+        at: Circumstances<'_>,
+    ) -> Result<Self, PkiError> {
+        files::make_directory(directory)?;
+        let (authority, certificate) = authority_in(directory, at)?;
+        let server = Leaf::Server { names };
+        let server = pair_in(directory, "apiserver", &authority, &server, at.now)?;
+        let admin = pair_in(directory, "admin", &authority, &Leaf::Admin, at.now)?;
+        let ours = authority.signed(&server);
+        Ok(Self {
+            server_authority: if ours {
+                certificate.clone()
+            } else {
+                server.certificate.clone()
+            },
+            authority: certificate,
+            server,
+            admin,
+        })
+    }
+}
+
+fn authority_in(directory: &Path, at: Circumstances<'_>) -> Result<(Authority, String), PkiError> {
+    if let Some(pair) = files::read_pair(directory, "ca")? {
+        let authority = Authority::load(&pair).map_err(|reason| PkiError::Unusable {
+            path: directory.join("ca.crt"),
+            reason,
+        })?;
+        return Ok((authority, pair.certificate));
+    }
+    let (authority, pair) = Authority::create(at)?;
+    files::write_pair(directory, "ca", &pair)?;
+    Ok((authority, pair.certificate))
+}
+
+fn pair_in(
+    directory: &Path,
+    name: &str,
+    authority: &Authority,
+    leaf: &Leaf,
+    now: UnixMillis,
+) -> Result<Pair, PkiError> {
+    if let Some(pair) = files::read_pair(directory, name)? {
+        match authority.judge(&pair, leaf, now) {
+            Standing::Good => return Ok(pair),
+            Standing::Foreign if matches!(leaf, Leaf::Server { .. }) => return Ok(pair),
+            Standing::Foreign | Standing::Outdated => {}
+        }
+    }
+    let pair = authority.issue(leaf, now)?;
+    files::write_pair(directory, name, &pair)?;
+    Ok(pair)
+}

@@ -1,0 +1,172 @@
+//! Certificates, ours and theirs.
+
+use optik_platform::UnixMillis;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use tokio_rustls::rustls::{
+    self, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+};
+
+/// What a port needs to speak TLS.
+#[derive(Clone)]
+pub struct TlsMaterial {
+    pub(crate) config: Arc<ServerConfig>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    #[error("there is no certificate in the server's certificate file")]
+    NoCertificate,
+    #[error("cannot read the server's certificate")]
+    Certificate(#[source] pem::Error),
+    #[error("cannot read the server's key")]
+    Key(#[source] pem::Error),
+    #[error("cannot use the server's certificate with its key")]
+    Pair(#[source] rustls::Error),
+    #[error("cannot read the certificate authorities of clients")]
+    ClientAuthorities(#[source] pem::Error),
+    #[error("a certificate authority of clients is unusable")]
+    ClientAuthority(#[source] rustls::Error),
+    #[error("the certificate authorities of clients are unusable")]
+    ClientVerifier(#[source] VerifierBuilderError),
+}
+
+impl TlsMaterial {
+    /// From PEM: our certificate with the chain above it, its key, and the authorities
+    /// that may vouch for clients. With none of those, no client is asked.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn new(
+        certificate: &[u8],
+        key: &[u8],
+        client_authorities: &[u8],
+    ) -> Result<Self, TlsError> {
+        let chain = certificates(certificate).map_err(TlsError::Certificate)?;
+        if chain.is_empty() {
+            return Err(TlsError::NoCertificate);
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
+        let clients = verifier(client_authorities)?;
+        // The ring provider has both versions: this cannot fail.
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Pair)?;
+        let builder = match &clients {
+            Some(inner) => {
+                let inner = Arc::clone(inner);
+                builder.with_client_cert_verifier(Arc::new(AskOnly { inner }))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(TlsError::Pair)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let config = Arc::new(config);
+        Ok(Self { config, clients })
+    }
+
+    /// Whether one of our authorities vouches for a client.
+    pub(crate) fn verify_client(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        now: UnixMillis,
+    ) -> Result<(), rustls::Error> {
+        let unknown = rustls::CertificateError::UnknownIssuer;
+        let clients = self.clients.as_ref().ok_or(unknown)?;
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(now.0));
+        clients
+            .verify_client_cert(certificate, chain, now)
+            .map(drop)
+    }
+}
+
+impl fmt::Debug for TlsMaterial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsMaterial").finish_non_exhaustive()
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+    CertificateDer::pem_slice_iter(pem).collect()
+}
+
+fn verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let authorities = certificates(authorities).map_err(TlsError::ClientAuthorities)?;
+    if authorities.is_empty() {
+        return Ok(None);
+    }
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(TlsError::ClientAuthority)?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    builder.build().map(Some).map_err(TlsError::ClientVerifier)
+}
+
+/// Asks clients for certificates and lets every answer pass.
+///
+/// A stranger's certificate must not end the handshake: the client would see a broken
+/// connection instead of a 401, and one that has a good token as well could not use it.
+/// That the client holds the certificate's key is still proven here; who vouches for it
+/// is asked afterwards, with [`TlsMaterial::verify_client`].
+#[derive(Debug)]
+struct AskOnly {
+    inner: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientCertVerifier for AskOnly {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}

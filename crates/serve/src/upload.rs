@@ -1,0 +1,68 @@
+//! Reading what a client sends, but not more than we are willing to hold.
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use optik_apiserver::BODY_BYTES_MAX;
+use optik_object::Status;
+use std::future::poll_fn;
+use std::pin::Pin;
+
+/// The whole body.
+///
+/// # Errors
+/// 413 if it is too long, without reading it if it says so itself; 400 if it breaks off.
+pub(crate) async fn read<B>(mut body: B) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+{
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(Status::body_too_large());
+    }
+    // Most bodies come in one piece, which needs no copy.
+    let Some(first) = piece(&mut body).await? else {
+        return Ok(Bytes::new());
+    };
+    let Some(second) = piece(&mut body).await? else {
+        return within(first.len()).map(|()| first);
+    };
+    let mut whole = BytesMut::from(first);
+    let mut next = Some(second);
+    while let Some(more) = next {
+        within(whole.len() + more.len())?;
+        whole.extend_from_slice(&more);
+        next = piece(&mut body).await?;
+    }
+    Ok(whole.freeze())
+}
+
+fn within(bytes: usize) -> Result<(), Status> {
+    if bytes > BODY_BYTES_MAX {
+        return Err(Status::body_too_large());
+    }
+    Ok(())
+}
+
+async fn piece<B>(body: &mut B) -> Result<Option<Bytes>, Status>
+where
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+{
+    loop {
+        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            None => return Ok(None),
+            Some(Err(error)) => {
+                return Err(Status::bad_request(format!(
+                    "cannot read the body: {error}"
+                )));
+            }
+            // Trailers mean nothing to us.
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}

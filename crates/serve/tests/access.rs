@@ -1,0 +1,161 @@
+//! Who gets in, over which protocol, as whom.
+
+mod support;
+
+use http::Method;
+use http::header::AUTHORIZATION;
+use http_body_util::BodyExt;
+use optik_serve::pki::Pki;
+use serde_json::json;
+use support::client::{Client, VERSIONS, Version, request, tls};
+use support::{Port, Running};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const GOOD: &str = "Bearer secret";
+
+#[tokio::test]
+async fn a_client_certificate_says_who_it_is() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::certified(&running, version, &running.pki.admin).await;
+        let answer = client.get("/who", &[(AUTHORIZATION, "Bearer wrong")]).await;
+        assert_eq!(answer.status, 200, "{version:?}");
+        let who = answer.json();
+        assert_eq!(who["name"], "optik-admin");
+        let groups = json!(["system:masters", "system:authenticated"]);
+        assert_eq!(who["groups"], groups);
+        assert_eq!(who["credentials"], false, "they are nobody else's business");
+    }
+}
+
+#[tokio::test]
+async fn a_strangers_certificate_is_refused_by_a_status() {
+    let running = Running::start(Port::Tls).await;
+    let stranger: Pki = support::pki();
+    for version in VERSIONS {
+        let mut client = Client::certified(&running, version, &stranger.admin).await;
+        let answer = client.get("/who", &[]).await;
+        assert_eq!(answer.status, 401, "{version:?}");
+        assert_eq!(answer.json()["reason"], "Unauthorized");
+        let answer = client.get("/healthz", &[]).await;
+        assert_eq!(answer.status, 401, "wrong credentials are worse than none");
+        let answer = client.get("/who", &[(AUTHORIZATION, GOOD)]).await;
+        assert_eq!(answer.json()["name"], "kim", "a token is a second chance");
+    }
+}
+
+#[tokio::test]
+async fn tokens() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        let who = client.get("/who", &[(AUTHORIZATION, GOOD)]).await.json();
+        assert_eq!((&who["name"], &who["uid"]), (&json!("kim"), &json!("7")));
+        let groups = json!(["writers", "readers", "system:authenticated"]);
+        assert_eq!(who["groups"], groups);
+        assert_eq!(who["credentials"], false);
+        for path in ["/who", "/healthz"] {
+            let answer = client.get(path, &[(AUTHORIZATION, "Bearer nope")]).await;
+            assert_eq!(answer.status, 401, "{path}");
+            assert_eq!(answer.json()["message"], "Unauthorized");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_only_the_public_pages() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        for path in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"] {
+            assert_eq!(client.get(path, &[]).await.status, 200, "{path}");
+        }
+        for (path, message) in [
+            (
+                "/metrics",
+                r#"forbidden: User "system:anonymous" cannot get path "/metrics""#,
+            ),
+            (
+                "/apis/apps/v1/namespaces/x/deployments/d?watch=1",
+                r#"deployments.apps "d" is forbidden: User "system:anonymous" cannot get resource "deployments" in API group "apps" in the namespace "x""#,
+            ),
+        ] {
+            let answer = client.get(path, &[]).await;
+            assert_eq!(answer.status, 403);
+            assert_eq!(answer.json()["message"], message);
+        }
+        let write = request(Method::POST, "/healthz", &[], "{}");
+        assert_eq!(client.send(write).await.status, 403);
+    }
+}
+
+#[tokio::test]
+async fn the_port_without_tls_makes_everybody_admin_except_web_pages() {
+    let running = Running::start(Port::Plain).await;
+    for version in VERSIONS {
+        let mut client = Client::plain(&running, version).await;
+        let who = client.get("/who", &[]).await.json();
+        assert_eq!(who["name"], "system:admin");
+        let page = [(http::header::ORIGIN, "https://example.com")];
+        assert_eq!(client.get("/who", &page).await.status, 403);
+    }
+}
+
+#[tokio::test]
+async fn plain_http_on_the_tls_port_is_told_so() {
+    let running = Running::start(Port::Tls).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(
+        answer,
+        "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+    );
+}
+
+/// HTTP/2 SETTINGS as the first frame on the wire has them.
+#[tokio::test]
+async fn http2_settings() {
+    let running = Running::start(Port::Tls).await;
+    let mut stream = tls(&running, Version::Http2, None).await;
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "SETTINGS");
+    let mut payload = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut payload).await.unwrap();
+    let setting = |id: u8| {
+        let found = payload.chunks(6).find(|setting| setting[1] == id).unwrap();
+        u32::from_be_bytes(found[2..6].try_into().unwrap())
+    };
+    assert!(setting(3) >= 100, "streams");
+    assert_eq!(setting(4), 256 * 1024, "window");
+    assert_eq!(setting(5), 256 * 1024, "frame");
+    assert_eq!(setting(6), 1024 * 1024, "headers");
+}
+
+#[tokio::test]
+async fn many_streams_share_a_connection() {
+    let running = Running::start(Port::Tls).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let mut watches = Vec::new();
+    for _ in 0..99 {
+        let watch = request(
+            Method::GET,
+            "/api/v1/pods?watch=1",
+            &[(AUTHORIZATION, GOOD)],
+            "",
+        );
+        let mut answer = client.begin(watch).await;
+        let event = answer.body_mut().frame().await.unwrap().unwrap();
+        assert_eq!(event.into_data().unwrap(), "{\"type\":\"ADDED\"}\n");
+        watches.push(answer);
+    }
+    assert_eq!(client.get("/healthz", &[]).await.status, 200);
+}

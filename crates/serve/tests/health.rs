@@ -1,0 +1,109 @@
+//! The pages that watchdogs read (wire.md §4.1).
+
+mod support;
+
+use http::Method;
+use optik_serve::Options;
+use std::sync::Arc;
+use support::client::{Client, Version, request};
+use support::{Port, Running};
+
+const ALL: &str = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n\
+    [+]poststarthook/start-apiextensions-controllers ok\n[+]shutdown ok\n";
+
+async fn client(running: &Running) -> Client {
+    Client::plain(running, Version::Http1).await
+}
+
+#[tokio::test]
+async fn healthy() {
+    let running = Running::start(Port::Plain).await;
+    let mut client = client(&running).await;
+    let passed = format!("{ALL}readyz check passed\n");
+    let lively = "[+]ping ok\n[+]log ok\n[+]etcd ok\n\
+        [+]poststarthook/start-apiextensions-controllers ok\nlivez check passed\n";
+    let excluded = passed.replace("[+]etcd ok", "[+]etcd excluded: ok");
+    let warning = "warn: some health checks cannot be excluded: no matches for \"bar\",\"foo\"\n";
+    let unknown = format!("{ALL}{warning}readyz check passed\n");
+    for (path, status, text) in [
+        ("/healthz", 200, "ok"),
+        ("/livez", 200, "ok"),
+        ("/readyz", 200, "ok"),
+        ("/readyz?verbose", 200, passed.as_str()),
+        ("/readyz?verbose=0", 200, passed.as_str()),
+        ("/livez?verbose", 200, lively),
+        ("/readyz?exclude=etcd&verbose", 200, &excluded),
+        ("/readyz?exclude=foo&exclude=bar&verbose", 200, &unknown),
+        ("/readyz/etcd", 200, "ok"),
+        (
+            "/livez/poststarthook/start-apiextensions-controllers",
+            200,
+            "ok",
+        ),
+        ("/readyz/nope", 404, "404 page not found\n"),
+        ("/livez/shutdown", 404, "404 page not found\n"),
+    ] {
+        let answer = client.get(path, &[]).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.text(), text, "{path}");
+        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+    }
+    let answer = client.get("/healthz", &[]).await;
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    let posted = client
+        .send(request(Method::POST, "/healthz", &[], ""))
+        .await;
+    assert_eq!(posted.text(), "ok", "any method will do");
+}
+
+#[tokio::test]
+async fn an_unreadable_store_is_neither_alive_nor_ready() {
+    let options = Options {
+        store: Arc::new(|| Box::pin(std::future::ready(false))),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    let mut client = client(&running).await;
+    let answer = client.get("/livez", &[]).await;
+    assert_eq!(answer.status, 500);
+    assert_eq!(
+        answer.text(),
+        "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n\
+         [+]poststarthook/start-apiextensions-controllers ok\nlivez check failed\n"
+    );
+    let excluded = client.get("/livez?exclude=etcd", &[]).await;
+    assert_eq!((excluded.status.as_u16(), excluded.text()), (200, "ok"));
+    assert_eq!(client.get("/readyz/etcd", &[]).await.status, 500);
+}
+
+#[tokio::test]
+async fn a_server_is_alive_before_it_is_ready() {
+    let running = Running::starting().await;
+    let mut client = client(&running).await;
+    let answer = client.get("/readyz", &[]).await;
+    assert_eq!(answer.status, 500);
+    assert!(
+        answer
+            .text()
+            .contains("[-]informer-sync failed: reason withheld\n")
+    );
+    assert!(answer.text().ends_with("readyz check failed\n"));
+    assert_eq!(client.get("/livez", &[]).await.status, 200);
+    running.server.ready();
+    assert_eq!(client.get("/readyz", &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn version() {
+    let running = Running::start(Port::Plain).await;
+    let answer = client(&running).await.get("/version", &[]).await;
+    let version = answer.json();
+    assert_eq!(
+        (&version["major"], &version["minor"]),
+        (&"1".into(), &"36".into())
+    );
+    let git = version["gitVersion"].as_str().unwrap();
+    assert!(git.starts_with("v1.36.4"), "{git}");
+    assert!(answer.text().starts_with("{\n  \"major\": \"1\",\n"));
+    assert_eq!(version["compiler"], "rustc");
+}

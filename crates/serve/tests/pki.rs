@@ -1,0 +1,157 @@
+//! Certificates in a directory, and the kubeconfig.
+
+mod support;
+
+use optik_platform::{SystemEntropy, UnixMillis};
+use optik_serve::Kubeconfig;
+use optik_serve::pki::{Circumstances, Pki, PkiError, server_names, write_private};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use support::{LOCALHOST, material, now};
+
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+fn names(host: &str) -> Vec<String> {
+    server_names(LOCALHOST, Some(host))
+}
+
+fn open(directory: &Path, host: &str, now: UnixMillis) -> Result<Pki, PkiError> {
+    let at = Circumstances {
+        now,
+        entropy: &SystemEntropy,
+    };
+    Pki::in_directory(directory, names(host), at)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn certificates_are_kept_and_renewed_when_they_must() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("deep/pki");
+    let first = open(&directory, "one", now()).unwrap();
+    material(&first);
+    assert_eq!(first.server_authority, first.authority);
+
+    let again = open(&directory, "one", now()).unwrap();
+    assert_eq!(again.server, first.server);
+    assert_eq!(again.admin, first.admin);
+    assert_eq!(again.authority, first.authority);
+
+    let renamed = open(&directory, "two", now()).unwrap();
+    assert_ne!(renamed.server, first.server, "it lacked a name");
+    assert_eq!(renamed.admin, first.admin);
+    assert_eq!(renamed.authority, first.authority);
+
+    let early = UnixMillis(now().0 + 699 * DAY_MILLIS);
+    assert_eq!(
+        open(&directory, "two", early).unwrap().server,
+        renamed.server
+    );
+    let late = UnixMillis(now().0 + 701 * DAY_MILLIS);
+    let renewed = open(&directory, "two", late).unwrap();
+    assert_ne!(renewed.server, renamed.server, "it ran out soon");
+    assert_ne!(renewed.admin, renamed.admin);
+    assert_eq!(renewed.authority, first.authority);
+}
+
+#[test]
+fn keys_are_for_their_owner() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("pki");
+    open(&directory, "one", now()).unwrap();
+    assert_eq!(mode(&directory), 0o700);
+    for name in ["ca", "apiserver", "admin"] {
+        assert_eq!(
+            mode(&directory.join(format!("{name}.key"))),
+            0o600,
+            "{name}"
+        );
+        assert_eq!(
+            mode(&directory.join(format!("{name}.crt"))),
+            0o644,
+            "{name}"
+        );
+    }
+    let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
+    assert_eq!(left.len(), 6, "no temporary files");
+}
+
+#[test]
+fn a_server_certificate_by_somebody_else_is_left_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let theirs = pem(params.self_signed(&key).unwrap().der(), "CERTIFICATE");
+    fs::write(directory.join("apiserver.crt"), &theirs).unwrap();
+    let key = pem(&key.serialize_der(), "PRIVATE KEY");
+    fs::write(directory.join("apiserver.key"), &key).unwrap();
+    for _ in 0..2 {
+        let pki = open(directory, "one", now()).unwrap();
+        assert_eq!(pki.server.certificate, theirs);
+        assert_eq!(pki.server_authority, theirs, "clients must trust it itself");
+        assert_ne!(pki.authority, theirs);
+        material(&pki);
+    }
+}
+
+fn pem(der: &[u8], what: &str) -> String {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")
+}
+
+#[test]
+fn a_certificate_of_a_former_authority_is_replaced() {
+    let scratch = tempfile::tempdir().unwrap();
+    let first = open(scratch.path(), "one", now()).unwrap();
+    for file in ["ca.crt", "ca.key"] {
+        fs::remove_file(scratch.path().join(file)).unwrap();
+    }
+    let second = open(scratch.path(), "one", now()).unwrap();
+    assert_ne!(second.authority, first.authority);
+    assert_ne!(second.server, first.server);
+    assert_ne!(second.admin, first.admin);
+    assert_eq!(second.server_authority, second.authority);
+}
+
+#[test]
+fn a_damaged_authority_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    open(scratch.path(), "one", now()).unwrap();
+    let admin_key = fs::read(scratch.path().join("admin.key")).unwrap();
+    fs::write(scratch.path().join("ca.key"), admin_key).unwrap();
+    let text = open(scratch.path(), "one", now()).unwrap_err().to_string();
+    let reason = "ca.crt cannot be used: it does not belong to the key beside it";
+    assert!(text.ends_with(reason), "{text}");
+}
+
+#[test]
+fn a_kubeconfig_is_private_and_complete() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("new/kubeconfig");
+    let pki = support::pki();
+    let config = Kubeconfig {
+        server: "https://127.0.0.1:6443",
+        authority: &pki.server_authority,
+        user: &pki.admin,
+    };
+    for _ in 0..2 {
+        write_private(&path, config.to_yaml().as_bytes()).unwrap();
+        assert_eq!(mode(&path), 0o600);
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    for part in [
+        "\ncurrent-context: optik\n",
+        "\n    server: https://127.0.0.1:6443\n",
+        "\n    certificate-authority-data: LS0tLS1CRUdJTi",
+        "\n    client-certificate-data: LS0tLS1CRUdJTi",
+        "\n    client-key-data: LS0tLS1CRUdJTi",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+}

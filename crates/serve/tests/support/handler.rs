@@ -1,0 +1,103 @@
+//! A handler that does what the path says.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use http::StatusCode;
+use optik_apiserver::{Body, Request, Response};
+use optik_serve::Handler;
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
+
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    /// `/gate` waits for it.
+    pub(crate) gate: Arc<Notify>,
+    /// Requests to `/gate` that have come, and that have been carried out.
+    pub(crate) begun: Arc<watch::Sender<u32>>,
+    pub(crate) finished: Arc<watch::Sender<u32>>,
+}
+
+impl Default for Scripted {
+    fn default() -> Self {
+        Self {
+            gate: Arc::new(Notify::new()),
+            begun: Arc::new(watch::channel(0).0),
+            finished: Arc::new(watch::channel(0).0),
+        }
+    }
+}
+
+pub(crate) async fn reaches(counter: &watch::Sender<u32>, count: u32) {
+    let mut seen = counter.subscribe();
+    seen.wait_for(|seen| *seen >= count).await.expect("kept");
+}
+
+impl Handler for Scripted {
+    async fn handle(&self, request: Request) -> Response {
+        let (kind, rest) = request.path[1..]
+            .split_once('/')
+            .unwrap_or((&request.path[1..], ""));
+        match kind {
+            "who" => who(&request),
+            "whole" => Response::json(StatusCode::OK, numbers(bytes_of(rest))),
+            "stream" => {
+                let whole = Bytes::from(numbers(bytes_of(rest)));
+                let pieces = (0..whole.len()).step_by(1000);
+                let pieces: Vec<_> = pieces
+                    .map(|at| whole.slice(at..whole.len().min(at + 1000)))
+                    .collect();
+                Response::json_stream(stream::iter(pieces).boxed())
+            }
+            "stuck" => std::future::pending().await,
+            "gate" => {
+                self.begun.send_modify(|count| *count += 1);
+                self.gate.notified().await;
+                self.finished.send_modify(|count| *count += 1);
+                Response::json(StatusCode::CREATED, "{}\n")
+            }
+            // A watch: one event, then silence.
+            "api" => {
+                let first = Bytes::from_static(b"{\"type\":\"ADDED\"}\n");
+                let events = stream::iter([first]).chain(stream::pending());
+                let mut response = Response::json(StatusCode::OK, "");
+                response.body = Body::Stream(events.boxed());
+                response
+            }
+            "panic" => panic!("as asked"),
+            _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        }
+    }
+}
+
+fn who(request: &Request) -> Response {
+    let user = &request.user;
+    let credentials = request.headers.contains_key(http::header::AUTHORIZATION);
+    let body = serde_json::json!({
+        "name": user.name,
+        "groups": user.groups,
+        "uid": user.uid,
+        "body": request.body.len(),
+        "query": request.query,
+        "credentials": credentials,
+    });
+    Response::json(StatusCode::OK, format!("{body}\n"))
+}
+
+fn bytes_of(rest: &str) -> usize {
+    rest.parse().expect("a number")
+}
+
+/// A JSON array of exactly so many bytes.
+pub(crate) fn numbers(bytes: usize) -> String {
+    let mut text = String::from("[1");
+    while text.len() + 3 < bytes {
+        text.push_str(",2");
+    }
+    if text.len() + 2 < bytes {
+        text.push('0');
+    }
+    text.push_str("]\n");
+    assert_eq!(text.len(), bytes);
+    text
+}
