@@ -169,6 +169,15 @@ pub enum Outcome {
         revision: u64,
         items: Vec<Item>,
     },
+    /// It was carried out, and the answer does not say at which revision. Then a watch
+    /// must have seen it.
+    Done,
+    /// An expectation did not hold at some moment between the request and the answer.
+    Denied,
+    /// What was there at some moment between the request and the answer.
+    Glimpsed {
+        items: Vec<Item>,
+    },
     /// It was certainly not carried out.
     Failed,
     /// It may have been carried out, or not. Then a watch must have seen it.
@@ -183,7 +192,9 @@ impl Outcome {
             | Self::Unchanged { revision }
             | Self::Refused { revision, .. }
             | Self::Found { revision, .. } => Some(*revision),
-            Self::Failed | Self::Unknown => None,
+            Self::Done | Self::Denied | Self::Glimpsed { .. } | Self::Failed | Self::Unknown => {
+                None
+            }
         }
     }
 }

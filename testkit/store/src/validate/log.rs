@@ -1,5 +1,6 @@
 //! The one sequence of commits that a history claims.
 
+use super::unnumbered::Unnumbered;
 use super::{Guarantee, Violation};
 use crate::history::{Change, Expectation, History, Item, Operation, Outcome, Request, Seen};
 use std::collections::BTreeMap;
@@ -10,12 +11,15 @@ pub struct Log {
     commits: BTreeMap<u64, Vec<Seen>>,
     start: u64,
     initial: BTreeMap<String, Item>,
+    /// When each commit was asked for.
+    asked: BTreeMap<u64, u64>,
 }
 
-/// A write that takes effect, and who asked for it.
-struct Effect<'history> {
-    expects: &'history [Expectation],
-    changes: &'history [Change],
+/// A write that takes effect, and when it was asked for.
+pub(super) struct Effect<'history> {
+    pub(super) expects: &'history [Expectation],
+    pub(super) changes: &'history [Change],
+    pub(super) begun: u64,
 }
 
 impl Log {
@@ -46,39 +50,69 @@ impl Log {
         }
     }
 
+    /// When each commit was asked for, by the clock of the history.
+    pub(super) fn asked(&self) -> &BTreeMap<u64, u64> {
+        &self.asked
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(super) fn initial(&self) -> &BTreeMap<String, Item> {
+        &self.initial
+    }
+
     pub(super) fn rebuild(history: &History) -> Result<Self, Violation> {
         let mut effects = acknowledged(history)?;
-        add_unknown(history, &mut effects)?;
+        let mut unnumbered = Unnumbered::of(history, &effects);
         let items = history.start.items.iter();
         let initial: BTreeMap<_, _> = items.map(|item| (item.key.clone(), item.clone())).collect();
         let mut state = initial.clone();
         let mut commits = BTreeMap::new();
+        let mut asked = BTreeMap::new();
         let mut last = history.start.revision;
-        for (revision, effect) in &effects {
-            if *revision != last + 1 {
+        while let Some(revision) = unnumbered.next_revision(&effects) {
+            if revision != last + 1 {
                 let evidence = format!("nobody asked for what revision {} is", last + 1);
                 return Err(Violation::new(Guarantee::OneWritePerRevision, evidence));
             }
-            last = *revision;
-            let unmet = |expected: &&Expectation| !is_met(expected, &state);
-            if let Some(unmet) = effect.expects.iter().find(unmet) {
-                let found = state.get(&unmet.key);
-                let evidence = format!("revision {revision} expected {unmet:?} and met {found:?}");
-                return Err(Violation::new(Guarantee::ConditionsHold, evidence));
-            }
-            let events = apply(effect.changes, *revision, &mut state);
+            last = revision;
+            let effect = match effects.remove(&revision) {
+                Some(effect) => effect,
+                None => unnumbered.claim(revision, &state)?,
+            };
+            conditions_hold(&effect, revision, &state)?;
+            let events = apply(effect.changes, revision, &mut state);
             if events.is_empty() {
                 let evidence = format!("revision {revision} changed nothing");
                 return Err(Violation::new(Guarantee::OneWritePerRevision, evidence));
             }
-            commits.insert(*revision, events);
+            commits.insert(revision, events);
+            asked.insert(revision, effect.begun);
         }
+        unnumbered.nothing_is_left()?;
         Ok(Self {
             commits,
             start: history.start.revision,
             initial,
+            asked,
         })
     }
+}
+
+fn conditions_hold(
+    effect: &Effect<'_>,
+    revision: u64,
+    state: &BTreeMap<String, Item>,
+) -> Result<(), Violation> {
+    let unmet = |expected: &&Expectation| !is_met(expected, state);
+    let Some(unmet) = effect.expects.iter().find(unmet) else {
+        return Ok(());
+    };
+    let found = state.get(&unmet.key);
+    let evidence = format!("revision {revision} expected {unmet:?} and met {found:?}");
+    Err(Violation::new(Guarantee::ConditionsHold, evidence))
 }
 
 pub(super) fn is_met(expected: &Expectation, state: &BTreeMap<String, Item>) -> bool {
@@ -139,75 +173,13 @@ fn acknowledged(history: &History) -> Result<BTreeMap<u64, Effect<'_>>, Violatio
     Ok(effects)
 }
 
-fn effect_of(operation: &Operation) -> Option<Effect<'_>> {
+pub(super) fn effect_of(operation: &Operation) -> Option<Effect<'_>> {
     match &operation.request {
-        Request::Write { expects, changes } => Some(Effect { expects, changes }),
+        Request::Write { expects, changes } => Some(Effect {
+            expects,
+            changes,
+            begun: operation.begun,
+        }),
         Request::Read { .. } => None,
     }
-}
-
-/// Writes whose outcome nobody was told took effect if a watch saw them.
-fn add_unknown<'history>(
-    history: &'history History,
-    effects: &mut BTreeMap<u64, Effect<'history>>,
-) -> Result<(), Violation> {
-    let mut unknown: Vec<_> = history
-        .operations
-        .iter()
-        .filter(|operation| operation.outcome == Outcome::Unknown)
-        .filter_map(|operation| Some((operation.begun, effect_of(operation)?)))
-        .collect();
-    for (revision, witnessed) in unexplained(history, effects) {
-        let caused = |(_, effect): &(u64, Effect<'_>)| explains(effect.changes, &witnessed);
-        let Some(at) = unknown.iter().position(caused) else {
-            let evidence = format!("nobody asked for revision {revision}: {witnessed:?}");
-            return Err(Violation::new(Guarantee::OneWritePerRevision, evidence));
-        };
-        let (begun, effect) = unknown.swap_remove(at);
-        if let Some(earlier) = answered_later(history, begun, revision) {
-            let evidence = format!("{earlier:?} ended before revision {revision} was asked for");
-            return Err(Violation::new(Guarantee::RealTimeOrder, evidence));
-        }
-        effects.insert(revision, effect);
-    }
-    Ok(())
-}
-
-/// What watches saw at revisions that no acknowledged write made.
-fn unexplained(
-    history: &History,
-    effects: &BTreeMap<u64, Effect<'_>>,
-) -> BTreeMap<u64, BTreeMap<String, Change>> {
-    let mut witnessed: BTreeMap<u64, BTreeMap<String, Change>> = BTreeMap::new();
-    for event in history.sessions.iter().flat_map(|session| session.events()) {
-        if effects.contains_key(&event.revision) {
-            continue;
-        }
-        let key = event.key.clone();
-        let change = match &event.item {
-            Some(item) => Change::Put {
-                key: key.clone(),
-                value: item.value.clone(),
-            },
-            None => Change::Delete { key: key.clone() },
-        };
-        let at = witnessed.entry(event.revision).or_default();
-        at.insert(key, change);
-    }
-    witnessed
-}
-
-/// Whether a request can be what was seen: deletions may have met nothing.
-fn explains(changes: &[Change], witnessed: &BTreeMap<String, Change>) -> bool {
-    let mut puts = changes.iter().filter(|c| matches!(c, Change::Put { .. }));
-    puts.all(|put| witnessed.get(put.key()) == Some(put))
-        && witnessed.values().all(|seen| changes.contains(seen))
-}
-
-/// An answer before `begun` that knew of a revision not before `revision`.
-fn answered_later(history: &History, begun: u64, revision: u64) -> Option<&Operation> {
-    let mut answers = history.operations.iter();
-    answers.find(|answer| {
-        answer.ended < begun && answer.outcome.revision().is_some_and(|at| at >= revision)
-    })
 }

@@ -4,8 +4,10 @@
 //! is no search: sort the writes, replay them, and compare. Linear, but for sorting.
 
 mod log;
+mod moments;
 mod operations;
 mod order;
+mod unnumbered;
 mod watches;
 
 pub use log::Log;
@@ -113,6 +115,10 @@ pub fn judge(history: &History) -> Result<Log, Vec<Violation>> {
         }
     };
     violations.extend(operations::check(history, &log).err());
+    // What breaks the order by revisions alone has been told.
+    let is_new = |new: &Violation| violations.iter().all(|old| old.guarantee != new.guarantee);
+    let untimely = moments::check(history, &log).err().filter(is_new);
+    violations.extend(untimely);
     for session in &history.sessions {
         let verdicts = watches::PROPERTIES.map(|property| property(session, &log));
         violations.extend(verdicts.into_iter().filter_map(Result::err));

@@ -6,15 +6,10 @@ use std::collections::BTreeMap;
 
 /// Goes through all beginnings and ends in the order of the clock.
 pub(super) fn check(history: &History) -> Vec<Violation> {
-    let mut moments = BTreeMap::new();
-    for operation in &history.operations {
-        moments.insert(operation.begun, (operation, Moment::Begins));
-        moments.insert(operation.ended, (operation, Moment::Ends));
-    }
     let mut seen = Answers::default();
     let mut violations: BTreeMap<Guarantee, Violation> = BTreeMap::new();
     let mut before: BTreeMap<u64, u64> = BTreeMap::new();
-    for (operation, moment) in moments.into_values() {
+    for (operation, moment) in moments(history).into_values() {
         match moment {
             Moment::Begins => drop(before.insert(operation.begun, seen.newest)),
             Moment::Ends => {
@@ -28,9 +23,19 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     violations.into_values().collect()
 }
 
-enum Moment {
+pub(super) enum Moment {
     Begins,
     Ends,
+}
+
+/// All beginnings and ends, by the clock.
+pub(super) fn moments(history: &History) -> BTreeMap<u64, (&Operation, Moment)> {
+    let mut moments = BTreeMap::new();
+    for operation in &history.operations {
+        moments.insert(operation.begun, (operation, Moment::Begins));
+        moments.insert(operation.ended, (operation, Moment::Ends));
+    }
+    moments
 }
 
 /// What answers have told so far.
@@ -61,7 +66,8 @@ impl Answers {
     }
 }
 
-fn broken(
+/// What an answer of this revision breaks.
+pub(super) fn broken(
     operation: &Operation,
     revision: u64,
     acknowledged: u64,
@@ -75,7 +81,7 @@ fn broken(
         (Some(Wanted::At(_)), _) => None,
         (Some(Wanted::Any), _) => (revision < known).then_some(Guarantee::ClientsNeverGoBack),
         (Some(Wanted::Latest), _) => (revision < acknowledged).then_some(Guarantee::ReadsAreFresh),
-        (None, Outcome::Written { .. }) => {
+        (None, Outcome::Written { .. } | Outcome::Done) => {
             (revision <= acknowledged).then_some(Guarantee::RealTimeOrder)
         }
         (None, _) => (revision < acknowledged).then_some(Guarantee::RealTimeOrder),

@@ -1,0 +1,11 @@
+//! Any bytes are read or refused; what was read can be written.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let messages = optik_catalog::messages();
+    if let Ok(decoded) = messages.decode_or(bytes, "v1", "Pod") {
+        let _ = messages.encode(&decoded.value, &decoded.api_version, &decoded.kind);
+    }
+});

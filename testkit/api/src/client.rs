@@ -1,0 +1,279 @@
+//! Asking a server.
+
+use crate::connection::Pool;
+use crate::watch::WatchStream;
+use crate::{Answer, Failure, Outcome, Target};
+use bytes::Bytes;
+use http::Method;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than any answer takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Requests of one user agent; connections are reused.
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Pool>);
+
+/// What to ask.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: Method,
+    /// With the query, as it goes over the wire.
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Bytes,
+}
+
+impl Request {
+    pub fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    pub fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn accept(self, media_type: &str) -> Self {
+        self.header("accept", media_type)
+    }
+
+    #[must_use]
+    pub fn body(mut self, media_type: &str, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self.header("content-type", media_type)
+    }
+
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.body("application/json", body.to_string())
+    }
+
+    /// How it is named in failures.
+    fn line(&self) -> String {
+        const BODY_CHARS_MAX: usize = 300;
+        let body = String::from_utf8_lossy(&self.body[..self.body.len().min(BODY_CHARS_MAX)]);
+        let dots = if self.body.len() > BODY_CHARS_MAX {
+            "…"
+        } else {
+            ""
+        };
+        format!("{} {} {body}{dots}", self.method, self.path)
+            .trim_end()
+            .to_owned()
+    }
+
+    fn into_http(self, target: &Target) -> Result<http::Request<Full<Bytes>>, http::Error> {
+        let mut request = http::Request::builder()
+            .method(self.method)
+            .uri(self.path)
+            .header(HOST, &target.authority);
+        let given = |name: &str| self.headers.iter().any(|(header, _)| *header == name);
+        if !given("user-agent") {
+            request = request.header(USER_AGENT, "optik-api-testkit/1");
+        }
+        if let (Some(token), false) = (&target.token, given("authorization")) {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if !given(ACCEPT.as_str()) {
+            request = request.header(ACCEPT, "application/json");
+        }
+        for (name, value) in &self.headers {
+            // An empty type means: none at all.
+            if !(*name == CONTENT_TYPE.as_str() && value.is_empty()) {
+                request = request.header(*name, value);
+            }
+        }
+        request.body(Full::new(self.body))
+    }
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self(Pool::new(target, false))
+    }
+
+    /// A client of the same server with connections of its own.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(self.0.target().clone())
+    }
+
+    /// As [`Self::another`], but what it does not read soon stands in the server's way.
+    pub(crate) fn narrow(&self) -> Self {
+        Self(Pool::new(self.0.target().clone(), true))
+    }
+
+    /// # Errors
+    /// If the server does not answer; an answer that says no is an answer.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Outcome<Answer> {
+        let mut request = Request::new(method, path);
+        request.body = body;
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        self.ask(request).await
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn ask(&self, request: Request) -> Outcome<Answer> {
+        let line = request.line();
+        match tokio::time::timeout(PATIENCE, self.exchange(request, line.clone())).await {
+            Ok(answer) => answer.map_err(|failure| failure.during(line)),
+            Err(_) => Err(Failure::new(format!("{line}: no answer in {PATIENCE:?}"))),
+        }
+    }
+
+    async fn exchange(&self, request: Request, asked: String) -> Outcome<Answer> {
+        let request = request
+            .into_http(self.0.target())
+            .map_err(|cause| Failure::new(cause.to_string()))?;
+        let (response, connection) = self.0.send(request).await?;
+        let (head, body) = response.into_parts();
+        let body = body
+            .collect()
+            .await
+            .map_err(|cause| Failure::new(format!("body broken off: {cause}")))?
+            .to_bytes();
+        self.0.give_back(connection);
+        Ok(Answer {
+            asked,
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        })
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn get(&self, path: &str) -> Outcome<Answer> {
+        self.ask(Request::get(path)).await
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn post(&self, path: &str, body: &Value) -> Outcome<Answer> {
+        self.ask(Request::new(Method::POST, path).json(body)).await
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn put(&self, path: &str, body: &Value) -> Outcome<Answer> {
+        self.ask(Request::new(Method::PUT, path).json(body)).await
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn delete(&self, path: &str) -> Outcome<Answer> {
+        self.ask(Request::new(Method::DELETE, path)).await
+    }
+
+    /// A delete with options in its body.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Outcome<Answer> {
+        self.ask(Request::new(Method::DELETE, path).json(options))
+            .await
+    }
+
+    /// A JSON merge patch.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn patch(&self, path: &str, patch: &Value) -> Outcome<Answer> {
+        self.patch_as("application/merge-patch+json", path, patch)
+            .await
+    }
+
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn patch_as(&self, media_type: &str, path: &str, patch: &Value) -> Outcome<Answer> {
+        let request = Request::new(Method::PATCH, path).body(media_type, patch.to_string());
+        self.ask(request).await
+    }
+
+    /// Opens a watch. Headers must come at once, and say 200.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub async fn watch(&self, path: &str) -> Outcome<WatchStream> {
+        self.watch_as(Request::get(path)).await
+    }
+
+    /// As [`Self::watch`], with headers.
+    ///
+    /// # Errors
+    /// As [`Self::watch`].
+    pub async fn watch_as(&self, request: Request) -> Outcome<WatchStream> {
+        let line = request.line();
+        let response = self.open(request).await?;
+        let (head, body) = response.into_parts();
+        if head.status != http::StatusCode::OK {
+            let body = body.collect().await.map(|body| body.to_bytes());
+            return Err(Failure::new(format!(
+                "{line}\n  expected 200 and a stream\n  got      {} {}",
+                head.status.as_u16(),
+                String::from_utf8_lossy(&body.unwrap_or_default())
+            )));
+        }
+        Ok(WatchStream::new(line, head.headers, body))
+    }
+
+    /// The answer with its body still coming; the connection is not used again.
+    pub(crate) async fn open(
+        &self,
+        request: Request,
+    ) -> Outcome<http::Response<hyper::body::Incoming>> {
+        let line = request.line();
+        let request = request
+            .into_http(self.0.target())
+            .map_err(|cause| Failure::new(cause.to_string()))?;
+        match tokio::time::timeout(PATIENCE, self.0.send(request)).await {
+            Ok(Ok((response, _))) => Ok(response),
+            Ok(Err(failure)) => Err(failure.during(line)),
+            Err(_) => Err(Failure::new(format!("{line}: no headers in {PATIENCE:?}"))),
+        }
+    }
+}
+
+/// A path with a query; values are encoded.
+pub(crate) fn query(path: &str, parameters: &[(&str, &str)]) -> String {
+    let mut text = path.to_owned();
+    for (at, (name, value)) in parameters.iter().enumerate() {
+        text.push(if at == 0 { '?' } else { '&' });
+        text.push_str(name);
+        text.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,321 @@
+//! The kinds the suite knows, and in which ways they differ.
+
+/// A resource of the server. The flags are the columns of the contract's lists of kinds.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of a table")]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub plural: &'static str,
+    pub kind: &'static str,
+    pub namespaced: bool,
+    /// A PUT without resourceVersion is applied to the newest object (§2.2).
+    pub unconditional: bool,
+    /// A PUT creates what is missing (§2.3).
+    pub created_by_put: bool,
+    /// A delete answers with the object, not with a `Status` (§2.5).
+    pub shown_when_deleted: bool,
+    /// A delete that names no policy leaves the dependents (§2.5).
+    pub orphans_by_default: bool,
+    pub generations: Generations,
+}
+
+/// What `metadata.generation` does (§7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generations {
+    /// 1 on create, +1 whenever the spec changes.
+    Spec,
+    /// As `Spec`, and a change of labels counts too.
+    SpecAndLabels,
+    /// 1 on create, for ever.
+    One,
+    /// What create sent.
+    AsSent,
+    /// What create sent, and +1 whenever the spec changes.
+    SpecFromSent,
+}
+
+impl Kind {
+    const fn new(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+        Self {
+            group,
+            version: "v1",
+            plural,
+            kind,
+            namespaced: true,
+            unconditional: true,
+            created_by_put: false,
+            shown_when_deleted: false,
+            orphans_by_default: false,
+            generations: Generations::AsSent,
+        }
+    }
+
+    const fn cluster(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    const fn conditional(mut self) -> Self {
+        self.unconditional = false;
+        self
+    }
+
+    const fn put_creates(mut self) -> Self {
+        self.created_by_put = true;
+        self
+    }
+
+    const fn shown(mut self) -> Self {
+        self.shown_when_deleted = true;
+        self
+    }
+
+    const fn orphaning(mut self) -> Self {
+        self.orphans_by_default = true;
+        self
+    }
+
+    const fn counted(mut self) -> Self {
+        self.generations = Generations::Spec;
+        self
+    }
+
+    const fn generations(mut self, generations: Generations) -> Self {
+        self.generations = generations;
+        self
+    }
+
+    const fn version(mut self, version: &'static str) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// `apps/v1`, `v1`
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `/apis/apps/v1`, `/api/v1`
+    #[must_use]
+    pub fn root(&self) -> String {
+        if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `deployments.apps`, `configmaps`
+    #[must_use]
+    pub fn resource(&self) -> String {
+        qualified(self.plural, self.group)
+    }
+
+    /// `Deployment.apps`, `ConfigMap`
+    #[must_use]
+    pub fn qualified_kind(&self) -> String {
+        qualified(self.kind, self.group)
+    }
+}
+
+pub(crate) fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+/// The kind with this plural.
+///
+/// # Panics
+/// If the suite does not know it.
+#[must_use]
+pub(crate) fn kind(plural: &str) -> &'static Kind {
+    let found = ALL.iter().find(|kind| kind.plural == plural);
+    found.unwrap_or_else(|| panic!("the suite does not know {plural}"))
+}
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const RESOURCE: &str = "resource.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
+/// Defined by the suite itself.
+pub(crate) const CUSTOM_GROUP: &str = "checks.optik.test";
+
+pub(crate) const ALL: &[Kind] = &[
+    Kind::new("", "configmaps", "ConfigMap"),
+    Kind::new("", "secrets", "Secret"),
+    Kind::new("", "services", "Service").put_creates().shown(),
+    Kind::new("", "endpoints", "Endpoints").put_creates(),
+    Kind::new("", "events", "Event").put_creates(),
+    Kind::new("", "limitranges", "LimitRange").put_creates(),
+    Kind::new("", "persistentvolumeclaims", "PersistentVolumeClaim").shown(),
+    Kind::new("", "persistentvolumes", "PersistentVolume")
+        .cluster()
+        .shown(),
+    Kind::new("", "pods", "Pod").shown().counted(),
+    Kind::new("", "podtemplates", "PodTemplate")
+        .shown()
+        .counted(),
+    Kind::new("", "replicationcontrollers", "ReplicationController")
+        .counted()
+        .orphaning(),
+    Kind::new("", "resourcequotas", "ResourceQuota").shown(),
+    Kind::new("", "serviceaccounts", "ServiceAccount").shown(),
+    Kind::new("", "nodes", "Node").cluster(),
+    Kind::new("", "namespaces", "Namespace").cluster().shown(),
+    Kind::new("apps", "deployments", "Deployment").counted(),
+    Kind::new("apps", "replicasets", "ReplicaSet").counted(),
+    Kind::new("apps", "statefulsets", "StatefulSet").counted(),
+    Kind::new("apps", "daemonsets", "DaemonSet").counted(),
+    Kind::new("apps", "controllerrevisions", "ControllerRevision"),
+    Kind::new(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+    )
+    .version("v2"),
+    Kind::new("batch", "jobs", "Job").counted().orphaning(),
+    Kind::new("batch", "cronjobs", "CronJob").counted(),
+    Kind::new(NETWORKING, "ingresses", "Ingress").counted(),
+    Kind::new(NETWORKING, "ingressclasses", "IngressClass")
+        .cluster()
+        .counted(),
+    Kind::new(NETWORKING, "networkpolicies", "NetworkPolicy").counted(),
+    Kind::new("policy", "poddisruptionbudgets", "PodDisruptionBudget")
+        .conditional()
+        .counted(),
+    Kind::new(RBAC, "roles", "Role").put_creates(),
+    Kind::new(RBAC, "rolebindings", "RoleBinding").put_creates(),
+    Kind::new(RBAC, "clusterroles", "ClusterRole")
+        .cluster()
+        .put_creates(),
+    Kind::new(RBAC, "clusterrolebindings", "ClusterRoleBinding")
+        .cluster()
+        .put_creates(),
+    Kind::new(STORAGE, "csidrivers", "CSIDriver")
+        .cluster()
+        .conditional()
+        .shown()
+        .generations(Generations::SpecFromSent),
+    Kind::new(STORAGE, "csinodes", "CSINode")
+        .cluster()
+        .conditional()
+        .shown(),
+    Kind::new(STORAGE, "csistoragecapacities", "CSIStorageCapacity").conditional(),
+    Kind::new(STORAGE, "storageclasses", "StorageClass")
+        .cluster()
+        .shown(),
+    Kind::new(STORAGE, "volumeattachments", "VolumeAttachment")
+        .cluster()
+        .conditional()
+        .shown(),
+    Kind::new(STORAGE, "volumeattributesclasses", "VolumeAttributesClass")
+        .cluster()
+        .shown(),
+    Kind::new(
+        ADMISSION,
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        ADMISSION,
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        ADMISSION,
+        "mutatingadmissionpolicies",
+        "MutatingAdmissionPolicy",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        ADMISSION,
+        "mutatingadmissionpolicybindings",
+        "MutatingAdmissionPolicyBinding",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+    )
+    .cluster()
+    .conditional()
+    .counted(),
+    Kind::new("scheduling.k8s.io", "priorityclasses", "PriorityClass")
+        .cluster()
+        .generations(Generations::One),
+    Kind::new("coordination.k8s.io", "leases", "Lease")
+        .conditional()
+        .put_creates(),
+    Kind::new("node.k8s.io", "runtimeclasses", "RuntimeClass")
+        .cluster()
+        .conditional()
+        .put_creates(),
+    Kind::new("discovery.k8s.io", "endpointslices", "EndpointSlice")
+        .generations(Generations::SpecAndLabels),
+    Kind::new(RESOURCE, "deviceclasses", "DeviceClass")
+        .cluster()
+        .shown()
+        .counted(),
+    Kind::new(RESOURCE, "resourceclaims", "ResourceClaim").shown(),
+    Kind::new(RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate").shown(),
+    Kind::new(RESOURCE, "resourceslices", "ResourceSlice")
+        .cluster()
+        .shown()
+        .counted(),
+    Kind::new(FLOW, "flowschemas", "FlowSchema")
+        .cluster()
+        .counted(),
+    Kind::new(
+        FLOW,
+        "prioritylevelconfigurations",
+        "PriorityLevelConfiguration",
+    )
+    .cluster()
+    .counted(),
+    // Custom resources: with the status subresource, and without.
+    Kind::new(CUSTOM_GROUP, "widgets", "Widget")
+        .conditional()
+        .counted(),
+    Kind::new(CUSTOM_GROUP, "gadgets", "Gadget")
+        .conditional()
+        .counted(),
+];

@@ -1,0 +1,250 @@
+//! Where a check works: a namespace of its own on a server.
+
+use crate::client::query;
+use crate::crds;
+use crate::failure::ensure;
+use crate::kinds::kind;
+use crate::object::revision;
+use crate::samples::sample;
+use crate::watch::WatchStream;
+use crate::{Client, Failure, Outcome, Traits};
+use optik_platform::{Clock, Monotonic, SystemClock};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// What all checks of a run have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) traits: Traits,
+    pub(crate) clock: SystemClock,
+    definitions: OnceCell<()>,
+}
+
+impl Shared {
+    pub(crate) fn new(traits: Traits) -> Arc<Self> {
+        Arc::new(Self {
+            traits,
+            clock: SystemClock::default(),
+            definitions: OnceCell::new(),
+        })
+    }
+}
+
+/// Where a check works.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub client: Client,
+    /// Created for this check; other checks never look into it.
+    pub namespace: String,
+    shared: Arc<Shared>,
+}
+
+impl Scope {
+    pub(crate) async fn enter(
+        client: Client,
+        namespace: String,
+        shared: Arc<Shared>,
+    ) -> Outcome<Self> {
+        let scope = Self {
+            client,
+            namespace,
+            shared,
+        };
+        scope.make("namespaces", &scope.namespace).await?;
+        Ok(scope)
+    }
+
+    /// The same check as seen by another client.
+    pub(crate) fn another_client(&self) -> Self {
+        Self {
+            client: self.client.another(),
+            ..self.clone()
+        }
+    }
+
+    /// The same check as seen by a client whose unread events stand in the server's way.
+    pub(crate) fn narrow_client(&self) -> Self {
+        Self {
+            client: self.client.narrow(),
+            ..self.clone()
+        }
+    }
+
+    /// A second namespace: `suffix` is appended to the name.
+    pub(crate) async fn beside(&self, suffix: &str) -> Outcome<Self> {
+        let namespace = format!("{}{suffix}", self.namespace);
+        Self::enter(self.client.clone(), namespace, Arc::clone(&self.shared)).await
+    }
+
+    /// The collection of a kind, in this namespace or in the cluster.
+    pub(crate) fn at(&self, plural: &str) -> String {
+        let kind = kind(plural);
+        if kind.namespaced {
+            format!("{}/namespaces/{}/{plural}", kind.root(), self.namespace)
+        } else {
+            format!("{}/{plural}", kind.root())
+        }
+    }
+
+    /// The path of one object.
+    pub(crate) fn of(&self, plural: &str, name: &str) -> String {
+        format!("{}/{name}", self.at(plural))
+    }
+
+    /// A name that is unique in the cluster.
+    pub(crate) fn unique(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace)
+    }
+
+    /// The smallest object of a kind that is valid in this namespace.
+    pub(crate) fn sample(&self, plural: &str, name: &str) -> Value {
+        let mut object = sample(plural, name);
+        if plural == "events" {
+            object["involvedObject"]["namespace"] = self.namespace.as_str().into();
+        }
+        object
+    }
+
+    /// Creates the smallest object of a kind.
+    pub(crate) async fn make(&self, plural: &str, name: &str) -> Outcome<Value> {
+        self.create(plural, &self.sample(plural, name)).await
+    }
+
+    pub(crate) async fn create(&self, plural: &str, object: &Value) -> Outcome<Value> {
+        self.client.post(&self.at(plural), object).await?.is(201)
+    }
+
+    /// Creates config maps in this order.
+    pub(crate) async fn make_several(&self, names: &[&str]) -> Outcome<Vec<Value>> {
+        let mut made = Vec::new();
+        for name in names {
+            made.push(self.make("configmaps", name).await?);
+        }
+        Ok(made)
+    }
+
+    pub(crate) async fn get(&self, plural: &str, name: &str) -> Outcome<Value> {
+        self.client.get(&self.of(plural, name)).await?.is(200)
+    }
+
+    /// Replaces an object that carries its name.
+    pub(crate) async fn replace(&self, plural: &str, object: &Value) -> Outcome<Value> {
+        let name = crate::object::name(object)?;
+        let path = self.of(plural, name);
+        self.client.put(&path, object).await?.is(200)
+    }
+
+    pub(crate) async fn is_gone(&self, plural: &str, name: &str) -> Outcome {
+        let expected = crate::status::not_found(kind(plural), name);
+        let answer = self.client.get(&self.of(plural, name)).await?;
+        answer.fails_with(&expected)
+    }
+
+    /// The object must still have this revision.
+    pub(crate) async fn is_still_at(&self, plural: &str, name: &str, expected: u64) -> Outcome {
+        let got = revision(&self.get(plural, name).await?)?;
+        ensure!(
+            got == expected,
+            "{plural} {name}: expected resourceVersion {expected}, got {got}"
+        );
+        Ok(())
+    }
+
+    /// The config maps of this namespace.
+    pub(crate) async fn list(&self, parameters: &[(&str, &str)]) -> Outcome<Value> {
+        let path = query(&self.at("configmaps"), parameters);
+        self.client.get(&path).await?.is(200)
+    }
+
+    /// A watch of the config maps of this namespace.
+    pub(crate) async fn watch(&self, parameters: &[(&str, &str)]) -> Outcome<WatchStream> {
+        self.watch_kind("configmaps", parameters).await
+    }
+
+    pub(crate) async fn watch_kind(
+        &self,
+        plural: &str,
+        parameters: &[(&str, &str)],
+    ) -> Outcome<WatchStream> {
+        let mut all = vec![("watch", "true")];
+        all.extend_from_slice(parameters);
+        self.client.watch(&query(&self.at(plural), &all)).await
+    }
+
+    /// A watch of the config maps of this namespace from here on.
+    pub(crate) async fn watch_from_now(&self) -> Outcome<WatchStream> {
+        let now = self.now().await?.to_string();
+        self.watch(&[("resourceVersion", &now)]).await
+    }
+
+    /// The newest revision.
+    pub(crate) async fn now(&self) -> Outcome<u64> {
+        revision(&self.list(&[]).await?)
+    }
+
+    /// A namespace holds finalizers of the server's; a custom kind must be defined.
+    pub(crate) async fn define_custom_kinds(&self) -> Outcome {
+        let define = || crds::define(self);
+        self.shared
+            .definitions
+            .get_or_try_init(define)
+            .await
+            .copied()
+    }
+
+    /// Compacts the store at its current revision.
+    pub(crate) async fn compact(&self) -> Outcome<u64> {
+        let Some(compact) = &self.shared.traits.compact else {
+            return Err(Failure::new("a check that compacts needs Compaction"));
+        };
+        compact().await.map_err(Failure::new)
+    }
+
+    pub(crate) fn instant(&self) -> Monotonic {
+        self.shared.clock.monotonic()
+    }
+
+    pub(crate) fn since(&self, start: Monotonic) -> Duration {
+        self.instant().since(start)
+    }
+
+    /// Wall-clock seconds since 1970.
+    pub(crate) fn unix_seconds(&self) -> u64 {
+        self.shared.clock.wall().0 / 1000
+    }
+
+    /// Asks again and again until there is an answer.
+    pub(crate) async fn until<T, F>(&self, what: &str, mut ask: impl FnMut() -> F) -> Outcome<T>
+    where
+        F: Future<Output = Outcome<Option<T>>>,
+    {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let start = self.instant();
+        let mut pulse = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            pulse.tick().await;
+            if let Some(found) = ask().await? {
+                return Ok(found);
+            }
+            ensure!(
+                self.since(start) < PATIENCE,
+                "waited {PATIENCE:?} in vain for {what}"
+            );
+        }
+    }
+
+    /// Lets time pass: for what is defined by time and by nothing else.
+    pub(crate) async fn let_pass(&self, time: Duration) {
+        let never = std::future::pending::<()>();
+        let _ = tokio::time::timeout(time, never).await;
+    }
+
+    /// Leaves nothing behind that could be in the way of another run.
+    pub(crate) async fn leave(&self) {
+        let path = self.of("namespaces", &self.namespace);
+        // Nobody looks at it again; a server may also refuse.
+        let _ = self.client.delete_with(&path, &json!({})).await;
+    }
+}

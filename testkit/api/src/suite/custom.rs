@@ -1,0 +1,305 @@
+//! Custom resources, where they differ from built-in ones.
+
+use crate::check::checks;
+use crate::crds::is_served;
+use crate::failure::{ensure, same, same_json};
+use crate::kinds::kind;
+use crate::object::{revision, set, uid, with};
+use crate::samples::sample;
+use crate::status;
+use crate::{Outcome, Request, Scope};
+use http::Method;
+use serde_json::{Value, json};
+
+checks! { custom:
+    [58] a_deletion_counts_as_a_generation [CustomResources],
+    [85] a_new_kind_is_served_or_says_when [CustomResources],
+    [115] a_status_endpoint_writes_the_status_only [CustomResources],
+    [115] a_status_endpoint_patches_the_status_only [CustomResources, Patch],
+    [115] a_status_is_ignored_by_the_main_endpoint [CustomResources],
+    [116] without_the_subresource_a_status_is_data [CustomResources],
+    [] lists_name_types_and_always_continue [CustomResources],
+    [] members_come_in_order [CustomResources],
+    [] bodies_must_say_what_they_are [CustomResources],
+    [] strategic_patches_are_refused [CustomResources, Patch],
+    [] types_of_fields_are_checked [CustomResources, Admission],
+    [] unknown_fields_are_dropped [CustomResources],
+    [] a_deleted_kind_takes_its_objects_along [CustomResources],
+    [] a_changed_kind_ends_its_watches [CustomResources],
+    [] a_scale_is_a_view [CustomResources, Scale],
+}
+
+fn generation(object: &Value) -> Option<u64> {
+    object["metadata"]["generation"].as_u64()
+}
+
+async fn a_deletion_counts_as_a_generation(scope: Scope) -> Outcome {
+    let body = with(
+        &sample("widgets", "a"),
+        "/metadata/finalizers",
+        json!(["optik.test/hold"]),
+    );
+    let made = scope.create("widgets", &body).await?;
+    same("created", &Some(1), &generation(&made))?;
+    let changed = with(&made, "/spec/color", "blue");
+    let changed = scope.replace("widgets", &changed).await?;
+    same("changed", &Some(2), &generation(&changed))?;
+    let dying = scope
+        .client
+        .delete(&scope.of("widgets", "a"))
+        .await?
+        .is(200)?;
+    same("dying", &Some(3), &generation(&dying))?;
+    let free = with(&dying, "/metadata/finalizers", json!([]));
+    scope.replace("widgets", &free).await?;
+    scope.is_gone("widgets", "a").await
+}
+
+/// Until it is established: 404 in plain text. While its cache fills: 429.
+async fn a_new_kind_is_served_or_says_when(scope: Scope) -> Outcome {
+    let (definition, path) = define(&scope).await?;
+    let list = scope
+        .until("the new kind", || async {
+            let answer = scope.client.get(&path).await?;
+            match answer.status {
+                200 => return answer.json().map(Some),
+                429 => {
+                    let retry = answer.json()?["details"]["retryAfterSeconds"].as_u64();
+                    answer.fails_with(&status::initializing(retry.unwrap_or(0)))?;
+                }
+                _ => is_plain_404(&answer)?,
+            }
+            Ok(None)
+        })
+        .await?;
+    same_json("items", &json!([]), &list["items"])?;
+    revision(&list)?;
+    scope.client.get(&path).await?.has_status(200)?;
+    forget(&scope, &definition).await
+}
+
+fn is_plain_404(answer: &crate::Answer) -> Outcome {
+    answer.has_status(404)?;
+    same("body", "404 page not found\n", answer.text().as_str())
+}
+
+/// Defines a kind of this check alone: the definition, and the path of its objects.
+async fn define(scope: &Scope) -> Outcome<(Value, String)> {
+    let group = format!("{}.optik.test", scope.namespace);
+    let name = format!("things.{group}");
+    let definition = scope.make("customresourcedefinitions", &name).await?;
+    let path = format!("/apis/{group}/v1/namespaces/{}/things", scope.namespace);
+    Ok((definition, path))
+}
+
+async fn forget(scope: &Scope, definition: &Value) -> Outcome {
+    let name = crate::object::name(definition)?;
+    let path = scope.of("customresourcedefinitions", name);
+    scope.client.delete(&path).await?.has_status(200)
+}
+
+fn thing(scope: &Scope, name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{}.optik.test/v1", scope.namespace), "kind": "Thing",
+        "metadata": {"name": name}, "spec": {"color": "red"},
+    })
+}
+
+/// A body that changes everything.
+fn changed_everywhere(made: &Value) -> Value {
+    let mut body = with(made, "/status", json!({"phase": "new"}));
+    set(&mut body, "/spec/color", json!("blue"));
+    set(&mut body, "/metadata/labels/new", json!("x"));
+    set(&mut body, "/metadata/annotations/new", json!("x"));
+    set(&mut body, "/metadata/finalizers", json!(["optik.test/new"]));
+    body
+}
+
+fn only_the_status_changed(made: &Value, after: &Value) -> Outcome {
+    let mut expected = with(made, "/status", json!({"phase": "new"}));
+    for member in ["resourceVersion", "managedFields"] {
+        expected["metadata"][member] = after["metadata"][member].clone();
+    }
+    same_json("after", &expected, after)?;
+    ensure!(revision(after)? > revision(made)?, "not written: {after}");
+    Ok(())
+}
+
+async fn a_status_endpoint_writes_the_status_only(scope: Scope) -> Outcome {
+    let made = scope.make("widgets", "a").await?;
+    let path = format!("{}/status", scope.of("widgets", "a"));
+    let body = changed_everywhere(&made);
+    let after = scope.client.put(&path, &body).await?.is(200)?;
+    only_the_status_changed(&made, &after)
+}
+
+async fn a_status_endpoint_patches_the_status_only(scope: Scope) -> Outcome {
+    let made = scope.make("widgets", "a").await?;
+    let path = format!("{}/status", scope.of("widgets", "a"));
+    let patch = json!({
+        "metadata": {"labels": {"new": "x"}}, "spec": {"color": "blue"},
+        "status": {"phase": "new"},
+    });
+    let after = scope.client.patch(&path, &patch).await?.is(200)?;
+    only_the_status_changed(&made, &after)
+}
+
+async fn a_status_is_ignored_by_the_main_endpoint(scope: Scope) -> Outcome {
+    let sent = with(&sample("widgets", "a"), "/status/phase", "sent");
+    let made = scope.create("widgets", &sent).await?;
+    ensure!(made["status"].is_null(), "status kept: {made}");
+    let body = with(&made, "/status/phase", "sent");
+    let after = scope.replace("widgets", &body).await?;
+    same_json("after", &made, &after)
+}
+
+async fn without_the_subresource_a_status_is_data(scope: Scope) -> Outcome {
+    let made = scope.make("gadgets", "a").await?;
+    let body = with(&made, "/status/phase", "new");
+    let after = scope.replace("gadgets", &body).await?;
+    same_json("status", &json!({"phase": "new"}), &after["status"])?;
+    same("generation", &Some(2), &generation(&after))?;
+    let labelled = with(&after, "/metadata/labels/x", "y");
+    let labelled = scope.replace("gadgets", &labelled).await?;
+    same("generation", &Some(2), &generation(&labelled))?;
+    let path = format!("{}/status", scope.of("gadgets", "a"));
+    let expected = status::not_found(kind("gadgets"), "a");
+    scope.client.get(&path).await?.fails_with(&expected)?;
+    scope.client.put(&path, &after).await?.fails_with(&expected)
+}
+
+async fn lists_name_types_and_always_continue(scope: Scope) -> Outcome {
+    let made = scope.make("widgets", "a").await?;
+    let list = scope.client.get(&scope.at("widgets")).await?.is(200)?;
+    let expected = json!({
+        "apiVersion": made["apiVersion"], "kind": "WidgetList", "items": [made],
+        "metadata": {"continue": "", "resourceVersion": revision(&list)?.to_string()},
+    });
+    same_json("list", &expected, &list)
+}
+
+async fn members_come_in_order(scope: Scope) -> Outcome {
+    scope.make("widgets", "a").await?;
+    let answer = scope.client.get(&scope.of("widgets", "a")).await?;
+    let text = answer.text();
+    let start =
+        r#"{"apiVersion":"checks.optik.test/v1","kind":"Widget","metadata":{"creationTimestamp":"#;
+    ensure!(text.starts_with(start), "another order: {text}");
+    ensure!(text.ends_with("}\n"), "no newline: {text}");
+    Ok(())
+}
+
+async fn bodies_must_say_what_they_are(scope: Scope) -> Outcome {
+    let path = scope.at("widgets");
+    let body = json!({"metadata": {"name": "a"}});
+    let answer = scope.client.post(&path, &body).await?;
+    answer.fails_with(&status::bad_request(
+        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing \
+         in '{\"metadata\":{\"name\":\"a\"}}' ({\"metadata\":{\"name\":\"a\"}})",
+    ))?;
+    let other = with(&sample("widgets", "a"), "/kind", "Gadget");
+    let answer = scope.client.post(&path, &other).await?;
+    let cause = (
+        "FieldValueInvalid",
+        "kind",
+        "Invalid value: \"Gadget\": must be Widget",
+    );
+    answer.fails_with(&status::invalid(
+        "Gadget",
+        "checks.optik.test",
+        "a",
+        &[cause],
+    ))
+}
+
+async fn strategic_patches_are_refused(scope: Scope) -> Outcome {
+    scope.make("widgets", "a").await?;
+    let request = Request::new(Method::PATCH, scope.of("widgets", "a"));
+    let request = request.body("application/strategic-merge-patch+json", "{}");
+    let answer = scope.client.ask(request).await?;
+    answer.fails_with(&status::failure(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        None,
+    ))
+}
+
+async fn types_of_fields_are_checked(scope: Scope) -> Outcome {
+    let body = with(&sample("widgets", "a"), "/spec/color", 5);
+    let answer = scope.client.post(&scope.at("widgets"), &body).await?;
+    let text = "Invalid value: \"integer\": spec.color in body must be of type string: \
+                \"integer\"";
+    let cause = ("FieldValueTypeInvalid", "spec.color", text);
+    answer.fails_with(&status::invalid(
+        "Widget",
+        "checks.optik.test",
+        "a",
+        &[cause],
+    ))
+}
+
+async fn unknown_fields_are_dropped(scope: Scope) -> Outcome {
+    let body = with(&sample("widgets", "a"), "/spec/unknown", 5);
+    let made = scope.create("widgets", &body).await?;
+    same_json("spec", &json!({"color": "red"}), &made["spec"])
+}
+
+async fn a_deleted_kind_takes_its_objects_along(scope: Scope) -> Outcome {
+    let (definition, path) = define(&scope).await?;
+    is_served(&scope, &path).await?;
+    let made = scope
+        .client
+        .post(&path, &thing(&scope, "a"))
+        .await?
+        .is(201)?;
+    let mut watch = scope.client.watch(&format!("{path}?watch=true")).await?;
+    watch.expect_brief("ADDED a").await?;
+    forget(&scope, &definition).await?;
+    let event = watch.expect_brief("DELETED a").await?;
+    same("uid", uid(&made)?, uid(&event.object)?)?;
+    watch.expect_end().await?;
+    scope
+        .until("the path to go", || async {
+            let answer = scope.client.get(&path).await?;
+            Ok(is_plain_404(&answer).ok())
+        })
+        .await
+}
+
+async fn a_changed_kind_ends_its_watches(scope: Scope) -> Outcome {
+    let (definition, path) = define(&scope).await?;
+    is_served(&scope, &path).await?;
+    let mut watch = scope.client.watch(&format!("{path}?watch=true")).await?;
+    scope
+        .client
+        .post(&path, &thing(&scope, "a"))
+        .await?
+        .is(201)?;
+    watch.expect_brief("ADDED a").await?;
+    let name = crate::object::name(&definition)?;
+    let now = scope.get("customresourcedefinitions", name).await?;
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/more";
+    let wider = with(&now, schema, json!({"type": "string"}));
+    scope.replace("customresourcedefinitions", &wider).await?;
+    watch.expect_end().await?;
+    forget(&scope, &definition).await
+}
+
+async fn a_scale_is_a_view(scope: Scope) -> Outcome {
+    let body = with(&sample("widgets", "a"), "/spec/replicas", 2);
+    let made = scope.create("widgets", &body).await?;
+    let path = format!("{}/scale", scope.of("widgets", "a"));
+    let scale = scope.client.get(&path).await?.is(200)?;
+    same_json("replicas", &json!({"replicas": 2}), &scale["spec"])?;
+    same("revision", &revision(&made)?, &revision(&scale)?)?;
+    let scaled = with(&scale, "/spec/replicas", 3);
+    let scaled = scope.client.put(&path, &scaled).await?.is(200)?;
+    let after = scope.get("widgets", "a").await?;
+    same_json("replicas", &json!(3), &after["spec"]["replicas"])?;
+    same("revision", &revision(&after)?, &revision(&scaled)?)?;
+    let stale = with(&scale, "/spec/replicas", 4);
+    let answer = scope.client.put(&path, &stale).await?;
+    answer.fails_with(&status::modified(kind("widgets"), "a"))
+}

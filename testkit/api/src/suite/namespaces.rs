@@ -1,0 +1,110 @@
+//! Namespaces come to their end in two steps (§2.5).
+
+use crate::check::checks;
+use crate::failure::{ensure, same_json};
+use crate::kinds::kind;
+use crate::object::{revision, with};
+use crate::samples::sample;
+use crate::status;
+use crate::{Outcome, Scope};
+use serde_json::{Value, json};
+
+checks! { namespaces:
+    [] a_namespace_is_active_and_labelled [NamespaceLifecycle],
+    [] a_deleted_namespace_waits_for_its_finalizer [NamespaceLifecycle],
+    [] a_terminating_namespace_takes_no_content [NamespaceLifecycle],
+    [] a_missing_namespace_takes_no_content [NamespaceLifecycle],
+}
+
+async fn a_namespace_is_active_and_labelled(scope: Scope) -> Outcome {
+    let namespace = scope.get("namespaces", &scope.namespace).await?;
+    same_json(
+        "spec",
+        &json!({"finalizers": ["kubernetes"]}),
+        &namespace["spec"],
+    )?;
+    same_json("status", &json!({"phase": "Active"}), &namespace["status"])?;
+    let label = &namespace["metadata"]["labels"]["kubernetes.io/metadata.name"];
+    same_json("label", &json!(scope.namespace), label)
+}
+
+/// Deletes a namespace beside that of the check.
+async fn make_terminating(scope: &Scope) -> Outcome<(Scope, Value)> {
+    let other = scope.beside("-x").await?;
+    let path = scope.of("namespaces", &other.namespace);
+    let dying = scope.client.delete(&path).await?.is(200)?;
+    same_json("status", &json!({"phase": "Terminating"}), &dying["status"])?;
+    ensure!(
+        dying["metadata"]["deletionTimestamp"].is_string(),
+        "alive: {dying}"
+    );
+    Ok((other, dying))
+}
+
+async fn a_deleted_namespace_waits_for_its_finalizer(scope: Scope) -> Outcome {
+    let (other, dying) = make_terminating(&scope).await?;
+    let path = scope.of("namespaces", &other.namespace);
+    let body = with(&dying, "/spec/finalizers", json!([]));
+    // The main endpoint does not touch the finalizers of the spec.
+    let kept = scope.client.put(&path, &body).await?.is(200)?;
+    same_json("spec", &dying["spec"], &kept["spec"])?;
+    let body = with(&kept, "/spec/finalizers", json!([]));
+    let done = scope.client.put(&format!("{path}/finalize"), &body).await?;
+    done.has_status(200)?;
+    scope
+        .until("the namespace to go", || async {
+            let answer = scope.client.get(&path).await?;
+            if answer.status == 200 {
+                // What is empty is removed by the delete that follows.
+                scope.client.delete(&path).await?;
+                return Ok(None);
+            }
+            answer.fails_with(&status::not_found(kind("namespaces"), &other.namespace))?;
+            Ok(Some(()))
+        })
+        .await
+}
+
+async fn a_terminating_namespace_takes_no_content(scope: Scope) -> Outcome {
+    let other = scope.beside("-x").await?;
+    let object = other.make("configmaps", "old").await?;
+    scope
+        .client
+        .delete(&scope.of("namespaces", &other.namespace))
+        .await?
+        .is(200)?;
+    let body = sample("configmaps", "new");
+    let answer = other.client.post(&other.at("configmaps"), &body).await?;
+    let place = &other.namespace;
+    answer.fails_with(&status::failure(
+        403,
+        "Forbidden",
+        &format!(
+            "configmaps \"new\" is forbidden: unable to create new content in namespace {place} \
+             because it is being terminated"
+        ),
+        Some(json!({
+            "name": "new", "kind": "configmaps",
+            "causes": [{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {place} is being terminated"),
+                "field": "metadata.namespace",
+            }],
+        })),
+    ))?;
+    // What is there can still be changed.
+    let changed = other
+        .replace("configmaps", &with(&object, "/data/k", "changed"))
+        .await?;
+    ensure!(revision(&changed)? > revision(&object)?, "not written");
+    Ok(())
+}
+
+async fn a_missing_namespace_takes_no_content(scope: Scope) -> Outcome {
+    let path = "/api/v1/namespaces/no-such-namespace/configmaps";
+    let answer = scope.client.post(path, &sample("configmaps", "a")).await?;
+    answer.fails_with(&status::not_found(kind("namespaces"), "no-such-namespace"))?;
+    // Reading is not refused.
+    let list = scope.client.get(path).await?.is(200)?;
+    same_json("items", &json!([]), &list["items"])
+}

@@ -1,0 +1,176 @@
+//! Graceful deletion and binding of pods (§2.5).
+
+use crate::check::checks;
+use crate::failure::{ensure, same, same_json};
+use crate::object::{revision, set, text, with};
+use crate::samples::sample;
+use crate::{Outcome, Scope};
+use serde_json::{Value, json};
+
+use super::delete::FINALIZER;
+
+checks! { pods:
+    [61, 62] a_scheduled_pod_is_given_time [Pods],
+    [63] no_grace_takes_two_writes [Pods],
+    [64] an_unscheduled_pod_goes_at_once [Pods],
+    [64] a_finished_pod_goes_at_once [Pods, Status],
+    [65] a_graceful_pod_outlives_its_finalizer [Pods],
+    [62] a_negative_grace_is_one_second [Pods],
+    [93] a_pod_enters_a_selector_when_bound [Pods],
+}
+
+async fn make_scheduled(scope: &Scope, name: &str) -> Outcome<Value> {
+    let body = with(&sample("pods", name), "/spec/nodeName", "nowhere");
+    scope.create("pods", &body).await
+}
+
+async fn delete_with_grace(scope: &Scope, name: &str, seconds: i64) -> Outcome<Value> {
+    let options = json!({"gracePeriodSeconds": seconds});
+    let path = scope.of("pods", name);
+    scope.client.delete_with(&path, &options).await?.is(200)
+}
+
+/// `2026-01-02T03:04:05Z`, as seconds of its day.
+fn second_of_day(time: &str) -> Outcome<i64> {
+    let part = |from: usize| time.get(from..from + 2)?.parse::<i64>().ok();
+    match (part(11), part(14), part(17)) {
+        (Some(h), Some(m), Some(s)) => Ok(h * 3600 + m * 60 + s),
+        _ => Err(crate::Failure::new(format!("no time: {time}"))),
+    }
+}
+
+/// How many seconds from now an object will be gone; midnight does not matter.
+fn seconds_left(scope: &Scope, object: &Value) -> Outcome<i64> {
+    const DAY: i64 = 24 * 3600;
+    let end = second_of_day(text(object, "/metadata/deletionTimestamp")?)?;
+    let now = i64::try_from(scope.unix_seconds()).unwrap_or(0) % DAY;
+    Ok((end - now + DAY + DAY / 2) % DAY - DAY / 2)
+}
+
+async fn a_scheduled_pod_is_given_time(scope: Scope) -> Outcome {
+    let pod = make_scheduled(&scope, "a").await?;
+    same_json("generation", &json!(1), &pod["metadata"]["generation"])?;
+    let path = scope.of("pods", "a");
+    let dying = scope.client.delete(&path).await?.is(200)?;
+    let meta = &dying["metadata"];
+    same_json("grace", &json!(30), &meta["deletionGracePeriodSeconds"])?;
+    same_json("generation", &json!(2), &meta["generation"])?;
+    let left = seconds_left(&scope, &dying)?;
+    ensure!((25..=31).contains(&left), "{left} s left: {dying}");
+    // Neither more time nor the same again.
+    for seconds in [60, 30] {
+        let again = delete_with_grace(&scope, "a", seconds).await?;
+        same_json("unchanged", &dying, &again)?;
+    }
+    let again = scope.client.delete(&path).await?;
+    same_json(&again.asked, &dying, &again.is(200)?)?;
+    let sooner = delete_with_grace(&scope, "a", 5).await?;
+    let meta = &sooner["metadata"];
+    same_json("grace", &json!(5), &meta["deletionGracePeriodSeconds"])?;
+    ensure!(
+        text(&sooner, "/metadata/deletionTimestamp")?
+            < text(&dying, "/metadata/deletionTimestamp")?,
+        "not sooner: {sooner}"
+    );
+    ensure!(revision(&sooner)? > revision(&dying)?, "not written");
+    Ok(())
+}
+
+async fn no_grace_takes_two_writes(scope: Scope) -> Outcome {
+    make_scheduled(&scope, "a").await?;
+    let dying = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    let now = revision(&dying)?.to_string();
+    let mut watch = scope
+        .watch_kind("pods", &[("resourceVersion", &now)])
+        .await?;
+    let shown = delete_with_grace(&scope, "a", 0).await?;
+    let modified = watch.expect_brief("MODIFIED a").await?;
+    let grace = &modified.object["metadata"]["deletionGracePeriodSeconds"];
+    same_json("grace", &json!(0), grace)?;
+    let deleted = watch.expect_brief("DELETED a").await?;
+    ensure!(deleted.revision()? > modified.revision()?, "not ascending");
+    same("revision", &deleted.revision()?, &revision(&shown)?)?;
+    scope.is_gone("pods", "a").await
+}
+
+async fn an_unscheduled_pod_goes_at_once(scope: Scope) -> Outcome {
+    let pod = scope.make("pods", "a").await?;
+    let now = revision(&pod)?.to_string();
+    let mut watch = scope
+        .watch_kind("pods", &[("resourceVersion", &now)])
+        .await?;
+    let shown = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    same_json("kind", &json!("Pod"), &shown["kind"])?;
+    let events = watch.until(|event| event.kind == "DELETED").await?;
+    let last = events.last().map(crate::Event::revision);
+    same("revision", &last.transpose()?, &Some(revision(&shown)?))?;
+    scope.is_gone("pods", "a").await
+}
+
+async fn a_finished_pod_goes_at_once(scope: Scope) -> Outcome {
+    let pod = make_scheduled(&scope, "a").await?;
+    let path = scope.of("pods", "a");
+    let body = with(&pod, "/status/phase", "Succeeded");
+    scope
+        .client
+        .put(&format!("{path}/status"), &body)
+        .await?
+        .is(200)?;
+    scope.client.delete(&path).await?.is(200)?;
+    scope.is_gone("pods", "a").await
+}
+
+async fn a_graceful_pod_outlives_its_finalizer(scope: Scope) -> Outcome {
+    let mut body = with(&sample("pods", "a"), "/spec/nodeName", "nowhere");
+    set(&mut body, "/metadata/finalizers", json!([FINALIZER]));
+    scope.create("pods", &body).await?;
+    let dying = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    let freed = with(&dying, "/metadata/finalizers", json!([]));
+    let freed = scope.replace("pods", &freed).await?;
+    ensure!(
+        revision(&freed)? > revision(&dying)?,
+        "the update was not stored: {freed}"
+    );
+    scope.get("pods", "a").await?;
+    delete_with_grace(&scope, "a", 0).await?;
+    scope.is_gone("pods", "a").await
+}
+
+async fn a_negative_grace_is_one_second(scope: Scope) -> Outcome {
+    make_scheduled(&scope, "a").await?;
+    let dying = delete_with_grace(&scope, "a", -7).await?;
+    let grace = &dying["metadata"]["deletionGracePeriodSeconds"];
+    same_json("grace", &json!(1), grace)
+}
+
+async fn a_pod_enters_a_selector_when_bound(scope: Scope) -> Outcome {
+    let pod = scope.make("pods", "a").await?;
+    let now = revision(&pod)?.to_string();
+    let parameters = [
+        ("resourceVersion", now.as_str()),
+        ("fieldSelector", "spec.nodeName=somewhere"),
+    ];
+    let mut watch = scope.watch_kind("pods", &parameters).await?;
+    let path = format!("{}/binding", scope.of("pods", "a"));
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"},
+    });
+    let answer = scope.client.post(&path, &binding).await?;
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+    });
+    same_json(&answer.asked, &expected, &answer.is(201)?)?;
+    let event = watch.expect_brief("ADDED a").await?;
+    same_json(
+        "node",
+        &json!("somewhere"),
+        &event.object["spec"]["nodeName"],
+    )?;
+    // Binding is not a change of the spec by a client.
+    same_json(
+        "generation",
+        &json!(1),
+        &event.object["metadata"]["generation"],
+    )
+}

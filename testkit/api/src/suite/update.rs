@@ -1,0 +1,283 @@
+//! Update (§2.1 to §2.3).
+
+use crate::check::checks;
+use crate::failure::{Rows, ensure, same, same_json};
+use crate::kinds::kind;
+use crate::object::{revision, set, uid, with, without_meta};
+use crate::samples::sample;
+use crate::status;
+use crate::{Outcome, Scope};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+
+const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
+
+checks! { update:
+    [26] an_update_without_revision_is_applied_to_the_newest [],
+    [26] an_update_with_the_revision_is_applied [],
+    [28, 29] an_update_of_another_revision_conflicts [],
+    [30] malformed_revisions_are_refused [],
+    [31] stale_comes_before_invalid [Kind("deployments")],
+    [32] an_update_of_another_incarnation_conflicts [],
+    [33] the_name_must_be_that_of_the_path [],
+    [24, 33] the_namespace_must_be_that_of_the_path [],
+    [34] what_is_missing_is_not_updated [],
+    [35] some_kinds_are_created_by_an_update [Kind("roles")],
+    [36] an_update_does_not_create_an_incarnation [Kind("roles")],
+    [40] of_concurrent_updates_none_is_lost [],
+    [47] a_stale_scale_conflicts [Scale, Kind("deployments")],
+    [118] an_update_does_not_begin_a_deletion [],
+    [] finalizers_must_be_qualified [Admission],
+}
+
+async fn an_update_without_revision_is_applied_to_the_newest(scope: Scope) -> Outcome {
+    scope.make("configmaps", "a").await?;
+    let mut before = 0;
+    for (member, text) in [(None, ""), (Some(""), "empty"), (Some("0"), "zero")] {
+        let mut body = with(&sample("configmaps", "a"), "/data/k", text);
+        if let Some(member) = member {
+            set(&mut body, "/metadata/resourceVersion", member.into());
+        }
+        let updated = scope.replace("configmaps", &body).await?;
+        same_json("data", &json!({"k": text}), &updated["data"])?;
+        let now = revision(&updated)?;
+        ensure!(now > before, "not ascending: {before}, {now}");
+        before = now;
+    }
+    Ok(())
+}
+
+/// The revision is compared as a number, so leading zeros do not matter.
+async fn an_update_with_the_revision_is_applied(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let updated = scope
+        .replace("configmaps", &with(&object, "/data/k", "1"))
+        .await?;
+    ensure!(
+        revision(&updated)? > revision(&object)?,
+        "no new revision: {updated}"
+    );
+    same("uid", uid(&object)?, uid(&updated)?)?;
+    let padded = format!("0{}", revision(&updated)?);
+    let mut body = with(&updated, "/data/k", "2");
+    set(&mut body, "/metadata/resourceVersion", padded.into());
+    let updated = scope.replace("configmaps", &body).await?;
+    same_json("data", &json!({"k": "2"}), &updated["data"])
+}
+
+async fn an_update_of_another_revision_conflicts(scope: Scope) -> Outcome {
+    let old = scope.make("configmaps", "a").await?;
+    let new = scope
+        .replace("configmaps", &with(&old, "/data/k", "new"))
+        .await?;
+    let future = (revision(&new)? + 1_000_000).to_string();
+    let path = scope.of("configmaps", "a");
+    for body in [
+        with(&old, "/data/k", "stale"),
+        with(&new, "/metadata/resourceVersion", future),
+        // Not even an update that would change nothing.
+        with(
+            &new,
+            "/metadata/resourceVersion",
+            revision(&old)?.to_string(),
+        ),
+    ] {
+        let answer = scope.client.put(&path, &body).await?;
+        answer.fails_with(&status::modified(kind("configmaps"), "a"))?;
+    }
+    same_json("stored", &new, &scope.get("configmaps", "a").await?)
+}
+
+async fn malformed_revisions_are_refused(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let path = scope.of("configmaps", "a");
+    let mut rows = Rows::default();
+    for text in ["abc", "-1", "18446744073709551616"] {
+        let body = with(&object, "/metadata/resourceVersion", text);
+        let answer = scope.client.put(&path, &body).await?;
+        rows.row(
+            text,
+            answer.fails_with(&status::revision_malformed_in_body(text)),
+        );
+    }
+    rows.outcome()
+}
+
+async fn stale_comes_before_invalid(scope: Scope) -> Outcome {
+    let old = scope.make("deployments", "a").await?;
+    scope
+        .replace("deployments", &with(&old, "/spec/replicas", 3))
+        .await?;
+    let body = with(&old, "/spec/replicas", -1);
+    let path = scope.of("deployments", "a");
+    let answer = scope.client.put(&path, &body).await?;
+    answer.fails_with(&status::modified(kind("deployments"), "a"))
+}
+
+async fn an_update_of_another_incarnation_conflicts(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let path = scope.of("configmaps", "a");
+    let expected = status::uid_changed(
+        kind("configmaps"),
+        (&scope.namespace, "a"),
+        [OTHER_UID, uid(&object)?],
+    );
+    let body = with(&object, "/metadata/uid", OTHER_UID);
+    // The incarnation is looked at before the revision.
+    let stale = with(&body, "/metadata/resourceVersion", "1");
+    for body in [body, stale] {
+        scope
+            .client
+            .put(&path, &body)
+            .await?
+            .fails_with(&expected)?;
+    }
+    Ok(())
+}
+
+async fn the_name_must_be_that_of_the_path(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let path = scope.of("configmaps", "a");
+    let body = with(&object, "/metadata/name", "b");
+    let answer = scope.client.put(&path, &body).await?;
+    answer.fails_with(&status::bad_request(
+        "the name of the object (b) does not match the name on the URL (a)",
+    ))?;
+    let nameless = without_meta(&object, "name");
+    let answer = scope.client.put(&path, &nameless).await?;
+    answer.fails_with(&status::bad_request(
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    ))?;
+    // The namespace may be left out.
+    let answer = scope
+        .client
+        .put(&path, &without_meta(&object, "namespace"))
+        .await?;
+    same_json(&answer.asked, &object, &answer.is(200)?)
+}
+
+async fn the_namespace_must_be_that_of_the_path(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let body = with(&object, "/metadata/namespace", "other");
+    let path = scope.of("configmaps", "a");
+    let answer = scope.client.put(&path, &body).await?;
+    answer.fails_with(&status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+async fn what_is_missing_is_not_updated(scope: Scope) -> Outcome {
+    let body = with(&sample("configmaps", "a"), "/metadata/resourceVersion", "5");
+    let path = scope.of("configmaps", "a");
+    for body in [body.clone(), without_meta(&body, "resourceVersion")] {
+        let answer = scope.client.put(&path, &body).await?;
+        answer.fails_with(&status::not_found(kind("configmaps"), "a"))?;
+    }
+    Ok(())
+}
+
+async fn some_kinds_are_created_by_an_update(scope: Scope) -> Outcome {
+    let body = with(&sample("roles", "a"), "/metadata/resourceVersion", "5");
+    let made = scope.client.put(&scope.of("roles", "a"), &body).await?;
+    let made = made.is(201)?;
+    ensure!(revision(&made)? != 5, "the revision was believed: {made}");
+    same_json("stored", &made, &scope.get("roles", "a").await?)
+}
+
+async fn an_update_does_not_create_an_incarnation(scope: Scope) -> Outcome {
+    let body = with(&sample("roles", "a"), "/metadata/uid", OTHER_UID);
+    let answer = scope.client.put(&scope.of("roles", "a"), &body).await?;
+    let place = (scope.namespace.as_str(), "a");
+    answer.fails_with(&status::uid_changed(kind("roles"), place, [OTHER_UID, ""]))
+}
+
+/// Several clients count in one object. Whoever loses a race begins again, so every
+/// count must arrive.
+async fn of_concurrent_updates_none_is_lost(scope: Scope) -> Outcome {
+    const CLIENTS: usize = 6;
+    const COUNTS: usize = 8;
+    let body = with(&sample("configmaps", "a"), "/data/k", "0");
+    scope.create("configmaps", &body).await?;
+    let clients: Vec<Scope> = (0..CLIENTS).map(|_| scope.another_client()).collect();
+    let conflicts = try_join_all(clients.iter().map(|client| count(client, COUNTS))).await?;
+    let end = scope.get("configmaps", "a").await?;
+    let expected = (CLIENTS * COUNTS).to_string();
+    same_json("the count", &json!({"k": expected}), &end["data"])?;
+    ensure!(
+        conflicts.iter().sum::<usize>() > 0,
+        "nobody ever lost a race: the clients did not run at once"
+    );
+    Ok(())
+}
+
+async fn count(scope: &Scope, times: usize) -> Outcome<usize> {
+    let (mut done, mut conflicts) = (0, 0);
+    while done < times {
+        let object = scope.get("configmaps", "a").await?;
+        let old: u64 = object["data"]["k"]
+            .as_str()
+            .unwrap_or("0")
+            .parse()
+            .unwrap_or(0);
+        let body = with(&object, "/data/k", (old + 1).to_string());
+        let answer = scope
+            .client
+            .put(&scope.of("configmaps", "a"), &body)
+            .await?;
+        if answer.status == 200 {
+            done += 1;
+        } else {
+            answer.fails_with(&status::modified(kind("configmaps"), "a"))?;
+            conflicts += 1;
+        }
+    }
+    Ok(conflicts)
+}
+
+async fn a_stale_scale_conflicts(scope: Scope) -> Outcome {
+    let old = scope.make("deployments", "a").await?;
+    let path = format!("{}/scale", scope.of("deployments", "a"));
+    let scale = scope.client.get(&path).await?.is(200)?;
+    same("revision", &revision(&old)?, &revision(&scale)?)?;
+    let body = with(&scale, "/spec/replicas", 3);
+    let scaled = scope.client.put(&path, &body).await?.is(200)?;
+    let now = scope.get("deployments", "a").await?;
+    same("revision", &revision(&now)?, &revision(&scaled)?)?;
+    same_json("replicas", &json!(3), &now["spec"]["replicas"])?;
+    let body = with(&scale, "/spec/replicas", 4);
+    let answer = scope.client.put(&path, &body).await?;
+    answer.fails_with(&status::modified(kind("deployments"), "a"))
+}
+
+fn immutable(member: &str, value: &Value) -> Value {
+    let field = format!("metadata.{member}");
+    let text = format!("Invalid value: {value}: field is immutable");
+    let cause = ("FieldValueInvalid", field.as_str(), text.as_str());
+    status::invalid("ConfigMap", "", "a", &[cause, cause])
+}
+
+async fn an_update_does_not_begin_a_deletion(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let path = scope.of("configmaps", "a");
+    let mut rows = Rows::default();
+    for (member, value) in [
+        ("deletionTimestamp", json!("2030-01-01T00:00:00Z")),
+        ("deletionGracePeriodSeconds", json!(3)),
+    ] {
+        let body = with(&object, &format!("/metadata/{member}"), value.clone());
+        let answer = scope.client.put(&path, &body).await?;
+        rows.row(member, answer.fails_with(&immutable(member, &value)));
+    }
+    rows.outcome()
+}
+
+async fn finalizers_must_be_qualified(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let body = with(&object, "/metadata/finalizers", json!(["foo"]));
+    let path = scope.of("configmaps", "a");
+    let answer = scope.client.put(&path, &body).await?;
+    let text = "Invalid value: \"foo\": name is neither a standard finalizer name nor is it \
+                fully qualified";
+    let cause = ("FieldValueInvalid", "metadata.finalizers[0]", text);
+    answer.fails_with(&status::invalid("ConfigMap", "", "a", &[cause, cause]))
+}

@@ -1,0 +1,34 @@
+//! No check passes by itself: a server that does nothing passes nothing.
+
+mod support;
+
+use optik_api_testkit::{Target, Traits, suite};
+use std::sync::Arc;
+use support::{json, serve};
+
+/// Namespaces seem to work, so that the checks begin; everything else is refused.
+fn nothing(method: &str, path: &str, _: &[u8]) -> Vec<u8> {
+    let object = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
+    match (method, path) {
+        ("POST", "/api/v1/namespaces") => json(201, object),
+        ("GET", "/api/v1/namespaces?limit=1") => json(200, object),
+        _ => json(418, "{}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_nothing_passes_nothing() {
+    let url = serve(Arc::new(nothing)).await;
+    let target = Target::parse(&url, None).unwrap();
+    let traits = Traits {
+        compact: Some(Arc::new(|| Box::pin(async { Ok(5) }))),
+        concurrency: 32,
+        ..Traits::default()
+    };
+    let report = suite::run(&target, &traits, "").await.unwrap();
+    let failed = report.failed().count();
+    let left_out: Vec<&str> = report.left_out().map(|(check, _)| check.name).collect();
+    assert_eq!(left_out, ["bookmarks::bookmarks_come_every_minute"]);
+    assert_eq!(report.proven().len(), 0, "{report}");
+    assert_eq!(failed + left_out.len(), suite::all().count(), "{report}");
+}

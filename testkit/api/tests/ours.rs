@@ -1,0 +1,92 @@
+//! Our own server, on every engine, by the checks that a real kube-apiserver passes.
+
+use optik_api_testkit::{Need, Target, Traits, suite};
+use optik_server_testkit::{Engine, TestServer};
+use optik_store::{CompactError, Origin, Put, Store, Txn};
+use std::sync::Arc;
+
+/// What is not built yet. A check that needs it is reported as left out.
+const LACKS: &[Need] = &[
+    Need::Patch,
+    Need::Apply,
+    Need::CustomResources,
+    Need::Admission,
+    Need::Scale,
+    Need::Table,
+    Need::Metadata,
+    Need::Protobuf,
+    Need::Yaml,
+    Need::WebSocket,
+    // Everybody on a plain loopback port is an administrator.
+    Need::Authentication,
+    Need::SlowMinutes,
+];
+
+/// Assertions of the contract that our server is known to keep. The list only grows.
+const PROVEN: &[std::ops::RangeInclusive<u16>] = &[
+    1..=6,
+    10..=10,
+    14..=26,
+    28..=29,
+    31..=36,
+    40..=40,
+    48..=53,
+    59..=82,
+    84..=84,
+    86..=97,
+    99..=99,
+    103..=112,
+    117..=117,
+];
+
+async fn check(engine: Engine) {
+    let server = TestServer::start_bare(engine).await;
+    let store = server.store.clone();
+    let traits = Traits {
+        lacks: LACKS.iter().copied().collect(),
+        compact: Some(Arc::new(move || {
+            let store = store.clone();
+            Box::pin(async move { compact(&store).await })
+        })),
+        ..Traits::default()
+    };
+    let target = Target::parse(&server.url, None).unwrap();
+    let report = suite::run(&target, &traits, "").await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let proven = report.proven();
+    for number in PROVEN.iter().cloned().flatten() {
+        assert!(
+            proven.contains(&number),
+            "{number} is not proven:\n{report}"
+        );
+    }
+    server.stop().await;
+}
+
+/// As the server does it every few minutes: makes a note, which moves the revision on,
+/// then forgets what was before.
+async fn compact(store: &Store) -> Result<u64, String> {
+    let note = Txn::put(Put::new("compact_rev_key", "now"));
+    let noted = store.commit(note, Origin::system("compact")).await;
+    let revision = noted.map_err(|error| error.to_string())?.revision;
+    match store.compact(revision).await {
+        // Another check was faster, and went further.
+        Ok(()) | Err(CompactError::Compacted { .. }) => Ok(revision.get()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_memory() {
+    check(Engine::Memory).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_disk() {
+    check(Engine::Disk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_etcd_engine() {
+    check(Engine::EtcdFace).await;
+}

@@ -1,0 +1,179 @@
+//! A client that writes down what it asks for and is told.
+
+use crate::collection::{Collection, item_of, revision_of};
+use crate::connection::{Answer, Connection, Trouble};
+use http::{Method, StatusCode};
+use optik_store_testkit::history::{
+    Change, Expectation, Item, Outcome, Recorder, Request, Span, Wanted,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// One client, which does one thing at a time.
+#[derive(Debug)]
+pub struct Client {
+    pub collection: Collection,
+    pub recorder: Arc<Recorder>,
+    pub number: u32,
+    pub connection: Connection,
+}
+
+/// The answer to a read did not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut;
+
+impl Client {
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    ///
+    /// # Panics
+    /// If the server answers what makes no sense.
+    pub async fn get(&mut self, name: &str) -> Result<Option<Item>, Cut> {
+        let path = self.collection.path_of(name);
+        let begun = self.recorder.begin();
+        let answer = self.connection.ask(Method::GET, &path, None).await;
+        let found = answer.map(|answer| match answer.status {
+            StatusCode::OK => Some(item_of(&answer.body)),
+            StatusCode::NOT_FOUND => None,
+            _ => panic!("{path}: {answer:?}"),
+        });
+        let outcome = match &found {
+            Ok(found) => Outcome::Glimpsed {
+                items: found.iter().cloned().collect(),
+            },
+            Err(_) => Outcome::Failed,
+        };
+        let request = Request::Read {
+            span: Span::one(&self.collection.key(name)),
+            state: Wanted::Latest,
+        };
+        self.recorder.end(self.number, begun, request, outcome);
+        found.map_err(|_| Cut)
+    }
+
+    /// Reads all objects, in pages of `limit` if it is not zero. Returns the revision.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub async fn list(&mut self, wanted: Wanted, limit: u32) -> Result<u64, Cut> {
+        let begun = self.recorder.begin();
+        let listed = self.pages(wanted, limit).await;
+        let outcome = match &listed {
+            Ok((revision, items)) => Outcome::Found {
+                revision: *revision,
+                items: items.clone(),
+            },
+            Err(_) => Outcome::Failed,
+        };
+        let request = Request::Read {
+            span: self.collection.span(),
+            state: wanted,
+        };
+        self.recorder.end(self.number, begun, request, outcome);
+        listed.map(|(revision, _)| revision).map_err(|_| Cut)
+    }
+
+    async fn pages(&mut self, wanted: Wanted, limit: u32) -> Result<(u64, Vec<Item>), Trouble> {
+        let path = self.collection.path();
+        let mut query = match wanted {
+            Wanted::Latest => format!("limit={limit}"),
+            Wanted::Any => "resourceVersion=0".to_owned(),
+            Wanted::At(revision) => {
+                format!("resourceVersion={revision}&resourceVersionMatch=Exact&limit={limit}")
+            }
+        };
+        let mut items = Vec::new();
+        loop {
+            let path = format!("{path}?{query}");
+            let page = self.connection.ask(Method::GET, &path, None).await?;
+            assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.body);
+            let objects = page.body["items"].as_array().expect("a list has items");
+            items.extend(objects.iter().map(item_of));
+            match page.body["metadata"]["continue"].as_str() {
+                None | Some("") => return Ok((revision_of(&page.body), items)),
+                Some(token) => query = format!("limit={limit}&continue={token}"),
+            }
+        }
+    }
+
+    /// Writes an object that is not there.
+    pub async fn create(&mut self, name: &str, value: &str) -> Outcome {
+        let object = self.collection.object(name, value, None);
+        let path = self.collection.path();
+        let change = Change::Put {
+            key: self.collection.key(name),
+            value: value.to_owned(),
+        };
+        self.write(Method::POST, &path, &object, (0, change)).await
+    }
+
+    /// Writes an object that is as it was seen.
+    pub async fn update(&mut self, seen: &Item, value: &str) -> Outcome {
+        let name = self.collection.name_of(&seen.key);
+        let object = self.collection.object(name, value, Some(seen.mod_revision));
+        let path = self.collection.path_of(name);
+        let change = Change::Put {
+            key: seen.key.clone(),
+            value: value.to_owned(),
+        };
+        let write = (seen.mod_revision, change);
+        self.write(Method::PUT, &path, &object, write).await
+    }
+
+    /// Deletes an object that is as it was seen.
+    pub async fn delete(&mut self, seen: &Item) -> Outcome {
+        let path = self.collection.path_of(self.collection.name_of(&seen.key));
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"resourceVersion": seen.mod_revision.to_string()},
+        });
+        let change = Change::Delete {
+            key: seen.key.clone(),
+        };
+        let write = (seen.mod_revision, change);
+        self.write(Method::DELETE, &path, &options, write).await
+    }
+
+    /// Makes a change if the key is at this revision.
+    async fn write(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        (mod_revision, change): (u64, Change),
+    ) -> Outcome {
+        let begun = self.recorder.begin();
+        let answer = self.connection.ask(method, path, Some(body)).await;
+        let outcome = match answer {
+            Ok(answer) => written(&answer, &change),
+            Err(Trouble::NotSent) => Outcome::Failed,
+            Err(Trouble::Cut) => Outcome::Unknown,
+        };
+        let expected = Expectation {
+            key: change.key().to_owned(),
+            mod_revision,
+        };
+        let request = Request::Write {
+            expects: vec![expected],
+            changes: vec![change],
+        };
+        self.recorder
+            .end(self.number, begun, request, outcome.clone());
+        outcome
+    }
+}
+
+fn written(answer: &Answer, change: &Change) -> Outcome {
+    match (answer.status, change) {
+        (StatusCode::OK | StatusCode::CREATED, Change::Put { .. }) => Outcome::Written {
+            revision: revision_of(&answer.body),
+        },
+        // A deletion is not told its revision.
+        (StatusCode::OK, Change::Delete { .. }) => Outcome::Done,
+        (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => Outcome::Denied,
+        _ => panic!("{change:?}: {answer:?}"),
+    }
+}

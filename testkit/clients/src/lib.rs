@@ -1,0 +1,15 @@
+//! Real clients of a whole server, and what they must see.
+//!
+//! * [`proxy`] is a wire between client and server that can be cut.
+//! * [`connection`] speaks HTTP; [`client`] and [`watcher`] write down what they ask
+//!   for and are told, in the words of the store's histories, so that
+//!   [`judge`](optik_store_testkit::validate::judge) can say whether one sequence of
+//!   revisions explains all of it.
+//!
+//! The tests also use clients that others wrote.
+
+pub mod client;
+pub mod collection;
+pub mod connection;
+pub mod proxy;
+pub mod watcher;

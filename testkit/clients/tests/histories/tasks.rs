@@ -1,0 +1,116 @@
+//! What the clients do: count, and quarrel.
+
+use optik_clients_testkit::client::{Client, Cut};
+use optik_platform::SeededEntropy;
+use optik_store_testkit::history::{Item, Outcome, Wanted};
+
+/// Never deleted, only counted up.
+pub(crate) const COUNTERS: [&str; 2] = ["c-0", "c-1"];
+/// Few, so that clients meet.
+pub(crate) const QUARRELS: [&str; 3] = ["x-0", "x-1", "x-2"];
+
+/// The number in the value of a counter. The rest tells who wrote it.
+pub(crate) fn count_in(value: &str) -> u64 {
+    let number = value.split(' ').next().and_then(|n| n.parse().ok());
+    number.unwrap_or_else(|| panic!("a counter holds a number: {value:?}"))
+}
+
+/// Counts up until it has succeeded so often.
+pub(crate) async fn increment(mut client: Client, counter: &'static str, successes: u32) {
+    let mut attempts = 0;
+    let mut succeeded = 0;
+    while succeeded < successes {
+        let found = match client.get(counter).await {
+            Ok(found) => found.expect("a counter is never deleted"),
+            Err(Cut) => continue,
+        };
+        attempts += 1;
+        let count = count_in(&found.value) + 1;
+        let value = format!("{count} by {}-{attempts}", client.number);
+        if let Outcome::Written { .. } = client.update(&found, &value).await {
+            succeeded += 1;
+        }
+    }
+}
+
+/// Creates, changes and deletes until it has succeeded so often, and looks around.
+pub(crate) async fn quarrel(client: Client, seed: u64, successes: u32) {
+    let mut changer = Changer {
+        client,
+        dice: SeededEntropy::new(seed),
+        attempts: 0,
+        newest: 0,
+    };
+    let mut succeeded = 0;
+    while succeeded < successes {
+        if let Ok(Some(Outcome::Written { .. } | Outcome::Done)) = changer.act().await {
+            succeeded += 1;
+        }
+    }
+}
+
+struct Changer {
+    client: Client,
+    dice: SeededEntropy,
+    attempts: u32,
+    /// The newest revision that a list had.
+    newest: u64,
+}
+
+impl Changer {
+    async fn act(&mut self) -> Result<Option<Outcome>, Cut> {
+        let name = QUARRELS[self.dice.below(QUARRELS.len() as u64) as usize];
+        match self.dice.below(20) {
+            0..3 => Ok(Some(self.create(name).await)),
+            3..10 => self.change(name).await.map(Some),
+            10..14 => self.delete(name).await,
+            14..16 => self.look(Wanted::Latest, 0).await,
+            16 => self.look(Wanted::Any, 0).await,
+            17 => self.look(Wanted::Latest, 2).await,
+            18 if self.newest > 0 => self.look(Wanted::At(self.newest), 2).await,
+            _ => self.client.get(name).await.map(|_| None),
+        }
+    }
+
+    /// A value that nobody else writes: it can be recognised.
+    fn value(&mut self) -> String {
+        self.attempts += 1;
+        format!("{}-{}", self.client.number, self.attempts)
+    }
+
+    async fn create(&mut self, name: &str) -> Outcome {
+        let value = self.value();
+        self.client.create(name, &value).await
+    }
+
+    /// Changes an object as it is read now; others may be faster.
+    async fn change(&mut self, name: &str) -> Result<Outcome, Cut> {
+        Ok(match self.seen(name).await? {
+            Some(seen) => {
+                let value = self.value();
+                self.client.update(&seen, &value).await
+            }
+            None => self.create(name).await,
+        })
+    }
+
+    async fn delete(&mut self, name: &str) -> Result<Option<Outcome>, Cut> {
+        Ok(match self.seen(name).await? {
+            Some(seen) => Some(self.client.delete(&seen).await),
+            None => None,
+        })
+    }
+
+    async fn seen(&mut self, name: &str) -> Result<Option<Item>, Cut> {
+        let seen = self.client.get(name).await?;
+        // Give others a chance to come between.
+        tokio::task::yield_now().await;
+        Ok(seen)
+    }
+
+    async fn look(&mut self, wanted: Wanted, limit: u32) -> Result<Option<Outcome>, Cut> {
+        let revision = self.client.list(wanted, limit).await?;
+        self.newest = self.newest.max(revision);
+        Ok(None)
+    }
+}

@@ -1,0 +1,128 @@
+//! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
+
+use optik_apiserver::ApiServer;
+use optik_etcd_facade::Facade;
+use optik_serve::{Options as ServeOptions, Server};
+use optik_store::{EtcdOptions, Options, Store};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What the objects are kept in.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    Memory,
+    /// A directory of its own.
+    Disk,
+    /// The etcd engine, talking to a store of ours through its etcd face.
+    EtcdFace,
+    /// A real etcd.
+    Etcd {
+        url: String,
+    },
+}
+
+/// A running server. Dropping it stops everything.
+pub struct TestServer {
+    /// `http://127.0.0.1:PORT`
+    pub url: String,
+    pub store: Store,
+    pub api: ApiServer,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    _directory: Option<TempDir>,
+}
+
+impl TestServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn start(engine: Engine) -> Self {
+        let mut server = Self::start_bare(engine).await;
+        let (api, store) = (server.api.clone(), server.store.clone());
+        server
+            .tasks
+            .spawn(optik_lifecycle::keep_namespaces(api, store));
+        server
+    }
+
+    /// The same without controllers: nothing happens but what clients do.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn start_bare(engine: Engine) -> Self {
+        let mut tasks = JoinSet::new();
+        let (store, directory) = open(engine, &mut tasks).await;
+        Self::on(store, directory, tasks).await
+    }
+
+    async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
+        let api = ApiServer::new(store.clone());
+        api.bootstrap().await.expect("the store can be written");
+        let listener = listen().await;
+        let address = listener.local_addr().expect("it is bound");
+        let server = Server::new(api.clone(), ServeOptions::default());
+        server.ready();
+        let (stop, mut stopped) = watch::channel(false);
+        tasks.spawn(async move {
+            let told = async move {
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+            };
+            server.serve(listener, None, told).await;
+        });
+        Self {
+            url: format!("http://{address}"),
+            store,
+            api,
+            stop,
+            tasks,
+            _directory: directory,
+        }
+    }
+
+    /// Stops the server and closes the store.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        self.store.close().await;
+        self.tasks.shutdown().await;
+    }
+}
+
+async fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port can be had")
+}
+
+async fn open(engine: Engine, tasks: &mut JoinSet<()>) -> (Store, Option<TempDir>) {
+    let memory = || Store::open(Options::ephemeral()).expect("memory can be had");
+    match engine {
+        Engine::Memory => (memory(), None),
+        Engine::Disk => {
+            let directory = TempDir::new().expect("a directory can be made");
+            let store = Store::open(Options::directory(directory.path()));
+            (
+                store.expect("an empty directory can be opened"),
+                Some(directory),
+            )
+        }
+        Engine::EtcdFace => {
+            let listener = listen().await;
+            let address = listener.local_addr().expect("it is bound");
+            let facade = Facade::new(memory(), optik_etcd_facade::Options::default());
+            tasks.spawn(async move {
+                facade.serve(listener, std::future::pending()).await;
+            });
+            (connect(format!("http://{address}")).await, None)
+        }
+        Engine::Etcd { url } => (connect(url).await, None),
+    }
+}
+
+async fn connect(url: String) -> Store {
+    Store::connect(EtcdOptions::new(vec![url]))
+        .await
+        .expect("the etcd can be used")
+}

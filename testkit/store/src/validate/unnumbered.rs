@@ -1,0 +1,125 @@
+//! Writes that were not told their revision: watches tell it.
+
+use super::log::{Effect, effect_of, is_met};
+use super::{Guarantee, Violation};
+use crate::history::{Change, History, Item, Operation, Outcome};
+use std::collections::BTreeMap;
+
+type Changes = BTreeMap<String, Change>;
+
+/// Writes without a revision, and revisions without a write.
+pub(super) struct Unnumbered<'history> {
+    history: &'history History,
+    writes: Vec<Write<'history>>,
+    witnessed: BTreeMap<u64, Changes>,
+}
+
+struct Write<'history> {
+    operation: &'history Operation,
+    effect: Effect<'history>,
+}
+
+impl<'history> Unnumbered<'history> {
+    pub(super) fn of(
+        history: &'history History,
+        numbered: &BTreeMap<u64, Effect<'history>>,
+    ) -> Self {
+        let open =
+            |operation: &&Operation| matches!(operation.outcome, Outcome::Done | Outcome::Unknown);
+        let write = |operation| {
+            let effect = effect_of(operation)?;
+            Some(Write { operation, effect })
+        };
+        let writes = history.operations.iter().filter(open).filter_map(write);
+        Self {
+            history,
+            writes: writes.collect(),
+            witnessed: unexplained(history, numbered),
+        }
+    }
+
+    /// The first revision that is left.
+    pub(super) fn next_revision(&self, numbered: &BTreeMap<u64, Effect<'_>>) -> Option<u64> {
+        let first = numbered.first_key_value().map(|(revision, _)| *revision);
+        let witnessed = self.witnessed.first_key_value();
+        let witnessed = witnessed.map(|(revision, _)| *revision);
+        first.into_iter().chain(witnessed).min()
+    }
+
+    /// The write that made a revision. One that could be carried out in this state
+    /// comes first, and among those one that certainly was.
+    pub(super) fn claim(
+        &mut self,
+        revision: u64,
+        state: &BTreeMap<String, Item>,
+    ) -> Result<Effect<'history>, Violation> {
+        let witnessed = self.witnessed.remove(&revision).unwrap_or_default();
+        let rank = |write: &Write<'_>| {
+            let possible = write.effect.expects.iter().all(|e| is_met(e, state));
+            (!possible, write.operation.outcome != Outcome::Done)
+        };
+        let writes = self.writes.iter().enumerate();
+        let explaining = writes.filter(|(_, write)| explains(write.effect.changes, &witnessed));
+        let Some((at, _)) = explaining.min_by_key(|(_, write)| rank(write)) else {
+            let evidence = format!("nobody asked for revision {revision}: {witnessed:?}");
+            return Err(Violation::new(Guarantee::OneWritePerRevision, evidence));
+        };
+        let effect = self.writes.remove(at).effect;
+        if let Some(earlier) = answered_later(self.history, effect.begun, revision) {
+            let evidence = format!("{earlier:?} ended before revision {revision} was asked for");
+            return Err(Violation::new(Guarantee::RealTimeOrder, evidence));
+        }
+        Ok(effect)
+    }
+
+    /// What was certainly carried out, somebody must have seen.
+    pub(super) fn nothing_is_left(&self) -> Result<(), Violation> {
+        let mut writes = self.writes.iter();
+        match writes.find(|write| write.operation.outcome == Outcome::Done) {
+            None => Ok(()),
+            Some(write) => {
+                let evidence = format!("no revision is left for {:?}", write.operation);
+                Err(Violation::new(Guarantee::OneWritePerRevision, evidence))
+            }
+        }
+    }
+}
+
+/// What watches saw at revisions that no acknowledged write made.
+fn unexplained(
+    history: &History,
+    effects: &BTreeMap<u64, Effect<'_>>,
+) -> BTreeMap<u64, BTreeMap<String, Change>> {
+    let mut witnessed: BTreeMap<u64, BTreeMap<String, Change>> = BTreeMap::new();
+    for event in history.sessions.iter().flat_map(|session| session.events()) {
+        if effects.contains_key(&event.revision) {
+            continue;
+        }
+        let key = event.key.clone();
+        let change = match &event.item {
+            Some(item) => Change::Put {
+                key: key.clone(),
+                value: item.value.clone(),
+            },
+            None => Change::Delete { key: key.clone() },
+        };
+        let at = witnessed.entry(event.revision).or_default();
+        at.insert(key, change);
+    }
+    witnessed
+}
+
+/// Whether a request can be what was seen: deletions may have met nothing.
+fn explains(changes: &[Change], witnessed: &BTreeMap<String, Change>) -> bool {
+    let mut puts = changes.iter().filter(|c| matches!(c, Change::Put { .. }));
+    puts.all(|put| witnessed.get(put.key()) == Some(put))
+        && witnessed.values().all(|seen| changes.contains(seen))
+}
+
+/// An answer before `begun` that knew of a revision not before `revision`.
+fn answered_later(history: &History, begun: u64, revision: u64) -> Option<&Operation> {
+    let mut answers = history.operations.iter();
+    answers.find(|answer| {
+        answer.ended < begun && answer.outcome.revision().is_some_and(|at| at >= revision)
+    })
+}
