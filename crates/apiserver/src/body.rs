@@ -1,10 +1,13 @@
 //! From the bytes of a body to an object of the kind the endpoint takes.
 
+use crate::exchange::Request;
 use crate::kinds::{Kind, Kinds};
+use crate::write::FieldValidation;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, SyntaxError, Value};
+use optik_schema::{check_types, prune, unknown_fields};
 
 /// What bodies may be written in.
 const ACCEPTED: &[&str] = &[
@@ -43,24 +46,57 @@ struct WantedType<'a> {
     kind: &'a str,
 }
 
+/// An object that was read, and what was odd about it.
+pub(crate) struct Decoded {
+    pub(crate) object: Object,
+    pub(crate) warnings: Vec<String>,
+}
+
 /// Reads an object. What it does not say about its type is taken from the endpoint.
 pub(crate) fn decode(
     kinds: &Kinds,
     kind: &Kind,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<Object, Status> {
+    request: &Request,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
     let wanted = WantedType {
         api_version: &kind.api_version,
         kind: &kind.resource.kind,
     };
-    let mut object = read(headers, body, wanted)?;
+    let (object, duplicates) = read(&request.headers, &request.body, wanted)?;
     check_type(kinds, kind, &object)?;
-    object.set_type(wanted.kind, wanted.api_version);
-    check_metadata(kind, &object)?;
-    kind.face.to_stored(&mut object);
-    keep_known_metadata(&mut object);
-    Ok(object)
+    let complain = |text: &str| {
+        let sent = SentType {
+            kind: wanted.kind,
+            version: &kind.resource.version,
+        };
+        Status::cannot_be_handled(sent, wanted.kind, text)
+    };
+    let mut value = Value::from(object);
+    let mut warnings = Vec::new();
+    if let Some(schema) = kind.schema() {
+        check_types(schema, &value).map_err(|error| complain(&error.to_string()))?;
+        if validation != FieldValidation::Ignore {
+            let unknown = unknown_fields(schema, &value).into_iter();
+            warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+            warnings.extend(duplicates);
+        }
+        if validation == FieldValidation::Strict && !warnings.is_empty() {
+            let text = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(complain(&text));
+        }
+        prune(schema, &mut value);
+    }
+    let mut object = Object::try_from(value).map_err(|_| not_an_object(wanted.kind, b""))?;
+    settle(kind, &mut object);
+    Ok(Decoded { object, warnings })
+}
+
+/// Makes an object of a kind what is kept of it.
+pub(crate) fn settle(kind: &Kind, object: &mut Object) {
+    object.set_type(&kind.resource.kind, &kind.api_version);
+    kind.face.to_stored(object);
+    keep_known_metadata(object);
 }
 
 /// Reads a body that is not kept as it is, such as a `Binding`.
@@ -69,24 +105,43 @@ pub(crate) fn decode_as(wanted: &str, headers: &HeaderMap, body: &[u8]) -> Resul
         api_version: "v1",
         kind: wanted,
     };
-    read(headers, body, wanted)
+    read(headers, body, wanted).map(|(object, _)| object)
 }
 
-fn read(headers: &HeaderMap, body: &[u8], wanted: WantedType<'_>) -> Result<Object, Status> {
+/// A document, and what it gives twice.
+fn read(
+    headers: &HeaderMap,
+    body: &[u8],
+    wanted: WantedType<'_>,
+) -> Result<(Object, Vec<String>), Status> {
     let WantedType { api_version, kind } = wanted;
-    let value = match encoding(headers)? {
-        Encoding::Json => optik_object::parse(body)
-            .map(|parsed| parsed.value)
-            .map_err(|error| Status::body_malformed(kind, &error, body))?,
-        Encoding::Yaml => optik_object::yaml::parse(body)
-            .map(|document| document.value)
-            .map_err(|error| unrecognized(kind, &yaml_trouble(&error.to_string())))?,
-        Encoding::Protobuf => messages()
-            .decode_or(body, api_version, kind)
-            .map(|decoded| decoded.value)
-            .map_err(|error| unrecognized(kind, &error.to_string()))?,
+    let (value, duplicates) = match encoding(headers)? {
+        Encoding::Json => {
+            let parsed = optik_object::parse(body);
+            let parsed = parsed.map_err(|error| Status::body_malformed(kind, &error, body))?;
+            let duplicates = parsed.duplicates.into_iter();
+            let duplicates = duplicates.map(|path| format!("duplicate field \"{path}\""));
+            (parsed.value, duplicates.collect())
+        }
+        Encoding::Yaml => {
+            let parsed = optik_object::yaml::parse(body);
+            let parsed =
+                parsed.map_err(|error| unrecognized(kind, &yaml_trouble(&error.to_string())))?;
+            (parsed.value, parsed.duplicates)
+        }
+        Encoding::Protobuf => {
+            let decoded = messages().decode_or(body, api_version, kind);
+            let decoded = decoded.map_err(|error| unrecognized(kind, &error.to_string()))?;
+            (decoded.value, Vec::new())
+        }
     };
-    Object::try_from(value).map_err(|_| not_an_object(kind, body))
+    let value = match value {
+        // Nothing is an object without members, as in Go.
+        Value::Null => Map::new().into(),
+        value => value,
+    };
+    let object = Object::try_from(value).map_err(|_| not_an_object(kind, body))?;
+    Ok((object, duplicates))
 }
 
 fn yaml_trouble(error: &str) -> String {
@@ -149,123 +204,27 @@ fn check_type(kinds: &Kinds, kind: &Kind, object: &Object) -> Result<(), Status>
     Err(Status::cannot_be_handled(sent, &resource.kind, &text))
 }
 
-/// What a member of the metadata must be.
-#[derive(Clone, Copy)]
-enum Shape {
-    Text,
-    Integer,
-    TextMap,
-    TextList,
-    ObjectList,
-}
-
 /// What metadata consists of; the rest is not kept.
-const METADATA: &[(&str, Shape)] = &[
-    ("name", Shape::Text),
-    ("generateName", Shape::Text),
-    ("namespace", Shape::Text),
-    ("uid", Shape::Text),
-    ("resourceVersion", Shape::Text),
-    ("generation", Shape::Integer),
-    ("creationTimestamp", Shape::Text),
-    ("deletionTimestamp", Shape::Text),
-    ("deletionGracePeriodSeconds", Shape::Integer),
-    ("labels", Shape::TextMap),
-    ("annotations", Shape::TextMap),
-    ("finalizers", Shape::TextList),
-    ("ownerReferences", Shape::ObjectList),
+const METADATA: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
 ];
-
-fn check_metadata(kind: &Kind, object: &Object) -> Result<(), Status> {
-    let Some(metadata) = object.get("metadata") else {
-        return Ok(());
-    };
-    let complain = |found: &Value, field: &str, wanted: &str| {
-        let sent = SentType {
-            kind: &kind.resource.kind,
-            version: &kind.resource.version,
-        };
-        let text = format!(
-            "json: cannot unmarshal {} into Go struct field {field} of type {wanted}",
-            go_type(found)
-        );
-        Status::cannot_be_handled(sent, &kind.resource.kind, &text)
-    };
-    let members = match metadata {
-        Value::Null => return Ok(()),
-        Value::Object(members) => members,
-        other => {
-            let field = format!("{}.metadata", kind.resource.kind);
-            return Err(complain(other, &field, "v1.ObjectMeta"));
-        }
-    };
-    for (name, shape) in METADATA {
-        let Some(value) = members.get(*name) else {
-            continue;
-        };
-        if let Err((found, wanted)) = shape.check(value) {
-            let field = format!("ObjectMeta.metadata.{name}");
-            return Err(complain(found, &field, wanted));
-        }
-    }
-    Ok(())
-}
-
-impl Shape {
-    /// What is there instead, and what should be.
-    fn check(self, value: &Value) -> Result<(), (&Value, &'static str)> {
-        match (self, value) {
-            (_, Value::Null) | (Self::Text, Value::String(_)) => Ok(()),
-            (Self::Text, other) => Err((other, "string")),
-            (Self::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
-            (Self::Integer, other) => Err((other, "int64")),
-            (Self::TextMap, Value::Object(members)) => {
-                first_bad(members.values(), is_text, "string")
-            }
-            (Self::TextMap, other) => Err((other, "map[string]string")),
-            (Self::TextList, Value::Array(items)) => first_bad(items.iter(), is_text, "string"),
-            (Self::TextList, other) => Err((other, "[]string")),
-            (Self::ObjectList, Value::Array(items)) => {
-                first_bad(items.iter(), Value::is_object, "v1.OwnerReference")
-            }
-            (Self::ObjectList, other) => Err((other, "[]v1.OwnerReference")),
-        }
-    }
-}
-
-fn is_text(value: &Value) -> bool {
-    value.is_string() || value.is_null()
-}
-
-fn first_bad<'a>(
-    mut values: impl Iterator<Item = &'a Value>,
-    is_good: fn(&Value) -> bool,
-    wanted: &'static str,
-) -> Result<(), (&'a Value, &'static str)> {
-    match values.find(|value| !is_good(value)) {
-        Some(bad) => Err((bad, wanted)),
-        None => Ok(()),
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
 
 /// Drops what is empty or unknown, so that equal objects have equal bytes.
 fn keep_known_metadata(object: &mut Object) {
     let metadata = object.metadata_mut();
-    metadata.retain(|name, value| {
-        let known = METADATA.iter().any(|(known, _)| known == name);
-        known && !is_empty(value)
-    });
+    metadata.retain(|name, value| METADATA.contains(&name.as_str()) && !is_empty(value));
     for name in ["labels", "annotations"] {
         if let Some(Value::Object(members)) = metadata.get_mut(name) {
             null_is_empty_text(members);

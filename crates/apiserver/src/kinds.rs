@@ -3,6 +3,7 @@
 use crate::face::Face;
 use optik_catalog::{Resource, Text};
 use optik_object::{Damaged, Object, splice};
+use optik_schema::Type;
 use optik_store::{KeyRange, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +77,17 @@ impl Kind {
     /// Whether objects of it are kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.directory.is_some()
+    }
+
+    /// The types of its fields, if they are known.
+    pub(crate) fn schema(&self) -> Option<Type<'static>> {
+        let Resource {
+            group,
+            version,
+            kind,
+            ..
+        } = &self.resource;
+        optik_schema::builtin(group, version, kind)
     }
 
     /// `/api/v1`, `/apis/apps/v1`

@@ -1,6 +1,6 @@
 //! One request, one answer.
 
-use crate::body;
+use crate::body::{self, Decoded};
 use crate::discovery::{self, Part as DiscoveryPart};
 use crate::exchange::{Request, Response, User};
 use crate::kinds::{Kind, Kinds};
@@ -13,7 +13,9 @@ use crate::read::{ObjectName, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
 use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
-use crate::write::{self, DeleteOptions, OptionsKind, Part, WriteOptions, Writing, Written};
+use crate::write::{
+    self, Change, DeleteOptions, OptionsKind, Part, WriteOptions, Writing, Written,
+};
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
@@ -361,6 +363,7 @@ impl Shared {
             Method::GET if asked.target.watch => self.watch_one(&asked, name).await,
             Method::GET if asked.serves(Verb::Get) => self.get(asked, name).await,
             Method::PUT if asked.serves(Verb::Update) => self.update(asked, name, part).await,
+            Method::PATCH if asked.serves(Verb::Patch) => self.patch(asked, name, part).await,
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
                 self.delete(asked, name).await
             }
@@ -398,19 +401,32 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         accepts_json(&asked.request.headers)?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let object = asked.decode(&self.kinds)?;
+        let decoded = asked.decode(&self.kinds, &options)?;
         let writing = asked.writing(self, options, "create");
-        let written = write::create(&writing, object).await?;
-        Ok(respond(written))
+        let written = write::create(&writing, decoded.object).await?;
+        Ok(with_warnings(respond(written), &decoded.warnings))
     }
 
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         accepts_json(&asked.request.headers)?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let object = asked.decode(&self.kinds)?;
+        let decoded = asked.decode(&self.kinds, &options)?;
         let writing = asked.writing(self, options, "update");
-        let written = write::update(&writing, name, part, object).await?;
-        Ok(respond(written))
+        let written = write::update(&writing, name, part, decoded.object).await?;
+        Ok(with_warnings(respond(written), &decoded.warnings))
+    }
+
+    async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        Change::check_media_type(asked.kind, headers)?;
+        accepts_json(headers)?;
+        let options = WriteOptions::read(&asked.query, OptionsKind::Patch)?;
+        let validation = options.validation;
+        let writing = asked.writing(self, options, "patch");
+        writing.check_exists(name).await?;
+        let change = Change::read(asked.kind, headers, body, validation)?;
+        let (written, warnings) = write::patch(&writing, name, part, &change).await?;
+        Ok(with_warnings(respond(written), &warnings))
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -471,6 +487,22 @@ fn respond(written: Written) -> Response {
     Response::json(status, written.body)
 }
 
+/// Tells a client what was odd about its object, each thing once.
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    let mut told: Vec<&String> = Vec::new();
+    for warning in warnings {
+        let quoted = optik_object::quote(warning);
+        if told.contains(&warning) {
+            continue;
+        }
+        told.push(warning);
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
+            response.headers.append(http::header::WARNING, value);
+        }
+    }
+    response
+}
+
 /// The aggregated form, which clients revalidate.
 fn aggregated(request: &Request, value: &Value) -> Response {
     let tag = entity_tag(value);
@@ -519,9 +551,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn decode(&self, kinds: &Kinds) -> Result<Object, Status> {
-        let request = self.request;
-        body::decode(kinds, self.kind, &request.headers, &request.body)
+    fn decode(&self, kinds: &Kinds, options: &WriteOptions) -> Result<Decoded, Status> {
+        body::decode(kinds, self.kind, self.request, options.validation)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {

@@ -173,8 +173,6 @@ impl Run<'_> {
             time: last.as_ref().and_then(|last| last.time),
             manager,
         };
-        managed.set(entry.clone());
-
         let mut new = self.live.clone();
         merge(of, &mut new, self.request.config.members());
         if let Some(last) = last
@@ -188,9 +186,9 @@ impl Run<'_> {
             api_version: self.endpoint.api_version,
         };
         let mut comparisons = Comparisons::new(change, versions);
-        reassign(&mut managed, &mut comparisons, Some(&entry.manager), force)?;
+        reassign(&mut managed, &mut comparisons, force)?;
         let changed = self.request.live.is_none() || !same_members(&self.live, &new);
-        self.finish(&mut managed, entry, changed);
+        managed.add(self.recorded(entry, changed));
         Ok(Applied {
             object: Object::try_from(Value::Object(new)).unwrap_or_default(),
             managed,
@@ -212,18 +210,16 @@ impl Run<'_> {
     }
 
     /// The time changes only if something else does.
-    fn finish(&self, managed: &mut Managed, entry: Entry, changed: bool) {
-        let fields = without_unrecorded(&entry.fields);
+    fn recorded(&self, entry: Entry, changed: bool) -> Entry {
         let time = if changed {
             Some(self.request.now)
         } else {
             entry.time
         };
-        managed.set(Entry {
-            fields,
+        Entry {
+            fields: without_unrecorded(&entry.fields),
             time,
-            ..entry
-        });
-        managed.drop_empty();
+            manager: entry.manager,
+        }
     }
 }

@@ -33,7 +33,7 @@ pub use json_patch::{JsonPatch, JsonPatchError, Rejection};
 pub use managed::{Entry, Managed, ManagedFieldsError, Manager, Operation};
 pub use merge_patch::{MergePatch, MergePatchError, merge_patch};
 pub use strategic::{StrategicError, StrategicPatch, strategic_merge_patch};
-pub use update::{Family, Update, update};
+pub use update::{Family, Update, only_times_differ, update};
 pub use versions::{OneVersion, Unconvertible, Versions};
 
 /// Whether the document of a patch is checked for members that are unknown or given

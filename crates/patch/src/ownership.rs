@@ -2,7 +2,7 @@
 
 use crate::conflict::Conflicts;
 use crate::fieldset::FieldSet;
-use crate::managed::{Managed, Manager};
+use crate::managed::Managed;
 use crate::typed::{Comparison, compare, reconcile};
 use crate::versions::{Unconvertible, Versions};
 use optik_object::Map;
@@ -93,21 +93,17 @@ impl<'a> Comparisons<'a> {
     }
 }
 
-/// Takes from everybody but the writer what the change wrote, or says that it may not;
-/// and from everybody what it removed.
+/// Takes from everybody what the change wrote, or says that it may not; and what it
+/// removed. Who applies is not among them: it owns what it names, whatever changed.
 pub(crate) fn reassign(
     managed: &mut Managed,
     comparisons: &mut Comparisons<'_>,
-    writer: Option<&Manager>,
     force: Force,
 ) -> Result<(), Refusal> {
     let mut conflicts = Conflicts::default();
     let mut gone = Vec::new();
     let mut kept: Vec<(usize, FieldSet)> = Vec::new();
     for (at, entry) in managed.entries().iter().enumerate() {
-        if writer.is_some_and(|writer| entry.manager.is_same_as(writer)) {
-            continue;
-        }
         let comparison = comparisons.at(&entry.manager.api_version);
         let Some(comparison) = comparison.map_err(Refusal::Unconvertible)? else {
             gone.push(at);

@@ -5,14 +5,15 @@ use crate::managed::{Entry, Managed};
 use crate::typed::{remove, to_set, with_declared};
 use crate::versions::{Unconvertible, Versions};
 use optik_object::Map;
+use optik_schema::Type;
 
 /// Removes from the merged object what the manager applied `last` and neither applies
-/// `now` nor anybody else owns. `managed` already contains `now`.
+/// `now` nor any of the others owns.
 pub(crate) fn prune(
     merged: Map,
     last: &Entry,
     now: &Entry,
-    managed: &Managed,
+    others: &Managed,
     versions: &dyn Versions,
 ) -> Result<Map, Unconvertible> {
     let then = last.manager.api_version.as_str();
@@ -26,21 +27,64 @@ pub(crate) fn prune(
         return Ok(merged);
     };
     let merged = convert(merged, today, then, versions)?;
+    let before = present(of, &merged);
     let dropped = with_declared(of, &last.fields);
     let mut pruned = merged.clone();
     remove(of, &mut pruned, &dropped);
-    let pruned = add_back_owned(&merged, pruned, then, managed, versions)?;
-
+    for (version, owned) in owned(then, now, others) {
+        let Some(of) = versions.type_at(version) else {
+            continue;
+        };
+        let kept = with_declared(of, &owned);
+        pruned = if version == then {
+            add_back(of, &merged, &before, &pruned, &kept)
+        } else {
+            let merged = convert(merged.clone(), then, version, versions)?;
+            let pruned = convert(pruned, then, version, versions)?;
+            let back = add_back(of, &merged, &present(of, &merged), &pruned, &kept);
+            convert(back, version, then, versions)?
+        };
+    }
     // Nothing else goes: what was never applied is not pruned.
-    let left = with_declared(of, &to_set(of, &pruned));
-    let before = with_declared(of, &to_set(of, &merged));
+    let gone = before
+        .difference(&present(of, &pruned))
+        .intersection(&dropped);
     let mut result = merged;
-    remove(
-        of,
-        &mut result,
-        &before.difference(&left).intersection(&dropped),
-    );
+    remove(of, &mut result, &gone);
     convert(result, then, today, versions)
+}
+
+/// What everybody owns, by version; the version at hand first.
+fn owned<'a>(first: &'a str, now: &'a Entry, others: &'a Managed) -> Vec<(&'a str, FieldSet)> {
+    let mut owned: Vec<(&str, FieldSet)> = Vec::new();
+    for entry in others.entries().iter().chain([now]) {
+        let version = entry.manager.api_version.as_str();
+        match owned.iter_mut().find(|(known, _)| *known == version) {
+            Some((_, fields)) => *fields = fields.union(&entry.fields),
+            None => owned.push((version, entry.fields.clone())),
+        }
+    }
+    owned.sort_by_key(|(version, _)| *version != first);
+    owned
+}
+
+/// The merged object, with nothing but what the pruning left and what is owned.
+fn add_back(
+    of: Type<'_>,
+    merged: &Map,
+    present_in_merged: &FieldSet,
+    pruned: &Map,
+    owned: &FieldSet,
+) -> Map {
+    let kept = present(of, pruned).union(owned);
+    let mut back = merged.clone();
+    remove(of, &mut back, &present_in_merged.difference(&kept));
+    back
+}
+
+/// What is there, and the declared members that lead to it.
+fn present(of: Type<'_>, object: &Map) -> FieldSet {
+    with_declared(of, &to_set(of, object))
 }
 
 fn convert(
@@ -53,39 +97,4 @@ fn convert(
         return Ok(object);
     }
     Ok(versions.convert(&object, from, to)?.into_owned())
-}
-
-/// Adds back what anybody owns, in the version each of them means; the version at hand
-/// first.
-fn add_back_owned(
-    merged: &Map,
-    pruned: Map,
-    first: &str,
-    managed: &Managed,
-    versions: &dyn Versions,
-) -> Result<Map, Unconvertible> {
-    let mut owned: Vec<(&str, FieldSet)> = vec![(first, FieldSet::new())];
-    for entry in managed.entries() {
-        let version = entry.manager.api_version.as_str();
-        match owned.iter_mut().find(|(known, _)| *known == version) {
-            Some((_, fields)) => *fields = fields.union(&entry.fields),
-            None => owned.push((version, entry.fields.clone())),
-        }
-    }
-    let mut pruned = pruned;
-    for (version, fields) in owned {
-        let Some(of) = versions.type_at(version) else {
-            continue;
-        };
-        if fields.is_empty() {
-            continue;
-        }
-        let mut merged = convert(merged.clone(), first, version, versions)?;
-        let left = convert(pruned, first, version, versions)?;
-        let kept = with_declared(of, &to_set(of, &left)).union(&with_declared(of, &fields));
-        let gone = with_declared(of, &to_set(of, &merged)).difference(&kept);
-        remove(of, &mut merged, &gone);
-        pruned = convert(merged, version, first, versions)?;
-    }
-    Ok(pruned)
 }

@@ -89,7 +89,7 @@ pub(crate) fn track(
         _ => FieldSet::new(),
     };
     // Forced, so there are no conflicts; what cannot be compared stays as it is.
-    if reassign(managed, &mut comparisons, None, Force::Yes).is_err() {
+    if reassign(managed, &mut comparisons, Force::Yes).is_err() {
         return;
     }
     if written.is_empty() {
@@ -103,6 +103,24 @@ pub(crate) fn track(
         fields,
         time: Some(write.now),
     });
+}
+
+/// Whether a write changes nothing but times in the record of managers, in which case it
+/// is none. Entries are compared in their order: a fresh time that moves an entry past
+/// another one makes a difference.
+#[must_use]
+pub fn only_times_differ(live: &Object, new: &Object) -> bool {
+    let list = |object: &Object| {
+        let list = object.metadata().and_then(|it| it.get(MANAGED_FIELDS));
+        list.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let timeless = |mut list: Vec<Value>| {
+        for entry in list.iter_mut().filter_map(Value::as_object_mut) {
+            entry.remove("time");
+        }
+        list
+    };
+    timeless(list(live)) == timeless(list(new)) && without_managers(live) == without_managers(new)
 }
 
 /// A copy of an object, without the record of its managers, which is often the larger

@@ -20,7 +20,7 @@ fn patched(kind: &str, live: Value, patch: &Value) -> Result<Value, StrategicErr
     strategic_merge_patch(live, patch.members, of(kind)).map(Value::Object)
 }
 
-fn pod(spec: Value) -> Value {
+fn pod(spec: &Value) -> Value {
     json!({ "spec": spec })
 }
 
@@ -31,7 +31,7 @@ fn named(names: &[&str]) -> Value {
 #[test]
 fn lists() {
     let ab =
-        || pod(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}));
+        || pod(&json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}));
     for (number, live, patch, expected) in [
         (
             "33",
@@ -41,49 +41,49 @@ fn lists() {
         ),
         (
             "34",
-            pod(json!({"containers": named(&["a", "b"])})),
+            pod(&json!({"containers": named(&["a", "b"])})),
             json!({"containers": named(&["new", "b"])}),
             json!({"containers": named(&["new", "a", "b"])}),
         ),
         (
             "35",
-            pod(json!({"containers": named(&["a", "b"])})),
+            pod(&json!({"containers": named(&["a", "b"])})),
             json!({"$setElementOrder/containers": named(&["b", "new", "a"]), "containers": named(&["new"])}),
             json!({"containers": named(&["b", "new", "a"])}),
         ),
         (
             "35 order only",
-            pod(json!({"containers": named(&["a", "b", "c"])})),
+            pod(&json!({"containers": named(&["a", "b", "c"])})),
             json!({"$setElementOrder/containers": named(&["c", "a"])}),
             json!({"containers": named(&["b", "c", "a"])}),
         ),
         (
             "36",
-            pod(json!({"containers": named(&["a", "b", "c"])})),
+            pod(&json!({"containers": named(&["a", "b", "c"])})),
             json!({"containers": [{"name": "c", "$patch": "delete"}]}),
             json!({"containers": named(&["a", "b"])}),
         ),
         (
             "36 absent",
-            pod(json!({"containers": named(&["a"])})),
+            pod(&json!({"containers": named(&["a"])})),
             json!({"containers": [{"name": "c", "$patch": "delete"}]}),
             json!({"containers": named(&["a"])}),
         ),
         (
             "38",
-            pod(json!({"containers": [{"name": "a", "env": named(&["E1", "E2"])}]})),
+            pod(&json!({"containers": [{"name": "a", "env": named(&["E1", "E2"])}]})),
             json!({"containers": [{"name": "a", "env": [{"$patch": "replace"}, {"name": "N", "value": "n"}]}]}),
             json!({"containers": [{"name": "a", "env": [{"name": "N", "value": "n"}]}]}),
         ),
         (
             "43",
-            pod(json!({"containers": [{"name": "a", "args": ["x", "y"]}]})),
+            pod(&json!({"containers": [{"name": "a", "args": ["x", "y"]}]})),
             json!({"containers": [{"name": "a", "args": ["z"]}]}),
             json!({"containers": [{"name": "a", "args": ["z"]}]}),
         ),
         (
             "44",
-            pod(json!({"containers": named(&["a"])})),
+            pod(&json!({"containers": named(&["a"])})),
             json!({"nodeName": null, "securityContext": {"runAsUser": null}}),
             json!({"containers": named(&["a"]), "securityContext": {}}),
         ),
@@ -100,7 +100,7 @@ fn lists() {
             "Pod"
         };
         let patched =
-            patched(kind, live, &pod(patch)).unwrap_or_else(|error| panic!("{number}: {error}"));
+            patched(kind, live, &pod(&patch)).unwrap_or_else(|error| panic!("{number}: {error}"));
         assert_eq!(patched["spec"], expected, "{number}");
     }
 }
@@ -306,10 +306,10 @@ fn any_pod() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn any_patch_never_panics(live in any_pod(), patch in any_pod()) {
-        if let (Value::Object(live), Value::Object(patch)) = (live, patch) {
-            if let Err(error) = strategic_merge_patch(live, patch, of("Pod")) {
-                let _ = error.status();
-            }
+        if let (Value::Object(live), Value::Object(patch)) = (live, patch)
+            && let Err(error) = strategic_merge_patch(live, patch, of("Pod"))
+        {
+            let _ = error.status();
         }
     }
 
@@ -317,6 +317,30 @@ proptest! {
     fn an_empty_patch_changes_nothing(live in any_pod()) {
         if let Value::Object(live) = live {
             prop_assert_eq!(strategic_merge_patch(live.clone(), serde_json::Map::new(), of("Pod")), Ok(live));
+        }
+    }
+}
+
+/// Random lists of environment variables, and what kube-apiserver v1.36.4 made of them.
+#[test]
+fn lists_as_upstream_merges_them() {
+    let cases: Value = serde_json::from_str(include_str!("golden/strategic.json")).unwrap();
+    for case in cases.as_array().unwrap() {
+        let live = pod(&json!({"containers": [{"name": "c", "env": case["live"]}]}));
+        let live = if case["live"] == json!([]) {
+            pod(&json!({"containers": [{"name": "c"}]}))
+        } else {
+            live
+        };
+        let patch = pod(&json!({"containers": [case["patch"]]}));
+        match (patched("Pod", live, &patch), case["message"].as_str()) {
+            (Ok(patched), None) => {
+                let env = patched["spec"]["containers"][0].get("env");
+                let env = env.cloned().unwrap_or_else(|| json!([]));
+                assert_eq!(env, case["result"], "{case}");
+            }
+            (Err(error), Some(message)) => assert_eq!(error.status().message(), message, "{case}"),
+            (ours, _) => panic!("{ours:?} for {case}"),
         }
     }
 }

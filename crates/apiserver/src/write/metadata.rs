@@ -101,14 +101,15 @@ fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
-    for finalizer in object.finalizers() {
+pub(super) fn check_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
+    for (at, finalizer) in object.finalizers().enumerate() {
+        let path = format!("metadata.finalizers[{at}]");
         let problems = label_key(finalizer);
         if !problems.is_empty() {
-            complain("metadata.finalizers", finalizer, problems, errors);
+            complain(&path, finalizer, problems, errors);
         } else if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let text = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid("metadata.finalizers", finalizer, text));
+            errors.push(FieldError::invalid(path, finalizer, text));
         }
     }
 }

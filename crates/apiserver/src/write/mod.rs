@@ -6,6 +6,7 @@ mod delete;
 mod delete_options;
 mod metadata;
 mod options;
+mod patch;
 mod rules;
 mod update;
 
@@ -13,7 +14,8 @@ pub(crate) use binding::bind;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
-pub(crate) use options::{OptionsKind, WriteOptions};
+pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
+pub(crate) use patch::{Change, patch};
 pub(crate) use update::{Part, update};
 
 use crate::kinds::{Kind, Shown};
@@ -66,6 +68,15 @@ impl Writing<'_> {
 
     async fn latest(&self) -> Result<Snapshot, Status> {
         self.store.latest().await.map_err(read_failed)
+    }
+
+    /// Whether there is such an object at all: asked before a patch is even read.
+    pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Status> {
+        let latest = self.latest().await?;
+        match latest.get(self.key(name).as_bytes()) {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found(self.kind.resource.name(), name)),
+        }
     }
 
     fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {

@@ -8,8 +8,20 @@ const MANAGER_BYTES_MAX: usize = 128;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
+    pub(crate) validation: FieldValidation,
     /// Empty if the client did not say.
     pub(crate) manager: String,
+}
+
+/// What becomes of fields that the kind does not have, or that are given twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    /// They are dropped, and the client is told.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
 }
 
 /// What a refusal calls them.
@@ -17,6 +29,7 @@ pub(crate) struct WriteOptions {
 pub(crate) enum OptionsKind {
     Create,
     Update,
+    Patch,
 }
 
 impl OptionsKind {
@@ -24,6 +37,7 @@ impl OptionsKind {
         match self {
             Self::Create => "CreateOptions",
             Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
         }
     }
 }
@@ -35,12 +49,17 @@ impl WriteOptions {
         check_manager(manager, &mut errors);
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         check_dry_run(&dry_run, &mut errors);
-        check_validation(query.text("fieldValidation"), &mut errors);
+        let validation = check_validation(query.text("fieldValidation"), &mut errors);
+        if kind == OptionsKind::Patch && query.get("force").is_some() {
+            let text = "may not be specified for non-apply patch";
+            errors.push(FieldError::forbidden("force", text));
+        }
         if !errors.is_empty() {
             return Err(Status::invalid_options(kind.name(), &errors));
         }
         Ok(Self {
             dry_run: !dry_run.is_empty(),
+            validation,
             manager: manager.into(),
         })
     }
@@ -72,13 +91,16 @@ pub(super) fn check_dry_run(values: &[&str], errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_validation(value: &str, errors: &mut Vec<FieldError>) {
-    if !matches!(value, "" | "Ignore" | "Warn" | "Strict") {
-        let supported = &["", "Ignore", "Strict", "Warn"];
-        errors.push(FieldError::not_supported(
-            "fieldValidation",
-            value,
-            supported,
-        ));
+fn check_validation(value: &str, errors: &mut Vec<FieldError>) -> FieldValidation {
+    match value {
+        "" | "Warn" => FieldValidation::Warn,
+        "Ignore" => FieldValidation::Ignore,
+        "Strict" => FieldValidation::Strict,
+        other => {
+            let supported = &["", "Ignore", "Strict", "Warn"];
+            let error = FieldError::not_supported("fieldValidation", other, supported);
+            errors.push(error);
+            FieldValidation::Warn
+        }
     }
 }

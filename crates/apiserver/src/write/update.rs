@@ -71,7 +71,7 @@ async fn create_instead(
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
-async fn replace(
+pub(super) async fn replace(
     writing: &Writing<'_>,
     part: Part,
     key: &str,
@@ -157,6 +157,8 @@ fn prepare(
     }
     let mut errors = Vec::new();
     keep_deletion(&mut object, old, &mut errors);
+    // Upstream looks at these twice when an object is changed, and says so.
+    metadata::check_finalizers(&object, &mut errors);
     metadata::check(kind, &object, &mut errors);
     let name = object.name();
     if old.is_being_deleted() {

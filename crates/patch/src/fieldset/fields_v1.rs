@@ -6,7 +6,7 @@
 //! ```
 
 use super::{FieldSet, Node, PathElement};
-use optik_object::{Map, Value, parse, to_bytes};
+use optik_object::{Map, Value, to_bytes};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,8 +150,9 @@ fn decode_element(text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
     Ok(Some(element))
 }
 
+/// Not as deep as documents may be, but keys of items are not deep.
 fn json(text: &str) -> Option<Value> {
-    parse(text.as_bytes()).ok().map(|parsed| parsed.value)
+    serde_json::from_str(text).ok()
 }
 
 #[cfg(test)]

@@ -123,6 +123,13 @@ impl Managed {
         }
     }
 
+    /// An entry of a manager that has none; nothing if it owns nothing.
+    pub(crate) fn add(&mut self, entry: Entry) {
+        if !entry.fields.is_empty() {
+            self.entries.push(entry);
+        }
+    }
+
     pub(crate) fn drop_empty(&mut self) {
         self.entries.retain(|entry| !entry.fields.is_empty());
     }

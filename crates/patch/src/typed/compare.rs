@@ -186,14 +186,14 @@ fn visit_twins(of: Type<'_>, twins: &Twins<'_>, change: &mut Change) {
                 && twins.old.iter().zip(&twins.new).all(|(a, b)| same(a, b));
             change.modified.this = !is_same;
         }
-        ([_, _, ..], [rest @ ..]) => {
-            if let Some(new) = rest.first() {
+        ([_, _, ..], new) => {
+            if let Some(new) = new.first() {
                 visit(of, None, Some(new), change);
             }
             change.removed.this = true;
         }
-        ([rest @ ..], [_, _, ..]) => {
-            if let Some(old) = rest.first() {
+        (old, [_, _, ..]) => {
+            if let Some(old) = old.first() {
                 visit(of, Some(old), None, change);
             }
             change.added.this = true;

@@ -1,0 +1,235 @@
+//! Objects changed in part.
+//!
+//! A patch is applied to the newest object, again and again until nobody else was
+//! faster. It is refused with 409 only if it names a revision itself.
+
+use super::options::FieldValidation;
+use super::update::{Part, replace};
+use super::{Patience, Writing, Written};
+use crate::body::settle;
+use crate::kinds::{Kind, Shown, parse_stored};
+use crate::trouble::damaged;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use optik_object::{FieldError, Object, Status, Value};
+use optik_patch::{
+    Checks, JsonPatch, MergePatch, StrategicPatch, invalid_patch, merge_patch,
+    strategic_merge_patch,
+};
+use optik_schema::{check_types, prune, unknown_fields};
+use optik_store::Version;
+
+/// How a patch is written.
+enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+}
+
+impl PatchType {
+    fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
+        let value = headers.get(CONTENT_TYPE);
+        let value = value.and_then(|value| value.to_str().ok());
+        let media_type = value.unwrap_or_default().split(';').next();
+        match media_type.unwrap_or_default().trim() {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" if kind.schema().is_some() => {
+                Ok(Self::Strategic)
+            }
+            _ => Err(Status::unsupported_patch_type()),
+        }
+    }
+}
+
+/// What a patch says.
+pub(crate) enum Change {
+    Json(JsonPatch),
+    Merge(MergePatch),
+    Strategic(StrategicPatch),
+}
+
+impl Change {
+    pub(crate) fn read(
+        kind: &Kind,
+        headers: &HeaderMap,
+        body: &[u8],
+        validation: FieldValidation,
+    ) -> Result<Self, Status> {
+        let checks = match validation {
+            FieldValidation::Ignore => Checks::Off,
+            FieldValidation::Warn | FieldValidation::Strict => Checks::On,
+        };
+        match PatchType::of(kind, headers)? {
+            PatchType::Json => JsonPatch::decode(body, checks)
+                .map(Self::Json)
+                .map_err(|error| error.status()),
+            PatchType::Merge => MergePatch::decode(body, checks)
+                .map(Self::Merge)
+                .map_err(|error| error.status()),
+            PatchType::Strategic => StrategicPatch::decode(body, checks)
+                .map(Self::Strategic)
+                .map_err(|error| error.status()),
+        }
+    }
+
+    /// Refuses what is no patch before anything else is looked at.
+    pub(crate) fn check_media_type(kind: &Kind, headers: &HeaderMap) -> Result<(), Status> {
+        PatchType::of(kind, headers).map(drop)
+    }
+
+    /// What was odd about the patch itself.
+    fn complaints(&self) -> &[String] {
+        match self {
+            Self::Json(patch) => &patch.complaints,
+            Self::Merge(patch) => &patch.complaints,
+            Self::Strategic(patch) => &patch.complaints,
+        }
+    }
+
+    fn apply(&self, kind: &Kind, document: Value) -> Result<Value, Status> {
+        match self {
+            Self::Json(patch) => patch.apply(document).map_err(|error| error.status()),
+            Self::Merge(patch) => {
+                let Value::Object(mut members) = document else {
+                    return Ok(document);
+                };
+                merge_patch(&mut members, patch.members.clone());
+                Ok(members.into())
+            }
+            Self::Strategic(patch) => match (document, kind.schema()) {
+                (Value::Object(members), Some(schema)) => {
+                    strategic_merge_patch(members, patch.members.clone(), schema)
+                        .map(Value::from)
+                        .map_err(|error| error.status())
+                }
+                (document, _) => Ok(document),
+            },
+        }
+    }
+
+    /// How a refusal shows what could not be read.
+    fn printed(&self, patched: &Value) -> String {
+        match self {
+            Self::Json(_) | Self::Merge(_) => patched.to_string(),
+            Self::Strategic(patch) => patch.printed(),
+        }
+    }
+}
+
+/// `PATCH`
+pub(crate) async fn patch(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    change: &Change,
+) -> Result<(Written, Vec<String>), Status> {
+    let key = writing.key(name);
+    let patience = Patience::begin();
+    loop {
+        let latest = writing.latest().await?;
+        let current = latest.get(key.as_bytes());
+        let resource = writing.kind.resource.name();
+        let current = current.ok_or_else(|| Status::not_found(resource, name))?;
+        let (body, warnings) = patched(writing, name, change, &key, current)?;
+        if let Some(written) = replace(writing, part, &key, current, body).await? {
+            return Ok((written, warnings));
+        }
+        patience.check()?;
+    }
+}
+
+/// What the client would have sent with a PUT.
+fn patched(
+    writing: &Writing<'_>,
+    name: &str,
+    change: &Change,
+    key: &str,
+    current: &Version,
+) -> Result<(Object, Vec<String>), Status> {
+    let kind = writing.kind;
+    let mut shown = Vec::new();
+    let written = kind.write(Shown::whole(current), &mut shown);
+    written.map_err(|error| damaged(key, error))?;
+    let live = parse_stored(&shown).map_err(|error| damaged(key, error))?;
+    let uid = live.uid().to_owned();
+    let mut value = change.apply(kind, live.into())?;
+    let warnings = check(writing, change, &mut value)?;
+    let refuse = |detail: &str| invalid_patch(&change.printed(&value), detail);
+    let mut object = Object::try_from(value.clone())
+        .map_err(|_| refuse("the patched document is not an object"))?;
+    check_identity(writing, name, &uid, &mut object)?;
+    settle(kind, &mut object);
+    Ok((object, warnings))
+}
+
+/// Types, and fields that the kind does not have.
+fn check(writing: &Writing<'_>, change: &Change, value: &mut Value) -> Result<Vec<String>, Status> {
+    let kind = writing.kind;
+    let validation = writing.options.validation;
+    let mut warnings = Vec::new();
+    if validation != FieldValidation::Ignore {
+        warnings.extend_from_slice(change.complaints());
+    }
+    if let Some(schema) = kind.schema() {
+        if let Err(error) = check_types(schema, value) {
+            let detail = match change {
+                Change::Strategic(_) => format!("unrecognized type: {}", error.wanted),
+                _ => error.to_string(),
+            };
+            return Err(invalid_patch(&change.printed(value), &detail));
+        }
+        if validation != FieldValidation::Ignore {
+            let unknown = unknown_fields(schema, value).into_iter();
+            warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+        }
+        if validation == FieldValidation::Strict && !warnings.is_empty() {
+            let detail = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(invalid_patch(&change.printed(value), &detail));
+        }
+        prune(schema, value);
+    }
+    check_type(kind, change, value)?;
+    Ok(warnings)
+}
+
+/// A patch does not make another kind of an object; leaving the kind out is forgiven.
+fn check_type(kind: &Kind, change: &Change, value: &Value) -> Result<(), Status> {
+    let member = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("");
+    let (sent_kind, sent_version) = (member("kind"), member("apiVersion"));
+    let same = |sent: &str, known: &str| sent.is_empty() || sent == known;
+    if same(sent_kind, &kind.resource.kind) && same(sent_version, &kind.api_version) {
+        return Ok(());
+    }
+    let detail = format!("no kind \"{sent_kind}\" is registered for version \"{sent_version}\"");
+    Err(invalid_patch(&change.printed(value), &detail))
+}
+
+fn check_identity(
+    writing: &Writing<'_>,
+    name: &str,
+    uid: &str,
+    object: &mut Object,
+) -> Result<(), Status> {
+    match object.name() {
+        "" => object.set_name(name),
+        given if given != name => return Err(Status::name_differs(given, name)),
+        _ => {}
+    }
+    let namespace = writing.namespace.unwrap_or("");
+    match object.namespace() {
+        "" => object.set_namespace(namespace),
+        given if given != namespace => return Err(Status::namespace_differs()),
+        _ => {}
+    }
+    if object.uid().is_empty() {
+        object.set_uid(uid);
+    }
+    if object.uid() != uid {
+        // Upstream finds this out twice, and says so.
+        let error = FieldError::invalid("metadata.uid", object.uid(), "field is immutable");
+        let resource = writing.kind.resource.name();
+        return Err(Status::invalid(resource, name, &[error.clone(), error]));
+    }
+    Ok(())
+}

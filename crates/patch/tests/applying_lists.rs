@@ -1,0 +1,218 @@
+//! Server-side apply: lists, and what kubectl applied before the server could. Numbers
+//! are those of the checklist of the behaviour (patch and apply, §8).
+
+mod world;
+
+use optik_object::Value;
+use optik_patch::ApplyError;
+use serde_json::json;
+use world::World;
+
+fn message(error: &ApplyError) -> String {
+    error.status().message().to_owned()
+}
+
+#[test]
+fn lists_of_custom_kinds_80_81_82() {
+    let mut world = World::thing();
+    world
+        .apply(
+            "m1",
+            json!({"spec": {"set": ["a", "b"], "list": ["1"], "whole": {"a": "1"}}}),
+        )
+        .unwrap();
+    world
+        .apply("m2", json!({"spec": {"set": ["c", "a"]}}))
+        .unwrap();
+    assert_eq!(world.at("/spec/set"), json!(["c", "a", "b"]), "80");
+    let owners = world.owners();
+    assert!(
+        owners.contains(r#"A m2 .spec.set[="a"] .spec.set[="c"]"#),
+        "80: {owners}"
+    );
+    assert!(
+        owners.contains(r#"A m1 .spec.list .spec.whole .spec.set[="a"] .spec.set[="b"]"#),
+        "80: {owners}"
+    );
+    let error = world
+        .apply("m3", json!({"spec": {"list": ["2"], "whole": {"b": "1"}}}))
+        .unwrap_err();
+    assert_eq!(
+        message(&error),
+        "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .spec.list\n- .spec.whole",
+        "81"
+    );
+    world
+        .apply("m3", json!({"spec": {"free": {"x": {"y": [1]}, "z": 1}}}))
+        .unwrap();
+    assert!(
+        world
+            .owners()
+            .contains("A m3 .spec.free.x .spec.free.z .spec.free.x.y"),
+        "82: {}",
+        world.owners()
+    );
+    world
+        .apply("m4", json!({"spec": {"free": {"x": {"q": 1}}}}))
+        .unwrap();
+    let error = world
+        .apply("m4", json!({"spec": {"free": {"x": {"y": [1, 2]}}}}))
+        .unwrap_err();
+    assert_eq!(
+        message(&error),
+        r#"Apply failed with 1 conflict: conflict with "m3": .spec.free.x.y"#,
+        "82"
+    );
+}
+
+#[test]
+fn order_of_items() {
+    for (live, config, expected) in [
+        (
+            json!(["1", "2", "3", "4"]),
+            json!(["3", "9", "1"]),
+            json!(["2", "3", "4", "9", "1"]),
+        ),
+        (json!(["a", "b"]), json!(["c", "a"]), json!(["c", "a", "b"])),
+        (json!([]), json!(["c", "a"]), json!(["c", "a"])),
+        (json!(["a", "b"]), json!([]), json!(["a", "b"])),
+    ] {
+        let mut world = World::thing();
+        world.create("curl", json!({"spec": {"set": live}}));
+        world.apply("m", json!({"spec": {"set": config}})).unwrap();
+        assert_eq!(world.at("/spec/set"), expected);
+    }
+}
+
+#[test]
+fn an_item_goes_with_its_applier_87() {
+    let mut world = World::deployment();
+    let containers =
+        |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    world
+        .apply(
+            "m1",
+            containers(json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}])),
+        )
+        .unwrap();
+    let changed = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1", "tty": true}]);
+    world.patch("upd", &containers(changed));
+    assert!(
+        world
+            .owners()
+            .contains(r#"U upd .spec.template.spec.containers[name="b"].tty"#)
+    );
+    world
+        .apply("m1", containers(json!([{"name": "a", "image": "1"}])))
+        .unwrap();
+    assert_eq!(
+        world.at("/spec/template/spec/containers"),
+        json!([{"name": "a", "image": "1"}])
+    );
+    assert!(!world.owners().contains("upd"));
+}
+
+#[test]
+fn duplicates_of_live_lists_88() {
+    let mut world = World::deployment();
+    let env = |env: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}});
+    let twice = json!([{"name": "D", "value": "1"}, {"name": "D", "value": "2"}, {"name": "O"}]);
+    world.create("curl", env(twice.clone()));
+    let owner = r#".containers[name="a"].env[name="D"] "#;
+    assert!(world.owners().contains(owner), "{}", world.owners());
+    world.apply("m1", env(json!([{"name": "O"}]))).unwrap();
+    let pointer = "/spec/template/spec/containers/0/env";
+    assert_eq!(world.at(pointer), twice);
+    let error = world
+        .apply("m2", env(json!([{"name": "D", "value": "1"}])))
+        .unwrap_err();
+    assert_eq!(
+        message(&error),
+        r#"Apply failed with 1 conflict: conflict with "curl" using apps/v1: .spec.template.spec.containers[name="a"].env[name="D"]"#
+    );
+    world
+        .apply("m2!", env(json!([{"name": "D", "value": "1"}])))
+        .unwrap();
+    assert_eq!(
+        world.at(pointer),
+        json!([{"name": "D", "value": "1"}, {"name": "O"}]),
+        "collapsed"
+    );
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+#[test]
+fn last_applied_89_90() {
+    let mut world = World::config_map();
+    let annotation =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;
+    world.create(
+        "csa",
+        json!({"data": {"a": "1"}, "metadata": {"annotations": {LAST_APPLIED: annotation}}}),
+    );
+    assert!(
+        world.apply("m1", json!({"data": {"a": "2"}})).is_err(),
+        "90"
+    );
+    world.apply("kubectl", json!({"data": {"a": "2"}})).unwrap();
+    assert_eq!(world.at("/data/a"), "2", "89");
+    let pointer = format!("/metadata/annotations/{}", LAST_APPLIED.replace('/', "~1"));
+    let expected = "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"2\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"x\"}}\n";
+    assert_eq!(world.at(&pointer), expected, "89");
+    world.patch("upd", &json!({"data": {"a": "3"}}));
+    let error = world
+        .apply("kubectl", json!({"data": {"a": "4"}}))
+        .unwrap_err();
+    assert_eq!(
+        message(&error),
+        r#"Apply failed with 1 conflict: conflict with "upd" using v1: .data.a"#
+    );
+}
+
+#[test]
+fn migrated_119() {
+    let mut world = World::config_map();
+    let annotation =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;
+    let annotations = json!({"annotations": {LAST_APPLIED: annotation}});
+    world.create("csa", json!({"data": {"a": "1"}, "metadata": annotations}));
+    world.apply("kubectl", json!({"data": {"a": "1"}})).unwrap();
+    let annotation = world.at(&format!(
+        "/metadata/annotations/{}",
+        LAST_APPLIED.replace('/', "~1")
+    ));
+    world
+        .apply(
+            "kubectl-last-applied",
+            json!({"metadata": {"annotations": {LAST_APPLIED: annotation}}}),
+        )
+        .unwrap();
+    // The client renames the updater away with a patch of the list itself.
+    let Value::Array(list) = world.at("/metadata/managedFields") else {
+        panic!("a list");
+    };
+    let kept: Vec<Value> = list
+        .into_iter()
+        .filter(|it| it["operation"] == "Apply")
+        .collect();
+    world.patch("kubectl", &json!({"metadata": {"managedFields": kept}}));
+    world.apply("kubectl", json!({"data": {"a": "1"}})).unwrap();
+    let names = [0, 1, 2].map(|at| world.at(&format!("/metadata/managedFields/{at}/manager")));
+    assert_eq!(
+        names,
+        [json!("kubectl"), json!("kubectl-last-applied"), json!(null)]
+    );
+}
+
+/// A struct that its only applier leaves goes with what nobody owns in it.
+#[test]
+fn a_left_structure_goes() {
+    let mut world = World::thing();
+    world
+        .apply("m1", json!({"spec": {"inner": {"a": "1"}, "text": "t"}}))
+        .unwrap();
+    world.live.as_mut().unwrap().members_mut()["spec"]["inner"]["b"] = "default".into();
+    world.apply("m1", json!({"spec": {"text": "t"}})).unwrap();
+    assert_eq!(world.at("/spec"), json!({"text": "t"}));
+}
