@@ -219,12 +219,17 @@ const METADATA: &[&str] = &[
     "annotations",
     "finalizers",
     "ownerReferences",
+    "managedFields",
 ];
 
 /// Drops what is empty or unknown, so that equal objects have equal bytes.
-fn keep_known_metadata(object: &mut Object) {
+pub(crate) fn keep_known_metadata(object: &mut Object) {
     let metadata = object.metadata_mut();
-    metadata.retain(|name, value| METADATA.contains(&name.as_str()) && !is_empty(value));
+    metadata.retain(|name, value| {
+        // An empty list of managers says something: forget them.
+        let says = name == "managedFields" && value.is_array();
+        METADATA.contains(&name.as_str()) && (says || !is_empty(value))
+    });
     for name in ["labels", "annotations"] {
         if let Some(Value::Object(members)) = metadata.get_mut(name) {
             null_is_empty_text(members);

@@ -14,7 +14,8 @@ use crate::route::{Route, Target, route};
 use crate::selection::Selection;
 use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
 use crate::write::{
-    self, Change, DeleteOptions, OptionsKind, Part, WriteOptions, Writing, Written,
+    self, Change, DeleteOptions, OptionsKind, Ownership, Part, PatchType, WriteOptions, Writing,
+    Written,
 };
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
@@ -418,8 +419,11 @@ impl Shared {
 
     async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let (headers, body) = (&asked.request.headers, &asked.request.body);
-        Change::check_media_type(asked.kind, headers)?;
+        let patch_type = PatchType::of(asked.kind, headers)?;
         accepts_json(headers)?;
+        if patch_type == PatchType::Apply {
+            return self.apply(asked, name, part).await;
+        }
         let options = WriteOptions::read(&asked.query, OptionsKind::Patch)?;
         let validation = options.validation;
         let writing = asked.writing(self, options, "patch");
@@ -427,6 +431,16 @@ impl Shared {
         let change = Change::read(asked.kind, headers, body, validation)?;
         let (written, warnings) = write::patch(&writing, name, part, &change).await?;
         Ok(with_warnings(respond(written), &warnings))
+    }
+
+    async fn apply(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
+        let force = asked.query.flag("force").unwrap_or(false);
+        let config = write::read_configuration(&asked.request.body)?;
+        let mut writing = asked.writing(self, options, "apply");
+        writing.ownership = Ownership::Recorded;
+        let written = write::apply(&writing, name, part, &config, force).await?;
+        Ok(respond(written))
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -473,6 +487,7 @@ impl Shared {
             kind,
             namespace,
             options,
+            ownership: Ownership::default(),
             origin,
         }
     }

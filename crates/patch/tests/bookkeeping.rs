@@ -5,7 +5,8 @@ mod world;
 
 use optik_object::{Map, Object, Timestamp, Value};
 use optik_patch::{
-    Apply, Endpoint, Family, FieldSet, Managed, Unconvertible, Update, Versions, apply, update,
+    Apply, Endpoint, Family, FieldSet, Managed, Unconvertible, Update, Versions, apply,
+    check_managers, update,
 };
 use optik_schema::{Schema, Type};
 use serde_json::json;
@@ -425,5 +426,19 @@ fn managed_fields_are_decoded_with_care() {
             500,
             "failed to decode managed fields: operation must be `Apply` or `Update`"
         )
+    );
+}
+
+#[test]
+fn names_of_managers_are_bounded() {
+    let named = |bytes: usize| {
+        let managers = json!([{"manager": "m"}, {"manager": "m".repeat(bytes)}]);
+        world::object(json!({"metadata": {"managedFields": managers}}))
+    };
+    assert_eq!(check_managers(&named(128)), []);
+    let errors = check_managers(&named(129));
+    assert_eq!(
+        errors[0].to_string(),
+        "metadata.managedFields[1].manager: Too long: may not be more than 128 bytes"
     );
 }

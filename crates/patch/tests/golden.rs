@@ -21,6 +21,7 @@ const FILES: &[(&str, &str)] = &[
     ("namespace", include_str!("golden/namespace.json")),
     ("pod", include_str!("golden/pod.json")),
     ("pv", include_str!("golden/pv.json")),
+    ("random", include_str!("golden/random.json")),
     ("secret", include_str!("golden/secret.json")),
     ("service", include_str!("golden/service.json")),
     ("statefulset", include_str!("golden/statefulset.json")),
@@ -132,7 +133,7 @@ fn replay(name: &str, document: &Value) {
                 (Ok(applied), None) => {
                     check_managers(&place, &applied.object, after);
                     // What an endpoint resets, whoever stores the object resets.
-                    let is_plain = ["custom", "configmap", "handover"].contains(&name);
+                    let is_plain = ["custom", "configmap", "handover", "random"].contains(&name);
                     if is_plain && subresource.is_empty() {
                         check_content(&place, &applied.object, after);
                     }

@@ -1,6 +1,7 @@
 //! New objects.
 
-use super::{Outcome, Writing, Written, metadata, rules};
+use super::update::Part;
+use super::{Outcome, Writing, Written, metadata, ownership, rules};
 use crate::kinds::parse_stored;
 use crate::namespaces;
 use bytes::Bytes;
@@ -65,6 +66,7 @@ pub(super) async fn create_once(
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
     rules::on_create(kind, &mut object);
+    ownership::record(writing, Part::Main, None, &mut object);
     let name = object.name().to_owned();
     if let Some(namespace) = writing.namespace {
         namespaces::check_open(writing.store, kind, namespace, &name).await?;

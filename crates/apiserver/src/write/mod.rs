@@ -1,21 +1,25 @@
 //! Writes: what they make of an object, and how they get it into the store.
 
+mod apply;
 mod binding;
 mod create;
 mod delete;
 mod delete_options;
 mod metadata;
 mod options;
+mod ownership;
 mod patch;
 mod rules;
 mod update;
 
+pub(crate) use apply::{apply, read as read_configuration};
 pub(crate) use binding::bind;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
-pub(crate) use patch::{Change, patch};
+pub(crate) use ownership::Ownership;
+pub(crate) use patch::{Change, PatchType, patch};
 pub(crate) use update::{Part, update};
 
 use crate::kinds::{Kind, Shown};
@@ -40,6 +44,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) options: WriteOptions,
+    pub(crate) ownership: Ownership,
     pub(crate) origin: Origin,
 }
 

@@ -30,6 +30,7 @@ pub(crate) enum OptionsKind {
     Create,
     Update,
     Patch,
+    Apply,
 }
 
 impl OptionsKind {
@@ -37,7 +38,7 @@ impl OptionsKind {
         match self {
             Self::Create => "CreateOptions",
             Self::Update => "UpdateOptions",
-            Self::Patch => "PatchOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
         }
     }
 }
@@ -50,6 +51,10 @@ impl WriteOptions {
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         check_dry_run(&dry_run, &mut errors);
         let validation = check_validation(query.text("fieldValidation"), &mut errors);
+        if kind == OptionsKind::Apply && manager.is_empty() {
+            let text = "is required for apply patch";
+            errors.push(FieldError::required("fieldManager", text));
+        }
         if kind == OptionsKind::Patch && query.get("force").is_some() {
             let text = "may not be specified for non-apply patch";
             errors.push(FieldError::forbidden("force", text));

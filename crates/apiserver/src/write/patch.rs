@@ -20,20 +20,23 @@ use optik_schema::{check_types, prune, unknown_fields};
 use optik_store::Version;
 
 /// How a patch is written.
-enum PatchType {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 impl PatchType {
-    fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
+    pub(crate) fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
         let value = headers.get(CONTENT_TYPE);
         let value = value.and_then(|value| value.to_str().ok());
         let media_type = value.unwrap_or_default().split(';').next();
         match media_type.unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
             "application/strategic-merge-patch+json" if kind.schema().is_some() => {
                 Ok(Self::Strategic)
             }
@@ -70,12 +73,9 @@ impl Change {
             PatchType::Strategic => StrategicPatch::decode(body, checks)
                 .map(Self::Strategic)
                 .map_err(|error| error.status()),
+            // That is no change of what is there, but a wish of its own.
+            PatchType::Apply => Err(Status::unsupported_patch_type()),
         }
-    }
-
-    /// Refuses what is no patch before anything else is looked at.
-    pub(crate) fn check_media_type(kind: &Kind, headers: &HeaderMap) -> Result<(), Status> {
-        PatchType::of(kind, headers).map(drop)
     }
 
     /// What was odd about the patch itself.

@@ -2,7 +2,7 @@
 
 use super::create::{create_once, settle_namespace};
 use super::metadata::{self, copy_member};
-use super::{Outcome, Patience, Writing, Written, rules};
+use super::{Outcome, Patience, Writing, Written, ownership, rules};
 use crate::kinds::parse_stored;
 use crate::trouble::damaged;
 use bytes::Bytes;
@@ -81,7 +81,8 @@ pub(super) async fn replace(
     let revision = current.mod_revision();
     check_base(writing, key, current, &body)?;
     let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
-    let object = prepare(writing, part, &old, body)?;
+    let mut object = prepare(writing, part, &old, body)?;
+    ownership::record(writing, part, Some(&old), &mut object);
     let bytes = Bytes::from(writing.encode(&object)?);
     let answer = |revision| {
         writing.show(&bytes, revision).map(|body| {

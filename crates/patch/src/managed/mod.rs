@@ -1,8 +1,10 @@
 //! `metadata.managedFields`: which manager owns which fields.
 
 mod cap;
+mod check;
 mod codec;
 
+pub use check::check_managers;
 pub(crate) use codec::MANAGED_FIELDS;
 pub use codec::ManagedFieldsError;
 

@@ -56,28 +56,57 @@ impl ListMerge<'_> {
         if order.is_empty() || self.patch.is_empty() {
             return Ok(());
         }
-        let mut rest = order.iter();
+        let mut items = Vec::with_capacity(self.patch.len());
         for item in &self.patch {
-            if !self.key().is_empty() {
-                let members = map(item)?;
-                if members.contains_key(PATCH) {
-                    continue;
-                }
-            }
-            let wanted = identity(item, self.key())?;
-            loop {
-                let Some(next) = rest.next() else {
-                    return Err(StrategicError::OrderDiffers {
-                        patch: go::print_list(&self.patch),
-                        order: go::print_list(order),
-                    });
-                };
-                if identity(next, self.key())? == wanted {
-                    break;
-                }
+            let is_deletion = !self.key().is_empty()
+                && map(item)?.get(PATCH).and_then(Value::as_str) == Some("delete");
+            if !is_deletion {
+                items.push(item);
             }
         }
+        let (mut items, mut order_left) = (items.into_iter().peekable(), order.iter());
+        // An item that the order does not reach is not looked at, only missed.
+        while items.peek().is_some() && order_left.len() > 0 {
+            if items.next_if(|item| item.get(PATCH).is_some()).is_some() {
+                continue;
+            }
+            if let (Some(item), Some(next)) = (items.peek(), order_left.next())
+                && identity(item, self.key())? == identity(next, self.key())?
+            {
+                items.next();
+            }
+        }
+        if items.peek().is_some() {
+            return Err(StrategicError::OrderDiffers {
+                patch: go::print_list(&self.patch),
+                order: go::print_list(order),
+            });
+        }
         Ok(())
+    }
+
+    /// The live list as Go's merge leaves it behind, which decides where items go that
+    /// `$setElementOrder` does not mention. The merge works in the memory of the live
+    /// list: what follows a deleted item moves up, and new items come to lie in the
+    /// room that makes, as if they had been there. Live `[a,b,c]` without `a` and with a
+    /// new `n` is `[b,c,n]`.
+    fn live_as_left_over(&self) -> Result<Vec<Value>, StrategicError> {
+        if self.key().is_empty() || self.patch.is_empty() || !self.merge.merge {
+            return Ok(self.live.clone());
+        }
+        let special = Special::of(self)?;
+        let mut left = special.kept(&self.live, self.key());
+        if special.replaces {
+            return Ok(left);
+        }
+        let values = left.iter().filter_map(|item| item.get(self.key()));
+        let mut known: BTreeSet<Identity> = values.map(Value::to_string).collect();
+        for item in &special.plain {
+            if left.len() < self.live.len() && known.insert(identity(item, self.key())?) {
+                left.push(item.clone());
+            }
+        }
+        Ok(left)
     }
 
     /// The live scalars that the patch does not list.
@@ -120,15 +149,10 @@ pub(super) fn merge_lists(lists: &ListMerge<'_>) -> Result<Vec<Value>, Strategic
 
 fn merge_items(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
     let special = Special::of(lists)?;
-    let live: Vec<Value> = if special.replaces {
+    let live = if special.replaces {
         special.plain.clone()
     } else {
-        let live = lists.live.iter();
-        let kept = live.filter(|item| match item.get(lists.key()) {
-            Some(value) => !special.deleted.contains(&value.to_string()),
-            None => true,
-        });
-        kept.cloned().collect()
+        special.kept(&lists.live, lists.key())
     };
     let patch = if special.replaces {
         Vec::new()
@@ -189,6 +213,18 @@ impl Special {
         }
         Ok(special)
     }
+
+    /// The live items that are not deleted.
+    fn kept(&self, live: &[Value], key: &str) -> Vec<Value> {
+        let is_deleted = |item: &&Value| {
+            let value = item.get(key).map(Value::to_string);
+            value.is_some_and(|value| self.deleted.contains(&value))
+        };
+        live.iter()
+            .filter(|item| !is_deleted(item))
+            .cloned()
+            .collect()
+    }
 }
 
 /// Puts a merged list into the order a patch asks for.
@@ -200,7 +236,7 @@ pub(super) fn order_by(
     if lists.key().is_empty() {
         lists.items()?;
     }
-    let ordered = interleave(merged, order, &lists.live, lists.key())?;
+    let ordered = interleave(merged, order, &lists.live_as_left_over()?, lists.key())?;
     lists.items()?;
     Ok(ordered)
 }

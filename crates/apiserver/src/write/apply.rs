@@ -1,0 +1,128 @@
+//! Server-side apply: what a manager wants of an object, whatever others want.
+
+use super::create::create_once;
+use super::ownership::{Ownership, merge};
+use super::update::{Part, replace};
+use super::{Patience, Writing, Written};
+use crate::body::keep_known_metadata;
+use crate::kinds::parse_stored;
+use crate::trouble::damaged;
+use optik_object::{FieldError, Object, Status, Value, in_body};
+use optik_store::{Revision, Version};
+
+/// Reads a configuration. Only the first document counts.
+pub(crate) fn read(body: &[u8]) -> Result<Object, Status> {
+    let parsed = optik_object::yaml::parse(body)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    let value = match parsed.value {
+        Value::Null => Value::Object(optik_object::Map::new()),
+        value => value,
+    };
+    Object::try_from(value)
+        .map_err(|_| Status::bad_request("error decoding YAML: the document is not an object"))
+}
+
+/// `PATCH` with a configuration: makes the object if there is none.
+pub(crate) async fn apply(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    config: &Object,
+    force: bool,
+) -> Result<Written, Status> {
+    let key = writing.key(name);
+    let patience = Patience::begin();
+    loop {
+        let latest = writing.latest().await?;
+        let written = match latest.get(key.as_bytes()) {
+            Some(current) => change(writing, name, part, (config, force), current).await?,
+            None => create(writing, name, part, config, force).await?,
+        };
+        if let Some(written) = written {
+            return Ok(written);
+        }
+        patience.check()?;
+    }
+}
+
+/// `None`: somebody made it meanwhile.
+async fn create(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    config: &Object,
+    force: bool,
+) -> Result<Option<Written>, Status> {
+    let resource = writing.kind.resource.name();
+    if part != Part::Main {
+        return Err(Status::not_found(resource, name));
+    }
+    let mut object = merged(writing, part, None, config, force)?;
+    if !config.uid().is_empty() {
+        return Err(Status::uid_without_object(resource, name, config.uid()));
+    }
+    if config.name().is_empty() {
+        return Err(Status::name_unset(name));
+    }
+    check_place(writing, name, &mut object)?;
+    Ok(create_once(writing, object).await?.ok())
+}
+
+/// `None`: somebody changed it meanwhile.
+async fn change(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    (config, force): (&Object, bool),
+    current: &std::sync::Arc<Version>,
+) -> Result<Option<Written>, Status> {
+    let key = writing.key(name);
+    let resource = writing.kind.resource.name();
+    let live = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
+    let mut object = merged(writing, part, Some(&live), config, force)?;
+    check_place(writing, name, &mut object)?;
+    if !config.uid().is_empty() && config.uid() != live.uid() {
+        let error = FieldError::invalid("metadata.uid", config.uid(), "field is immutable");
+        return Err(Status::invalid(resource, name, &[error.clone(), error]));
+    }
+    object.set_uid(live.uid());
+    let sent = in_body(config.resource_version())
+        .map_err(|error| Status::revision_malformed_in_body(&error))?;
+    if sent.is_some_and(|sent| Revision::new(sent.get()) != current.mod_revision()) {
+        return Err(Status::object_modified(resource, name));
+    }
+    // The merge was made with this very object.
+    object.set_resource_version(current.mod_revision().get());
+    replace(writing, part, &key, current, object).await
+}
+
+fn merged(
+    writing: &Writing<'_>,
+    part: Part,
+    live: Option<&Object>,
+    config: &Object,
+    force: bool,
+) -> Result<Object, Status> {
+    let mut config = config.clone();
+    let applied = merge(writing, part, live, &mut config, force);
+    let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
+    let mut object = applied.map_err(|error| error.status())?.object;
+    keep_known_metadata(&mut object);
+    debug_assert_eq!(writing.ownership, Ownership::Recorded);
+    Ok(object)
+}
+
+fn check_place(writing: &Writing<'_>, name: &str, object: &mut Object) -> Result<(), Status> {
+    match object.name() {
+        "" => object.set_name(name),
+        given if given != name => return Err(Status::name_differs(given, name)),
+        _ => {}
+    }
+    let namespace = writing.namespace.unwrap_or("");
+    match object.namespace() {
+        "" => object.set_namespace(namespace),
+        given if given != namespace => return Err(Status::namespace_differs()),
+        _ => {}
+    }
+    Ok(())
+}

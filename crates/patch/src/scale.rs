@@ -1,0 +1,96 @@
+//! Who owns the number of replicas, seen through the subresource `scale`.
+//!
+//! A `Scale` is a view of its parent. Its managers are those who own the replicas of the
+//! parent, as if they owned `spec.replicas` of the view; after the write, they own the
+//! replicas of the parent again.
+
+use crate::fieldset::{FieldSet, PathElement};
+use crate::managed::{Entry, Managed, Manager};
+
+/// The version views are of.
+const SCALE: &str = "autoscaling/v1";
+
+/// Where a kind keeps its replicas.
+#[derive(Clone, Copy)]
+pub struct Replicas<'a> {
+    /// The version of the parent in which new entries are written.
+    pub api_version: &'a str,
+    /// The path in a version, such as `spec.replicas`; `None` for versions that are not
+    /// served.
+    pub path: &'a dyn Fn(&str) -> Option<Vec<PathElement>>,
+}
+
+impl Replicas<'_> {
+    /// The managers of the view.
+    #[must_use]
+    pub fn of_view(&self, parent: &Managed) -> Managed {
+        let mut view = Managed::default();
+        for entry in parent.entries() {
+            let path = (self.path)(&entry.manager.api_version);
+            if path.is_some_and(|path| entry.fields.contains(&path)) {
+                view.set(Entry {
+                    manager: in_version(&entry.manager, SCALE),
+                    fields: in_view(),
+                    time: entry.time,
+                });
+            }
+        }
+        view
+    }
+
+    /// The managers of the parent after a write to the view. Who lost the replicas there
+    /// loses them here; who is new gets an entry without a time.
+    #[must_use]
+    pub fn of_parent(&self, parent: &Managed, view: &Managed) -> Managed {
+        let owns = |manager: &Manager| {
+            let entry = view.find(&in_version(manager, SCALE));
+            entry.is_some_and(|entry| !entry.fields.intersection(&in_view()).is_empty())
+        };
+        let mut after = Managed::default();
+        for entry in parent.entries() {
+            let Some(path) = (self.path)(&entry.manager.api_version) else {
+                continue;
+            };
+            let mut entry = entry.clone();
+            if entry.fields.contains(&path) && !owns(&entry.manager) {
+                let mut lost = FieldSet::new();
+                lost.insert(&path);
+                entry.fields = entry.fields.difference(&lost);
+            }
+            after.add(entry);
+        }
+        let Some(path) = (self.path)(self.api_version) else {
+            return after;
+        };
+        let before = self.of_view(parent);
+        for entry in view.entries() {
+            if before.find(&entry.manager).is_some() || !owns(&entry.manager) {
+                continue;
+            }
+            let manager = in_version(&entry.manager, self.api_version);
+            let mut fields = FieldSet::new();
+            fields.insert(&path);
+            if let Some(known) = after.find(&manager) {
+                fields = fields.union(&known.fields);
+            }
+            after.set(Entry {
+                manager,
+                fields,
+                time: None,
+            });
+        }
+        after
+    }
+}
+
+fn in_version(manager: &Manager, api_version: &str) -> Manager {
+    Manager {
+        api_version: api_version.into(),
+        ..manager.clone()
+    }
+}
+
+/// What a manager of a view can own.
+fn in_view() -> FieldSet {
+    FieldSet::of_fields(&[&["spec", "replicas"]])
+}
