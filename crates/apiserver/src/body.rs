@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, SyntaxError, Value};
-use optik_schema::{check_types, prune, unknown_fields};
+use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
 
 /// What bodies may be written in.
 const ACCEPTED: &[&str] = &[
@@ -86,6 +86,7 @@ pub(crate) fn decode(
             return Err(complain(&text));
         }
         prune(schema, &mut value);
+        drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).map_err(|_| not_an_object(wanted.kind, b""))?;
     settle(kind, &mut object);

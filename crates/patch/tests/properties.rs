@@ -162,7 +162,7 @@ fn leaves(fields: &FieldSet, content: &Map) -> BTreeMap<String, Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn applying_twice_is_applying_once(first in config(), other in config(), again in config()) {

@@ -12,6 +12,7 @@
 mod builtin;
 mod check;
 mod node;
+mod nulls;
 mod schema;
 mod table;
 mod unknown;
@@ -22,6 +23,7 @@ pub use check::{TypeMismatch, check_types};
 pub use node::{
     Field, Item, List, MapOf, Merge, Node, Scalar, Struct, Text, TypeId, Unknown, Untyped, Written,
 };
+pub use nulls::drop_nulls;
 pub use schema::{Builder, Schema, Type};
 pub use table::TableError;
 pub use unknown::{prune, unknown_fields};

@@ -8,6 +8,7 @@ use crate::body::keep_known_metadata;
 use crate::kinds::parse_stored;
 use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
+use optik_schema::{drop_nulls, prune};
 use optik_store::{Revision, Version};
 
 /// Reads a configuration. Only the first document counts.
@@ -106,7 +107,13 @@ fn merged(
     let mut config = config.clone();
     let applied = merge(writing, part, live, &mut config, force);
     let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
-    let mut object = applied.map_err(|error| error.status())?.object;
+    let object = applied.map_err(|error| error.status())?.object;
+    let mut value = Value::from(object);
+    if let Some(schema) = writing.kind.schema() {
+        prune(schema, &mut value);
+        drop_nulls(schema, &mut value);
+    }
+    let mut object = Object::try_from(value).unwrap_or_default();
     keep_known_metadata(&mut object);
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)

@@ -16,7 +16,7 @@ use optik_patch::{
     Checks, JsonPatch, MergePatch, StrategicPatch, invalid_patch, merge_patch,
     strategic_merge_patch,
 };
-use optik_schema::{check_types, prune, unknown_fields};
+use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
 use optik_store::Version;
 
 /// How a patch is written.
@@ -188,6 +188,7 @@ fn check(writing: &Writing<'_>, change: &Change, value: &mut Value) -> Result<Ve
             return Err(invalid_patch(&change.printed(value), &detail));
         }
         prune(schema, value);
+        drop_nulls(schema, value);
     }
     check_type(kind, change, value)?;
     Ok(warnings)
