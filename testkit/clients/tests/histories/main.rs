@@ -2,11 +2,13 @@
 //! explain it.
 
 mod scene;
+mod servers;
 mod tampered;
 mod tasks;
 
 use optik_server_testkit::Engine;
 use scene::{Plan, Wire, play};
+use servers::{one, two_on_an_etcd};
 
 const PLAN: Plan = Plan {
     name: "",
@@ -14,7 +16,7 @@ const PLAN: Plan = Plan {
     wire: Wire::Whole,
     incrementers: 8,
     changers: 8,
-    successes: 100,
+    successes: 40,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -23,7 +25,7 @@ async fn in_memory() {
         name: "memory",
         ..PLAN
     };
-    play(plan, Engine::Memory).await;
+    play(plan, one(Engine::Memory).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -34,7 +36,7 @@ async fn in_memory_with_cut_wires() {
         wire: Wire::Cut,
         ..PLAN
     };
-    play(plan, Engine::Memory).await;
+    play(plan, one(Engine::Memory).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -44,7 +46,7 @@ async fn on_disk() {
         seed: 3,
         ..PLAN
     };
-    play(plan, Engine::Disk).await;
+    play(plan, one(Engine::Disk).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -55,7 +57,7 @@ async fn on_disk_with_cut_wires() {
         wire: Wire::Cut,
         ..PLAN
     };
-    play(plan, Engine::Disk).await;
+    play(plan, one(Engine::Disk).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -65,7 +67,7 @@ async fn on_an_etcd() {
         seed: 5,
         ..PLAN
     };
-    play(plan, Engine::EtcdFace).await;
+    play(plan, one(Engine::EtcdFace).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -76,5 +78,26 @@ async fn on_an_etcd_with_cut_wires() {
         wire: Wire::Cut,
         ..PLAN
     };
-    play(plan, Engine::EtcdFace).await;
+    play(plan, one(Engine::EtcdFace).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn two_servers_on_an_etcd() {
+    let plan = Plan {
+        name: "two",
+        seed: 7,
+        ..PLAN
+    };
+    play(plan, two_on_an_etcd().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn two_servers_on_an_etcd_with_cut_wires() {
+    let plan = Plan {
+        name: "two-cut",
+        seed: 8,
+        wire: Wire::Cut,
+        ..PLAN
+    };
+    play(plan, two_on_an_etcd().await).await;
 }

@@ -7,7 +7,7 @@ use optik_clients_testkit::connection::Connection;
 use optik_clients_testkit::proxy::{Deed, Mischief, Proxy};
 use optik_clients_testkit::watcher::{Beginning, Habit, Watcher};
 use optik_platform::SeededEntropy;
-use optik_server_testkit::{Engine, TestServer};
+use optik_server_testkit::TestServer;
 use optik_store::{Revision, Store};
 use optik_store_testkit::history::{History, Outcome, Recorder, Start, Wanted};
 use optik_store_testkit::patience::within;
@@ -43,34 +43,36 @@ const LAST: &str = "the last";
 const DIRECTOR: u32 = 0;
 
 /// Plays a scene and judges it.
-pub(crate) async fn play(plan: Plan, engine: Engine) {
-    let history = record(plan, engine).await;
+pub(crate) async fn play(plan: Plan, servers: Vec<TestServer>) {
+    let history = record(plan, servers).await;
     let log = verdict(plan.name, &history);
     nothing_was_lost(plan, &history, &log);
     it_was_worth_it(plan, &history);
 }
 
-/// Plays a scene.
-pub(crate) async fn record(plan: Plan, engine: Engine) -> History {
-    let server = TestServer::start(engine).await;
-    let proxy = Proxy::to(&server.url).await;
+/// Plays a scene on servers that share a store.
+pub(crate) async fn record(plan: Plan, servers: Vec<TestServer>) -> History {
+    let mut wires = Vec::new();
+    for server in &servers {
+        wires.push(Proxy::to(&server.url).await);
+    }
+    let stores = servers.iter().map(|server| server.store.snapshot());
     let start = Start {
-        revision: server.store.snapshot().revision().get(),
+        revision: stores.map(|s| s.revision().get()).max().unwrap_or(0),
         items: Vec::new(),
     };
     let stage = Stage {
         plan,
         recorder: Arc::new(Recorder::new(start)),
-        direct: server.url.clone(),
-        wire: proxy.url.clone(),
+        wires,
     };
-    let mut director = stage.client(DIRECTOR, &stage.direct);
+    let mut director = stage.client(DIRECTOR, &servers[0].url);
     for counter in COUNTERS {
         let made = director.create(counter, "0 at first").await;
         assert!(matches!(made, Outcome::Written { .. }), "{made:?}");
     }
     if plan.wire == Wire::Lossy {
-        proxy.plan(Mischief {
+        stage.wires[0].plan(Mischief {
             line_with: r#""type":"MODIFIED""#,
             deed: Deed::Lose,
         });
@@ -79,24 +81,26 @@ pub(crate) async fn record(plan: Plan, engine: Engine) -> History {
     let mut workers = stage.workers();
     let cutting = async {
         if plan.wire == Wire::Cut {
-            cut_now_and_then(&proxy, &server.store, plan.seed).await;
+            cut_now_and_then(&stage.wires, &servers[0].store, plan.seed).await;
         }
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = all_of("workers", &mut workers) => {}
+        () = all_of(&mut workers) => {}
         () = cutting => {}
     }
     say_the_last_word(&mut director).await;
     let late = stage.watcher(99, &stage.late());
     watchers.spawn(late.until(LAST));
-    all_of("watchers", &mut watchers).await;
-    server.stop().await;
+    within("the watchers", all_of(&mut watchers)).await;
+    for server in servers {
+        server.stop().await;
+    }
     stage.recorder.history()
 }
 
-async fn all_of(who: &str, tasks: &mut JoinSet<()>) {
-    while let Some(task) = within(who, tasks.join_next()).await {
+async fn all_of(tasks: &mut JoinSet<()>) {
+    while let Some(task) = tasks.join_next().await {
         task.expect("finishes");
     }
 }
@@ -115,16 +119,17 @@ async fn say_the_last_word(director: &mut Client) {
 }
 
 /// Cuts the wires whenever the store has come a random bit further.
-async fn cut_now_and_then(proxy: &Proxy, store: &Store, seed: u64) {
+async fn cut_now_and_then(wires: &[Proxy], store: &Store, seed: u64) {
     let dice = SeededEntropy::new(seed);
     loop {
         let here = store.snapshot().revision().get();
         store
             .reached(Revision::new(here + 5 + dice.below(25)))
             .await;
+        let wire = &wires[dice.below(wires.len() as u64) as usize];
         match dice.below(2) {
-            0 => proxy.cut(),
-            _ => proxy.tear(),
+            0 => wire.cut(),
+            _ => wire.tear(),
         }
     }
 }
@@ -132,8 +137,8 @@ async fn cut_now_and_then(proxy: &Proxy, store: &Store, seed: u64) {
 struct Stage {
     plan: Plan,
     recorder: Arc<Recorder>,
-    direct: String,
-    wire: String,
+    /// One to each server.
+    wires: Vec<Proxy>,
 }
 
 impl Stage {
@@ -144,6 +149,13 @@ impl Stage {
             number,
             connection: Connection::to(url),
         }
+    }
+
+    /// Everybody keeps to one server.
+    fn wire(&self, number: u32) -> &str {
+        // Those who count the same are not all at the same server.
+        let at = number as usize / COUNTERS.len() % self.wires.len();
+        &self.wires[at].url
     }
 
     fn workers(&self) -> JoinSet<()> {
@@ -158,14 +170,18 @@ impl Stage {
         for number in 1..=incrementers {
             let counter = COUNTERS[number as usize % COUNTERS.len()];
             workers.spawn(increment(
-                self.client(number, &self.wire),
+                self.client(number, self.wire(number)),
                 counter,
                 successes,
             ));
         }
         for number in incrementers + 1..=incrementers + changers {
             let seed = seed * 1000 + u64::from(number);
-            workers.spawn(quarrel(self.client(number, &self.wire), seed, successes));
+            workers.spawn(quarrel(
+                self.client(number, self.wire(number)),
+                seed,
+                successes,
+            ));
         }
         workers
     }
@@ -181,7 +197,7 @@ impl Stage {
 
     fn watcher(&self, number: u32, habit: &Habit) -> Watcher {
         Watcher {
-            url: self.wire.clone(),
+            url: self.wire(number).to_owned(),
             collection: COLLECTION,
             recorder: Arc::clone(&self.recorder),
             number,

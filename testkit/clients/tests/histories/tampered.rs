@@ -1,6 +1,7 @@
 //! The judge can refuse: a history that was true until somebody changed it.
 
 use crate::scene::{Plan, Wire, record};
+use crate::servers::one;
 use optik_server_testkit::Engine;
 use optik_store_testkit::history::{
     Change, History, Note, Operation, Outcome, Request, Seen, Session,
@@ -136,7 +137,7 @@ type Lie = fn(&mut History);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_history_that_somebody_changed_is_refused() {
-    let truth = record(PLAN, Engine::Memory).await;
+    let truth = record(PLAN, one(Engine::Memory).await).await;
     judge(&truth).expect("the truth is accepted");
     let lies: [(Lie, Guarantee); 9] = [
         (lost_update, Guarantee::ConditionsHold),
@@ -164,7 +165,7 @@ async fn a_wire_that_loses_a_line_is_noticed() {
         wire: Wire::Lossy,
         ..PLAN
     };
-    let history = record(plan, Engine::Memory).await;
+    let history = record(plan, one(Engine::Memory).await).await;
     let violations = judge(&history).expect_err("a change was not told");
     let of_watches = [
         Guarantee::Reliable,

@@ -3,6 +3,7 @@
 use optik_clients_testkit::client::{Client, Cut};
 use optik_platform::SeededEntropy;
 use optik_store_testkit::history::{Item, Outcome, Wanted};
+use optik_store_testkit::patience::within;
 
 /// Never deleted, only counted up.
 pub(crate) const COUNTERS: [&str; 2] = ["c-0", "c-1"];
@@ -16,19 +17,37 @@ pub(crate) fn count_in(value: &str) -> u64 {
 }
 
 /// Counts up until it has succeeded so often.
-pub(crate) async fn increment(mut client: Client, counter: &'static str, successes: u32) {
-    let mut attempts = 0;
-    let mut succeeded = 0;
-    while succeeded < successes {
-        let found = match client.get(counter).await {
-            Ok(found) => found.expect("a counter is never deleted"),
-            Err(Cut) => continue,
-        };
-        attempts += 1;
-        let count = count_in(&found.value) + 1;
-        let value = format!("{count} by {}-{attempts}", client.number);
-        if let Outcome::Written { .. } = client.update(&found, &value).await {
-            succeeded += 1;
+pub(crate) async fn increment(client: Client, counter: &'static str, successes: u32) {
+    let mut incrementer = Incrementer {
+        client,
+        counter,
+        attempts: 0,
+    };
+    for _ in 0..successes {
+        // However many others there are, everybody's turn comes.
+        within("an increment", incrementer.succeed()).await;
+    }
+}
+
+struct Incrementer {
+    client: Client,
+    counter: &'static str,
+    attempts: u32,
+}
+
+impl Incrementer {
+    async fn succeed(&mut self) {
+        loop {
+            let found = match self.client.get(self.counter).await {
+                Ok(found) => found.expect("a counter is never deleted"),
+                Err(Cut) => continue,
+            };
+            self.attempts += 1;
+            let count = count_in(&found.value) + 1;
+            let value = format!("{count} by {}-{}", self.client.number, self.attempts);
+            if let Outcome::Written { .. } = self.client.update(&found, &value).await {
+                return;
+            }
         }
     }
 }
@@ -41,11 +60,8 @@ pub(crate) async fn quarrel(client: Client, seed: u64, successes: u32) {
         attempts: 0,
         newest: 0,
     };
-    let mut succeeded = 0;
-    while succeeded < successes {
-        if let Ok(Some(Outcome::Written { .. } | Outcome::Done)) = changer.act().await {
-            succeeded += 1;
-        }
+    for _ in 0..successes {
+        within("a change", changer.succeed()).await;
     }
 }
 
@@ -58,6 +74,15 @@ struct Changer {
 }
 
 impl Changer {
+    async fn succeed(&mut self) {
+        loop {
+            let done = self.act().await;
+            if let Ok(Some(Outcome::Written { .. } | Outcome::Done)) = done {
+                return;
+            }
+        }
+    }
+
     async fn act(&mut self) -> Result<Option<Outcome>, Cut> {
         let name = QUARRELS[self.dice.below(QUARRELS.len() as u64) as usize];
         match self.dice.below(20) {

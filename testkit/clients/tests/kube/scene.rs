@@ -21,7 +21,7 @@ pub(crate) const LAST: &str = "z-last";
 pub(crate) const CHURN: Churn = Churn {
     seed: 1,
     tasks: 4,
-    deeds: 150,
+    deeds: 100,
 };
 
 /// With lists, in pages, so that a beginning takes several requests.
