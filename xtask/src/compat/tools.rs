@@ -161,8 +161,10 @@ pub(crate) fn debian_etcdctl() -> Result<PathBuf, String> {
 /// Our own binary, as users run it.
 pub(crate) fn optik() -> Result<PathBuf, String> {
     let mut build = Command::new(env!("CARGO"));
+    // With the whole workspace in view, features are those of the tests, so that nothing
+    // is compiled twice.
     let build = build
-        .args(["build", "--locked", "--package", "optik"])
+        .args(["build", "--locked", "--workspace", "--bin", "optik"])
         .current_dir(root());
     if !build.status().is_ok_and(|status| status.success()) {
         return Err("optik does not build".to_owned());
