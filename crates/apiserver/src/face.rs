@@ -35,6 +35,15 @@ impl Face {
         }
     }
 
+    /// The apiVersion and kind of the stored form, if it is another one.
+    pub(crate) fn stored_type(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::AsStored => None,
+            Self::GroupEvent => Some(("v1", "Event")),
+            Self::ScalerV1 => Some(("autoscaling/v2", "HorizontalPodAutoscaler")),
+        }
+    }
+
     /// From the stored form; kind and apiVersion are left to the caller.
     pub(crate) fn to_client(self, object: &mut Object) {
         match self {
@@ -59,13 +68,14 @@ impl Face {
                 for (core, group) in EVENT_MEMBERS {
                     rename(object.members_mut(), group, core);
                 }
-                object.set_type("Event", "v1");
             }
             Self::ScalerV1 => {
                 metrics_from_target(object, "spec", SPEC);
                 metrics_from_target(object, "status", STATUS);
-                object.set_type("HorizontalPodAutoscaler", "autoscaling/v2");
             }
+        }
+        if let Some((api_version, kind)) = self.stored_type() {
+            object.set_type(kind, api_version);
         }
     }
 }

@@ -81,13 +81,19 @@ impl Kind {
 
     /// The types of its fields, if they are known.
     pub(crate) fn schema(&self) -> Option<Type<'static>> {
-        let Resource {
-            group,
-            version,
-            kind,
-            ..
-        } = &self.resource;
-        optik_schema::builtin(group, version, kind)
+        schema_of(&self.api_version, &self.resource.kind)
+    }
+
+    /// The apiVersion and kind its objects are kept in.
+    pub(crate) fn stored_type(&self) -> (&str, &str) {
+        let own = (&*self.api_version, &*self.resource.kind);
+        self.face.stored_type().unwrap_or(own)
+    }
+
+    /// The types of the fields that are kept.
+    pub(crate) fn stored_schema(&self) -> Option<Type<'static>> {
+        let (api_version, kind) = self.stored_type();
+        schema_of(api_version, kind)
     }
 
     /// `/api/v1`, `/apis/apps/v1`
@@ -168,6 +174,11 @@ impl Kind {
         spliced.write_to(out);
         Ok(())
     }
+}
+
+fn schema_of(api_version: &str, kind: &str) -> Option<Type<'static>> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    optik_schema::builtin(group, version, kind)
 }
 
 /// Stored bytes on their way out.

@@ -24,8 +24,11 @@ pub(crate) async fn check_open(
 ) -> Result<(), Status> {
     let key = format!("{DIRECTORY}{namespace}");
     // What this process knows is enough to say yes; to say no it must be sure.
-    if let Some(found) = store.snapshot().get(key.as_bytes()) {
-        return check_living(found, kind, namespace, name);
+    let known = store.snapshot();
+    if let Some(found) = known.get(key.as_bytes())
+        && check_living(found, kind, namespace, name).is_ok()
+    {
+        return Ok(());
     }
     let latest = store.latest().await.map_err(read_failed)?;
     match latest.get(key.as_bytes()) {

@@ -436,7 +436,7 @@ impl Shared {
     async fn apply(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
         let force = asked.query.flag("force").unwrap_or(false);
-        let config = write::read_configuration(&asked.request.body)?;
+        let config = write::read_configuration(asked.kind, &asked.request.body)?;
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
         let written = write::apply(&writing, name, part, &config, force).await?;

@@ -32,7 +32,8 @@ impl Endpoint<'_> {
 }
 
 /// A type as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=Secret`.
-pub(crate) fn printed_type(api_version: &str, kind: &str) -> String {
+#[must_use]
+pub fn printed_type(api_version: &str, kind: &str) -> String {
     match api_version.split_once('/') {
         None if api_version.is_empty() => format!("/, Kind={kind}"),
         None => format!("/{api_version}, Kind={kind}"),

@@ -27,7 +27,7 @@ mod versions;
 
 pub use apply::{Applied, Apply, ApplyError, apply};
 pub use conflict::Conflicts;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, printed_type};
 pub use fieldset::{FieldSet, PathElement};
 pub use go::invalid_patch;
 pub use json_patch::{JsonPatch, JsonPatchError, Rejection};

@@ -6,11 +6,17 @@ use optik_apiserver::BODY_BYTES_MAX;
 use optik_object::Status;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// What is a little too long is received and thrown away; more is not worth it.
+const DISCARDED_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX as u64;
+const DISCARDING_MAX: Duration = Duration::from_secs(1);
 
 /// The whole body.
 ///
 /// # Errors
-/// 413 if it is too long, without reading it if it says so itself; 400 if it breaks off.
+/// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
 pub(crate) async fn read<B>(mut body: B) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
@@ -18,7 +24,13 @@ where
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    let announced = body.size_hint().lower();
+    if announced > BODY_BYTES_MAX as u64 {
+        if announced <= DISCARDED_BYTES_MAX {
+            // A client in the middle of sending reads no answer, and a connection that is
+            // closed on what it sent takes the answer with it.
+            let _ = timeout(DISCARDING_MAX, discard(&mut body)).await;
+        }
         return Err(Status::body_too_large());
     }
     // Most bodies come in one piece, which needs no copy.
@@ -36,6 +48,13 @@ where
         next = piece(&mut body).await?;
     }
     Ok(whole.freeze())
+}
+
+async fn discard<B>(body: &mut B)
+where
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+{
+    while let Ok(Some(_)) = piece(body).await {}
 }
 
 fn within(bytes: usize) -> Result<(), Status> {

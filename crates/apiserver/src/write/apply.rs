@@ -2,25 +2,32 @@
 
 use super::create::create_once;
 use super::ownership::{Ownership, merge};
-use super::update::{Part, replace};
+use super::update::{Part, check_place, replace};
 use super::{Patience, Writing, Written};
 use crate::body::keep_known_metadata;
-use crate::kinds::parse_stored;
+use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
+use optik_patch::{ApplyError, printed_type};
 use optik_schema::{drop_nulls, prune};
 use optik_store::{Revision, Version};
 
-/// Reads a configuration. Only the first document counts.
-pub(crate) fn read(body: &[u8]) -> Result<Object, Status> {
+/// Reads a configuration of this kind, as it is kept. Only the first document counts.
+pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Object, Status> {
     let parsed = optik_object::yaml::parse(body)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     let value = match parsed.value {
         Value::Null => Value::Object(optik_object::Map::new()),
         value => value,
     };
-    Object::try_from(value)
-        .map_err(|_| Status::bad_request("error decoding YAML: the document is not an object"))
+    let mut config = Object::try_from(value)
+        .map_err(|_| Status::bad_request("error decoding YAML: the document is not an object"))?;
+    if config.api_version() != kind.api_version || config.kind() != kind.resource.kind {
+        let sent = printed_type(config.api_version(), config.kind());
+        return Err(ApplyError::WrongType(sent).status());
+    }
+    kind.face.to_stored(&mut config);
+    Ok(config)
 }
 
 /// `PATCH` with a configuration: makes the object if there is none.
@@ -104,12 +111,11 @@ fn merged(
     config: &Object,
     force: bool,
 ) -> Result<Object, Status> {
-    let mut config = config.clone();
-    let applied = merge(writing, part, live, &mut config, force);
+    let applied = merge(writing, part, live, config, force);
     let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
     let object = applied.map_err(|error| error.status())?.object;
     let mut value = Value::from(object);
-    if let Some(schema) = writing.kind.schema() {
+    if let Some(schema) = writing.kind.stored_schema() {
         prune(schema, &mut value);
         drop_nulls(schema, &mut value);
     }
@@ -117,19 +123,4 @@ fn merged(
     keep_known_metadata(&mut object);
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)
-}
-
-fn check_place(writing: &Writing<'_>, name: &str, object: &mut Object) -> Result<(), Status> {
-    match object.name() {
-        "" => object.set_name(name),
-        given if given != name => return Err(Status::name_differs(given, name)),
-        _ => {}
-    }
-    let namespace = writing.namespace.unwrap_or("");
-    match object.namespace() {
-        "" => object.set_namespace(namespace),
-        given if given != namespace => return Err(Status::namespace_differs()),
-        _ => {}
-    }
-    Ok(())
 }

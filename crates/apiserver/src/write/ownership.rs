@@ -30,7 +30,7 @@ pub(super) fn record(
     object: &mut Object,
 ) {
     if writing.ownership == Ownership::Record {
-        with_endpoint(writing.kind, part, object, |endpoint, object| {
+        with_endpoint(writing.kind, part, |endpoint| {
             let manager = manager(writing);
             let write = Update {
                 live,
@@ -56,10 +56,10 @@ pub(super) fn merge(
     writing: &Writing<'_>,
     part: Part,
     live: Option<&Object>,
-    config: &mut Object,
+    config: &Object,
     force: bool,
 ) -> Option<Result<Applied, ApplyError>> {
-    with_endpoint(writing.kind, part, config, |endpoint, config| {
+    with_endpoint(writing.kind, part, |endpoint| {
         let request = Apply {
             live,
             config,
@@ -71,25 +71,19 @@ pub(super) fn merge(
     })
 }
 
-/// Runs with the endpoint's type; `None` if the kind has none.
-fn with_endpoint<T>(
-    kind: &Kind,
-    part: Part,
-    object: &mut Object,
-    run: impl FnOnce(&Endpoint<'_>, &mut Object) -> T,
-) -> Option<T> {
-    let (api_version, name) = (object.api_version().to_owned(), object.kind().to_owned());
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let of = optik_schema::builtin(group, version, &name).or_else(|| kind.schema())?;
+/// Runs with the endpoint as the stored form sees it; `None` if its types are not known.
+fn with_endpoint<T>(kind: &Kind, part: Part, run: impl FnOnce(&Endpoint<'_>) -> T) -> Option<T> {
+    let (api_version, name) = kind.stored_type();
+    let of = kind.stored_schema()?;
     let reset = reset_fields(kind, part);
     let versions = OneVersion {
-        api_version: &api_version,
+        api_version,
         of,
         reset: Some(&reset),
     };
     let endpoint = Endpoint {
-        api_version: &api_version,
-        kind: &name,
+        api_version,
+        kind: name,
         subresource: match part {
             Part::Main => "",
             Part::Status => "status",
@@ -97,7 +91,7 @@ fn with_endpoint<T>(
         },
         versions: &versions,
     };
-    Some(run(&endpoint, object))
+    Some(run(&endpoint))
 }
 
 /// What an endpoint does not let its clients change.

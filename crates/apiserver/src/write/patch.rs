@@ -4,7 +4,7 @@
 //! faster. It is refused with 409 only if it names a revision itself.
 
 use super::options::FieldValidation;
-use super::update::{Part, replace};
+use super::update::{Part, check_place, replace};
 use super::{Patience, Writing, Written};
 use crate::body::settle;
 use crate::kinds::{Kind, Shown, parse_stored};
@@ -212,17 +212,7 @@ fn check_identity(
     uid: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
-    match object.name() {
-        "" => object.set_name(name),
-        given if given != name => return Err(Status::name_differs(given, name)),
-        _ => {}
-    }
-    let namespace = writing.namespace.unwrap_or("");
-    match object.namespace() {
-        "" => object.set_namespace(namespace),
-        given if given != namespace => return Err(Status::namespace_differs()),
-        _ => {}
-    }
+    check_place(writing, name, object)?;
     if object.uid().is_empty() {
         object.set_uid(uid);
     }

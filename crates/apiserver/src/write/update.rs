@@ -6,7 +6,7 @@ use super::{Outcome, Patience, Writing, Written, ownership, rules};
 use crate::kinds::parse_stored;
 use crate::trouble::damaged;
 use bytes::Bytes;
-use optik_object::{FieldError, Object, Status, UidMismatch, Value, in_body};
+use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
 use optik_store::{Revision, Version};
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ pub(super) async fn replace(
     body: Object,
 ) -> Result<Option<Written>, Status> {
     let revision = current.mod_revision();
-    check_base(writing, key, current, &body)?;
     let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
+    check_base(writing, key, (&old, revision), &body)?;
     let mut object = prepare(writing, part, &old, body)?;
     ownership::record(writing, part, Some(&old), &mut object);
     let bytes = Bytes::from(writing.encode(&object)?);
@@ -117,27 +117,24 @@ pub(super) async fn replace(
 fn check_base(
     writing: &Writing<'_>,
     key: &str,
-    current: &Version,
+    (old, revision): (&Object, Revision),
     body: &Object,
 ) -> Result<(), Status> {
     let resource = &writing.kind.resource;
     let name = body.name();
-    if !body.uid().is_empty() {
-        let meta = optik_object::Meta::from_json(current.value()).unwrap_or_default();
-        if meta.uid != body.uid() {
-            let mismatch = UidMismatch {
-                sent: body.uid(),
-                stored: &meta.uid,
-            };
-            return Err(Status::uid_changed(resource.name(), name, key, mismatch));
-        }
+    if !body.uid().is_empty() && body.uid() != old.uid() {
+        let mismatch = UidMismatch {
+            sent: body.uid(),
+            stored: old.uid(),
+        };
+        return Err(Status::uid_changed(resource.name(), name, key, mismatch));
     }
     let sent = in_body(body.resource_version())
         .map_err(|error| Status::revision_malformed_in_body(&error))?;
     match sent {
         None if resource.behaviour.unconditional_update => Ok(()),
         None => Err(Status::revision_required(resource.name(), name)),
-        Some(sent) if Revision::new(sent.get()) == current.mod_revision() => Ok(()),
+        Some(sent) if Revision::new(sent.get()) == revision => Ok(()),
         Some(_) => Err(Status::object_modified(resource.name(), name)),
     }
 }
@@ -186,7 +183,7 @@ fn keep_deletion(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>
         let sent = object.metadata().and_then(|meta| meta.get(member)).cloned();
         let kept = old.metadata().and_then(|meta| meta.get(member));
         match sent {
-            Some(sent) if !same_moment(&sent, kept) => {
+            Some(sent) if kept != Some(&sent) => {
                 let path = format!("metadata.{member}");
                 // Upstream finds this out twice, and says so.
                 let error = FieldError::invalid(path, sent, "field is immutable");
@@ -197,6 +194,22 @@ fn keep_deletion(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>
     }
 }
 
-fn same_moment(sent: &Value, kept: Option<&Value>) -> bool {
-    kept == Some(sent)
+/// What is written to a place is of that place; what does not say so, too.
+pub(super) fn check_place(
+    writing: &Writing<'_>,
+    name: &str,
+    object: &mut Object,
+) -> Result<(), Status> {
+    match object.name() {
+        "" => object.set_name(name),
+        given if given != name => return Err(Status::name_differs(given, name)),
+        _ => {}
+    }
+    let namespace = writing.namespace.unwrap_or("");
+    match object.namespace() {
+        "" => object.set_namespace(namespace),
+        given if given != namespace => return Err(Status::namespace_differs()),
+        _ => {}
+    }
+    Ok(())
 }
