@@ -75,18 +75,24 @@ pub(crate) fn decode(
     let mut value = Value::from(object);
     let mut warnings = Vec::new();
     if let Some(schema) = kind.schema() {
-        check_types(schema, &value).map_err(|error| complain(&error.to_string()))?;
+        let odd = check_types(schema, &value).map_err(|error| complain(&error.to_string()))?;
         if validation != FieldValidation::Ignore {
-            let unknown = unknown_fields(schema, &value).into_iter();
-            warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+            if odd.unknown {
+                let unknown = unknown_fields(schema, &value).into_iter();
+                warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+            }
             warnings.extend(duplicates);
         }
         if validation == FieldValidation::Strict && !warnings.is_empty() {
             let text = format!("strict decoding error: {}", warnings.join(", "));
             return Err(complain(&text));
         }
-        prune(schema, &mut value);
-        drop_nulls(schema, &mut value);
+        if odd.unknown {
+            prune(schema, &mut value);
+        }
+        if odd.nulls {
+            drop_nulls(schema, &mut value);
+        }
     }
     let mut object = Object::try_from(value).map_err(|_| not_an_object(wanted.kind, b""))?;
     settle(kind, &mut object);

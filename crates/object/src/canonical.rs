@@ -10,6 +10,7 @@
 //! ```
 
 use crate::json::{self, Map, Value};
+use std::cell::RefCell;
 
 /// The members that stand first in a document, in this order, before `metadata`.
 pub(crate) const TYPE_MEMBERS: [&str; 2] = ["kind", "apiVersion"];
@@ -38,19 +39,39 @@ pub fn encode(value: &Value) -> Result<Vec<u8>, NotStorable> {
     encode_map(document)
 }
 
+/// Written into memory that is used again and again, then copied: what is stored stays for
+/// long, and must not take more room than it needs.
 pub(crate) fn encode_map(document: &Map) -> Result<Vec<u8>, NotStorable> {
-    let mut out = Vec::with_capacity(1024);
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        write_document(document, scratch)?;
+        let bytes = scratch.as_slice().to_vec();
+        if scratch.capacity() > SCRATCH_BYTES_MAX {
+            *scratch = Vec::new();
+        }
+        Ok(bytes)
+    })
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Larger than most objects; what larger ones need is given back.
+const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+
+fn write_document(document: &Map, out: &mut Vec<u8>) -> Result<(), NotStorable> {
     out.push(b'{');
-    write_first(document, &TYPE_MEMBERS, &mut out)?;
-    write_name("metadata", &mut out);
-    write_metadata(document.get("metadata"), &mut out)?;
+    write_first(document, &TYPE_MEMBERS, out)?;
+    write_name("metadata", out);
+    write_metadata(document.get("metadata"), out)?;
     for (name, value) in document {
         if name != "metadata" && !TYPE_MEMBERS.contains(&name.as_str()) {
-            write_member(name, value, &mut out);
+            write_member(name, value, out);
         }
     }
     out.push(b'}');
-    Ok(out)
+    Ok(())
 }
 
 fn write_metadata(metadata: Option<&Value>, out: &mut Vec<u8>) -> Result<(), NotStorable> {

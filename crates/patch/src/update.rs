@@ -97,7 +97,10 @@ pub(crate) fn track(
     }
     let manager = endpoint.manager(write.manager, Operation::Update);
     let before = managed.find(&manager).map(|entry| &entry.fields);
-    let fields = before.map_or_else(|| written.clone(), |before| before.union(&written));
+    let fields = match before {
+        Some(before) => before.union(&written),
+        None => written,
+    };
     managed.set(Entry {
         manager,
         fields,

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Mutex;
 
@@ -6,15 +7,41 @@ pub trait Entropy: Send + Sync + fmt::Debug {
     fn next_u64(&self) -> u64;
 }
 
-/// The operating system's generator.
+/// The operating system's generator. Every new object takes two numbers, so each thread
+/// asks for some more at a time; none is given twice.
 #[derive(Debug, Default)]
 pub struct SystemEntropy;
 
+/// How many numbers a thread asks for.
+const NUMBERS_AHEAD: usize = 32;
+
+thread_local! {
+    /// Numbers not yet given.
+    static AHEAD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Entropy for SystemEntropy {
     fn next_u64(&self) -> u64 {
-        // There is no sensible way to go on without it, and Linux has it once booted.
-        getrandom::u64().expect("the operating system has no random numbers")
+        AHEAD.with_borrow_mut(|ahead| {
+            loop {
+                match ahead.pop() {
+                    Some(number) => return number,
+                    None => ahead.extend(ask_system()),
+                }
+            }
+        })
     }
+}
+
+fn ask_system() -> impl Iterator<Item = u64> {
+    let mut bytes = [0; NUMBERS_AHEAD * 8];
+    // There is no sensible way to go on without it, and Linux has it once booted.
+    getrandom::fill(&mut bytes).expect("the operating system has no random numbers");
+    (0..NUMBERS_AHEAD).map(move |at| {
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[at * 8..][..8]);
+        u64::from_ne_bytes(number)
+    })
 }
 
 /// The same numbers for the same seed (splitmix64). For tests; never for secrets.
@@ -55,6 +82,17 @@ impl Entropy for SeededEntropy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_the_system_do_not_repeat() {
+        let numbers = || (0..1000).map(|_| SystemEntropy.next_u64());
+        let elsewhere = std::thread::spawn(move || numbers().collect::<Vec<_>>());
+        let elsewhere = elsewhere.join().expect("it does not panic");
+        let mut all: Vec<u64> = numbers().chain(elsewhere).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 2000);
+    }
 
     #[test]
     fn a_seed_repeats() {

@@ -3,7 +3,7 @@
 //! The schema does not know the names Go gives to kinds of strings: where Go says
 //! `v1.PullPolicy`, this says `string`.
 
-use crate::node::{Node, Scalar};
+use crate::node::{Node, Scalar, Unknown};
 use crate::schema::Type;
 use optik_object::Value;
 
@@ -21,14 +21,26 @@ pub struct TypeMismatch {
     pub wanted: String,
 }
 
+/// What a value has that most do not have. Each means another walk to put it right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Members that no type declares.
+    pub unknown: bool,
+    /// Nulls where the type is known.
+    pub nulls: bool,
+}
+
 /// Checks the types of all declared members. Null fits everything.
-pub fn check_types(of: Type<'_>, value: &Value) -> Result<(), TypeMismatch> {
-    visit(of, value).map_err(|misfit| TypeMismatch {
+pub fn check_types(of: Type<'_>, value: &Value) -> Result<Oddities, TypeMismatch> {
+    let mut oddities = Oddities::default();
+    let visited = visit(of, value, &mut oddities);
+    visited.map_err(|misfit| TypeMismatch {
         path: path(&misfit.trail),
         place: place(&misfit),
         found: misfit.found,
         wanted: misfit.wanted,
-    })
+    })?;
+    Ok(oddities)
 }
 
 /// Steps are added on the way out, so that a value that fits costs nothing.
@@ -49,9 +61,13 @@ enum Step {
 
 type Fit<'a> = Result<(), Box<Misfit<'a>>>;
 
-fn visit<'a>(of: Type<'a>, value: &Value) -> Fit<'a> {
+fn visit<'a>(of: Type<'a>, value: &Value, odd: &mut Oddities) -> Fit<'a> {
     match (of.node(), value) {
-        (_, Value::Null) | (Node::Untyped(_), _) => Ok(()),
+        (_, Value::Null) => {
+            odd.nulls = true;
+            Ok(())
+        }
+        (Node::Untyped(_), _) => Ok(()),
         (Node::Scalar(scalar), _) => match misfit(*scalar, value) {
             None => Ok(()),
             Some(found) => Err(refuse(of, found)),
@@ -59,9 +75,11 @@ fn visit<'a>(of: Type<'a>, value: &Value) -> Fit<'a> {
         (Node::Struct(structure), Value::Object(members)) => {
             for (name, member) in members {
                 let Some(field) = structure.field(name) else {
+                    odd.unknown |= structure.unknown == Unknown::Refused;
+                    odd.nulls |= member.is_null();
                     continue;
                 };
-                visit(of.at(field.of), member).map_err(|mut misfit| {
+                visit(of.at(field.of), member, odd).map_err(|mut misfit| {
                     misfit.structure.get_or_insert(&structure.name);
                     misfit.trail.push(Step::Field(name.clone()));
                     misfit
@@ -71,7 +89,7 @@ fn visit<'a>(of: Type<'a>, value: &Value) -> Fit<'a> {
         }
         (Node::Map(map), Value::Object(members)) => {
             for (name, member) in members {
-                visit(of.at(map.value), member).map_err(|mut misfit| {
+                visit(of.at(map.value), member, odd).map_err(|mut misfit| {
                     misfit.trail.push(Step::Key(name.clone()));
                     misfit
                 })?;
@@ -80,7 +98,7 @@ fn visit<'a>(of: Type<'a>, value: &Value) -> Fit<'a> {
         }
         (Node::List(list), Value::Array(items)) => {
             for (index, item) in items.iter().enumerate() {
-                visit(of.at(list.of), item).map_err(|mut misfit| {
+                visit(of.at(list.of), item, odd).map_err(|mut misfit| {
                     misfit.trail.push(Step::Index(index));
                     misfit
                 })?;
@@ -262,6 +280,30 @@ mod tests {
                 "livenessProbe": {"httpGet": {"port": "http"}}}]},
             "bogus": {"is": "not looked at"},
         });
-        assert_eq!(check_types(pod, &value), Ok(()));
+        assert!(check_types(pod, &value).is_ok());
+    }
+
+    #[test]
+    fn oddities_are_noticed_on_the_way() {
+        let pod = builtin("", "v1", "Pod").unwrap();
+        let odd = |unknown, nulls| Ok(Oddities { unknown, nulls });
+        for (value, expected) in [
+            (
+                json!({"metadata": {"labels": {"any": "thing"}}}),
+                odd(false, false),
+            ),
+            (json!({"spec": {"nodeNam": "n"}}), odd(true, false)),
+            (json!({"spec": {"nodeName": null}}), odd(false, true)),
+            (
+                json!({"spec": {"containers": [{"x": null}]}}),
+                odd(true, true),
+            ),
+            (
+                json!({"metadata": {"annotations": {"a": null}}}),
+                odd(false, true),
+            ),
+        ] {
+            assert_eq!(check_types(pod, &value), expected, "{value}");
+        }
     }
 }

@@ -19,7 +19,7 @@ mod unknown;
 mod zero;
 
 pub use builtin::builtin;
-pub use check::{TypeMismatch, check_types};
+pub use check::{Oddities, TypeMismatch, check_types};
 pub use node::{
     Field, Item, List, MapOf, Merge, Node, Scalar, Struct, Text, TypeId, Unknown, Untyped, Written,
 };

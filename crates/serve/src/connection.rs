@@ -3,10 +3,11 @@
 use crate::access::{Identity, certified};
 use crate::answer::AuditIds;
 use crate::exchange::{Caller, answer};
+use crate::gather::gather;
 use crate::handler::Handler;
 use crate::peers::Order;
 use crate::server::Shared;
-use crate::tls::TlsMaterial;
+use crate::tls::{HTTP_2, TlsMaterial};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -15,7 +16,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -86,7 +87,10 @@ pub(crate) async fn serve<H: Handler>(
     match timeout(shared.options.limits.handshake_max, handshake(&tls, stream)).await {
         Ok(Ok(Some(stream))) => {
             let identity = identify(&tls, &stream, &shared);
-            converse(shared, stream, identity).await;
+            match stream.get_ref().1.alpn_protocol() {
+                Some(HTTP_2) => converse_in_parallel(shared, stream, identity).await,
+                _ => converse(shared, stream, identity).await,
+            }
         }
         Ok(Ok(None)) => tracing::debug!("a client sent plain HTTP to the TLS port"),
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
@@ -143,6 +147,40 @@ where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let nothing_gathers = |_: &mut Context<'_>| Poll::Ready(Ok(()));
+    run(shared, stream, identity, nothing_gathers, Turns::AtOnce).await;
+}
+
+/// As [`converse`], for many requests at the same time.
+async fn converse_in_parallel<H, S>(shared: Arc<Shared<H>>, stream: S, identity: Identity)
+where
+    H: Handler,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (stream, gathered) = gather(stream);
+    let send = move |cx: &mut Context<'_>| gathered.poll_send(cx);
+    run(shared, stream, identity, send, Turns::AfterOthers).await;
+}
+
+/// When a connection that has been woken gets its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turns {
+    AtOnce,
+    /// If it has several requests: after others that wait to run, such as those requests.
+    /// What they have to say is then said in one go.
+    AfterOthers,
+}
+
+async fn run<H, S>(
+    shared: Arc<Shared<H>>,
+    stream: S,
+    identity: Identity,
+    mut send: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
+    turns: Turns,
+) where
+    H: Handler,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let joined = shared.peers.join();
     let peer = Arc::clone(&joined.peer);
     let caller = Arc::new(Caller {
@@ -159,10 +197,20 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let mut leaving = false;
+    let mut waited = false;
     let ended = poll_fn(|cx| {
+        if turns == Turns::AfterOthers && !waited && peer.has_several_requests() {
+            waited = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        waited = false;
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended);
+            }
+            if let Poll::Ready(Err(error)) = send(cx) {
+                return Poll::Ready(Err(error.into()));
             }
             match peer.heed(cx.waker()) {
                 Order::Cut => return Poll::Ready(Ok(())),

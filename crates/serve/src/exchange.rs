@@ -1,16 +1,18 @@
 //! One request and its answer.
 //!
-//! Reads run where hyper calls us, without a task of their own. Writes get one: a
-//! client that goes away must not leave a write half done.
+//! Everything runs where hyper calls us, without a task of its own. A write whose client
+//! goes away is carried on with (see `carry`); a read is given up.
 
 use crate::access::{Asked, Identity, authenticate, authorize, is_foreign};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
+use crate::carry::Carried;
 use crate::deadline;
 use crate::handler::Handler;
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
 use crate::upload;
+use futures::FutureExt;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method};
@@ -18,6 +20,7 @@ use hyper::body::Incoming;
 use optik_apiserver::{Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::time::timeout;
 
@@ -123,15 +126,18 @@ async fn respond<H: Handler>(
         user,
         body: body?,
     };
-    if matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Ok(shared.handler.handle(request).await);
-    }
     let behind = Arc::clone(shared);
-    let write = shared
-        .tasks
-        .spawn(async move { behind.handler.handle(request).await });
-    write.await.map_err(|error| {
-        tracing::error!(%error, "a write failed unexpectedly");
+    let reads = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let work = async move { behind.handler.handle(request).await };
+    let done = if reads {
+        let work = AssertUnwindSafe(work).catch_unwind().await;
+        work.map_err(|_| "a read panicked".to_owned())
+    } else {
+        let work = Carried::new(work, &shared.tasks).await;
+        work.map_err(|panicked| panicked.to_string())
+    };
+    done.map_err(|error| {
+        tracing::error!(%error, "a request failed unexpectedly");
         Status::internal("the request could not be carried out")
     })
 }

@@ -7,9 +7,11 @@
 
 mod access;
 mod answer;
+mod carry;
 mod connection;
 mod deadline;
 mod exchange;
+mod gather;
 mod handler;
 mod kubeconfig;
 mod options;

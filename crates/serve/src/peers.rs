@@ -117,6 +117,10 @@ impl Peer {
         InFlight(Arc::clone(self))
     }
 
+    pub(crate) fn has_several_requests(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 1
+    }
+
     /// The order of the moment; `waker` is woken when it changes.
     pub(crate) fn heed(&self, waker: &Waker) -> Order {
         self.waker.register(waker);

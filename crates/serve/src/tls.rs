@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -14,6 +14,9 @@ use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::{
     self, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
 };
+
+/// What ALPN calls HTTP/2.
+pub(crate) const HTTP_2: &[u8] = b"h2";
 
 /// What a port needs to speak TLS.
 #[derive(Clone)]
@@ -59,7 +62,7 @@ impl TlsMaterial {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
         let clients = verifier(client_authorities)?;
         // The ring provider has both versions: this cannot fail.
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Pair)?;
         let builder = match &clients {
@@ -72,7 +75,8 @@ impl TlsMaterial {
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(TlsError::Pair)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.ignore_client_order = true;
+        config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
         let config = Arc::new(config);
         Ok(Self { config, clients })
     }
@@ -91,6 +95,17 @@ impl TlsMaterial {
             .verify_client_cert(certificate, chain, now)
             .map(drop)
     }
+}
+
+/// As Go's servers do, AES with 128 bits comes first: nobody can break it, and a large list
+/// costs a quarter less of encryption than with 256.
+fn provider() -> CryptoProvider {
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| {
+        let name = suite.suite().as_str().unwrap_or_default();
+        !name.contains("AES_128")
+    });
+    provider
 }
 
 impl fmt::Debug for TlsMaterial {

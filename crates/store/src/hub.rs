@@ -16,6 +16,8 @@ use tokio::sync::watch as signal;
 
 /// How many commits are handed out under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
+/// How many commits a writer looks at itself before it leaves that to the dispatcher.
+const UNINTERESTING_COMMITS_MAX: usize = 64;
 
 /// Lock order: `state`, then a mailbox. `bell` is held alone.
 #[derive(Debug)]
@@ -67,25 +69,35 @@ impl Hub {
         }
     }
 
-    /// Says that commits up to `revision` are in the history.
-    pub(crate) fn announce(&self, revision: Revision) {
-        if self.nobody_cares(revision) {
-            return;
+    /// Says that commits up to `revision` are in the history of `view`.
+    pub(crate) fn announce(&self, view: &View, revision: Revision) {
+        if !self.nobody_cares(view, revision) {
+            self.ring(revision);
         }
+    }
+
+    fn ring(&self, revision: Revision) {
         let mut bell = self.bell.lock();
         bell.announced = bell.announced.max(revision);
         drop(bell);
         self.rung.notify_one();
     }
 
-    /// Without watches there is nothing to hand out, and no thread to wake for it.
-    fn nobody_cares(&self, revision: Revision) -> bool {
+    /// For what nobody watches there is nothing to hand out, and no thread to wake for it.
+    fn nobody_cares(&self, view: &View, revision: Revision) -> bool {
         // If the dispatcher is at work, it can do this too.
         let Some(mut state) = self.state.try_lock() else {
             return false;
         };
         if !state.interest.is_empty() {
-            return false;
+            let next = state.dispatched.next();
+            let commits = view.with_history(|history| {
+                history.between(next, revision, UNINTERESTING_COMMITS_MAX + 1)
+            });
+            let few = commits.len() <= UNINTERESTING_COMMITS_MAX;
+            if !few || commits.iter().any(|commit| state.cares(commit)) {
+                return false;
+            }
         }
         state.dispatched = state.dispatched.max(revision);
         let dispatched = state.dispatched;
@@ -186,7 +198,7 @@ impl Hub {
         state.dispatched = revision;
         let ended: Vec<_> = state.interest.drain().collect();
         drop(state);
-        self.announce(revision);
+        self.ring(revision);
         self.tell(revision);
         let wakers = ended.iter().filter_map(|mailbox| mailbox.end(reason));
         wakers.for_each(Waker::wake);
@@ -211,6 +223,15 @@ pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
 }
 
 impl State {
+    fn cares(&self, commit: &Commit) -> bool {
+        let mut keys = commit.events().iter().map(|event| event.version().key());
+        keys.any(|key| {
+            let mut found = false;
+            self.interest.find(key, |_| found = true);
+            found
+        })
+    }
+
     fn offer(&self, commit: &Arc<Commit>, wakers: &mut Vec<Waker>) {
         for event in commit.events() {
             self.interest.find(event.version().key(), |mailbox| {

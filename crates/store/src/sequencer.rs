@@ -32,8 +32,8 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 const LOOKS_BEFORE_SLEEP: usize = 1500;
 /// So many requests at once come from a crowd.
 const CROWD_REQUESTS: usize = 8;
-/// How often to look for more of a crowd: a fraction of what a sync takes.
-const LOOKS_FOR_MORE: usize = 1000;
+/// How often others get a turn before a crowd is taken to be complete.
+const TURNS_OF_OTHERS_MAX: usize = 8;
 /// How often the sequencer looks at the time when nobody asks it anything.
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
@@ -122,6 +122,8 @@ pub(crate) struct Sequencer {
     noted: Revision,
     shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
+    /// How many requests shared the last sync.
+    last_batch: usize,
 }
 
 /// The disk refuses writes; reads go on.
@@ -162,6 +164,7 @@ impl Sequencer {
             noted: Revision::ZERO,
             shrinking: Vec::new(),
             stopping: None,
+            last_batch: 0,
             options,
         }
     }
@@ -209,24 +212,29 @@ impl Sequencer {
         if self.failure.is_some() { TICK } else { pause }
     }
 
-    /// Everything that has queued up. In a crowd it also waits a moment for those who
-    /// were answered last: they are about to ask again, and a sync costs the same for
-    /// all of them.
-    fn gather(&self, first: Queued) -> Vec<Queued> {
+    /// Everything that has queued up. In a crowd it also lets those run first who were
+    /// answered last: they are about to ask again, and a sync costs the same for all.
+    fn gather(&mut self, first: Queued) -> Vec<Queued> {
         let mut bytes = first.request.size();
         let mut requests = vec![first];
-        let mut looks = 0;
+        let mut turns = 0;
         while requests.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
             if let Ok(next) = self.requests.try_recv() {
                 bytes += next.request.size();
                 requests.push(next);
-            } else if requests.len() >= CROWD_REQUESTS && looks < LOOKS_FOR_MORE {
-                looks += 1;
-                std::hint::spin_loop();
-            } else {
+                continue;
+            }
+            let crowd = requests.len().max(self.last_batch) >= CROWD_REQUESTS;
+            if !crowd
+                || requests.len() >= self.last_batch + self.last_batch / 2
+                || turns >= TURNS_OF_OTHERS_MAX
+            {
                 break;
             }
+            turns += 1;
+            std::thread::yield_now();
         }
+        self.last_batch = requests.len();
         requests
     }
 

@@ -114,7 +114,7 @@ impl View {
 
     /// Lets the dispatcher hand out what has been shown.
     pub(crate) fn tell_watchers(&self, revision: Revision) {
-        self.hub.announce(revision);
+        self.hub.announce(self, revision);
     }
 
     /// Makes everything before `revision` unreadable. What it occupies goes later,

@@ -42,7 +42,7 @@ pub(crate) struct Surroundings {
 /// begin may count on it.
 pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Bytes> {
     match begin(around, watching).await {
-        Ok(stream) => stream.into_pieces().boxed(),
+        Ok(stream) => stream.boxed(),
         Err(status) => {
             let last = encoded::error_event(&status);
             once(std::future::ready(last)).boxed()

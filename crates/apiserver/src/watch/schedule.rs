@@ -2,6 +2,7 @@
 
 use optik_platform::Entropy;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -48,16 +49,16 @@ impl Schedule {
         self.end <= Instant::now()
     }
 
-    /// Waits for what comes first. Dropping the future loses nothing.
-    pub(super) async fn due(&mut self) -> Due {
-        self.timer.as_mut().await;
+    /// Waits for what comes first.
+    pub(super) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+        ready!(self.timer.as_mut().poll(cx));
         let now = Instant::now();
         if now >= self.end {
-            return Due::End;
+            return Poll::Ready(Due::End);
         }
         self.bookmark = next_bookmark(now, self.end);
         self.timer.as_mut().reset(self.bookmark.min(self.end));
-        Due::Bookmark
+        Poll::Ready(Due::Bookmark)
     }
 }
 
@@ -73,6 +74,7 @@ fn next_bookmark(now: Instant, end: Instant) -> Instant {
 mod tests {
     use super::*;
     use optik_platform::SeededEntropy;
+    use std::future::poll_fn;
 
     /// Checklist 98: near 60, 120 and 148 s of 150.
     #[tokio::test(start_paused = true)]
@@ -81,7 +83,7 @@ mod tests {
         let mut schedule = Schedule::new(Some(150), &SeededEntropy::new(1));
         let mut times = Vec::new();
         loop {
-            let due = schedule.due().await;
+            let due = poll_fn(|cx| schedule.poll_due(cx)).await;
             times.push(began.elapsed().as_secs());
             if matches!(due, Due::End) {
                 break;
@@ -96,7 +98,7 @@ mod tests {
             let began = Instant::now();
             let mut schedule = Schedule::new(Some(seconds), &SeededEntropy::new(1));
             let mut times = Vec::new();
-            while let Due::Bookmark = schedule.due().await {
+            while let Due::Bookmark = poll_fn(|cx| schedule.poll_due(cx)).await {
                 times.push(began.elapsed().as_secs());
             }
             times.push(began.elapsed().as_secs());

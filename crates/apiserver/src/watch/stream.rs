@@ -6,14 +6,17 @@ use super::{Begin, Surroundings, Watching};
 use crate::kinds::{Kind, Shown};
 use crate::selection::Selection;
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use optik_store::{Batch, Event, KeyRange, Revision, Snapshot, Watch};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// How much is written at once when much is to be told.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// How many objects are looked at before others may run.
 const SCAN_OBJECTS_MAX: usize = 2048;
+/// How often a stream looks for something to tell before others may run.
+const LOOKS_MAX: usize = 4;
 
 pub(super) struct Stream {
     kind: Arc<Kind>,
@@ -73,53 +76,42 @@ impl Stream {
         }
     }
 
-    pub(super) fn into_pieces(self) -> impl futures::Stream<Item = Bytes> + Send {
-        let pieces = stream::unfold(self, |mut stream| async move {
-            let piece = stream.next().await?;
-            Some((piece, stream))
-        });
-        // What no selector let through is nothing to send.
-        pieces.filter(|piece| std::future::ready(!piece.is_empty()))
-    }
-
-    /// The next lines; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            match &mut self.phase {
-                Phase::Initial { .. } => return Some(self.tell_state().await),
-                Phase::InitialEnd => {
-                    self.phase = Phase::Live;
-                    if self.announce {
-                        return Some(bookmark(&self.kind, self.start, true));
-                    }
+    /// The next lines, if there are any yet; none at all at the end.
+    fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        Poll::Ready(Some(match &mut self.phase {
+            Phase::Initial { .. } => self.tell_state(),
+            Phase::InitialEnd => {
+                self.phase = Phase::Live;
+                if self.announce {
+                    bookmark(&self.kind, self.start, true)
+                } else {
+                    Bytes::new()
                 }
-                Phase::Telling { .. } => return Some(self.tell_batch()),
-                Phase::Live => {
-                    if let Some(line) = self.wait().await {
-                        return Some(line);
-                    }
-                }
-                Phase::Ended => return None,
             }
-        }
+            Phase::Telling { .. } => self.tell_batch(),
+            Phase::Live => ready!(self.poll_news(cx)),
+            Phase::Ended => return Poll::Ready(None),
+        }))
     }
 
     /// Waits for commits, or for the clock.
-    async fn wait(&mut self) -> Option<Bytes> {
-        tokio::select! {
-            // The clock first: a busy collection must not make a watch endless.
-            biased;
-            due = self.schedule.due() => match due {
-                Due::End => self.phase = Phase::Ended,
-                Due::Bookmark => return self.bookmark(),
-            },
-            batch = self.watch.next() => match batch {
-                Ok(batch) => self.phase = Phase::Telling { batch, next: 0 },
-                // Too far behind, or the store stops: the client resumes elsewhere.
-                Err(_) => self.phase = Phase::Ended,
-            },
+    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        // The clock first: a busy collection must not make a watch endless.
+        if let Poll::Ready(due) = self.schedule.poll_due(cx) {
+            return Poll::Ready(match due {
+                Due::Bookmark => self.bookmark().unwrap_or_default(),
+                Due::End => {
+                    self.phase = Phase::Ended;
+                    Bytes::new()
+                }
+            });
         }
-        None
+        self.phase = match ready!(self.watch.poll_next(cx)) {
+            Ok(batch) => Phase::Telling { batch, next: 0 },
+            // Too far behind, or the store stops: the client resumes elsewhere.
+            Err(_) => Phase::Ended,
+        };
+        Poll::Ready(Bytes::new())
     }
 
     fn bookmark(&mut self) -> Option<Bytes> {
@@ -131,7 +123,7 @@ impl Stream {
     }
 
     /// The next part of the initial state.
-    async fn tell_state(&mut self) -> Bytes {
+    fn tell_state(&mut self) -> Bytes {
         let Phase::Initial { state, rest } = &mut self.phase else {
             return Bytes::new();
         };
@@ -152,10 +144,7 @@ impl Stream {
             }
         }
         match stopped {
-            Some(after) => {
-                *rest = after;
-                tokio::task::yield_now().await;
-            }
+            Some(after) => *rest = after,
             None => self.phase = Phase::InitialEnd,
         }
         out.into()
@@ -189,6 +178,23 @@ impl Stream {
             [one] => one.clone(),
             lines => lines.concat().into(),
         }
+    }
+}
+
+impl futures::Stream for Stream {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        for _ in 0..LOOKS_MAX {
+            match ready!(self.poll_lines(cx)) {
+                // What no selector let through is nothing to send.
+                Some(lines) if lines.is_empty() => {}
+                lines => return Poll::Ready(lines),
+            }
+        }
+        // A watch that finds nothing for long must not hold the thread.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

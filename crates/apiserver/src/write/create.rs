@@ -17,29 +17,29 @@ pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<
     if set_on_create(object.resource_version()) {
         return Err(Status::revision_on_create());
     }
-    let named = !object.name().is_empty();
-    let base = object.generate_name().to_owned();
-    let attempts = if named { 1 } else { NAME_ATTEMPTS };
-    let mut refused = None;
-    for _ in 0..attempts {
-        if !named && !base.is_empty() {
-            let random = writing.entropy.next_u64() >> 32;
-            object.set_name(&generate_name(&base, random as u32));
-        }
-        match create_once(writing, object.clone()).await? {
-            Ok(written) => return Ok(written),
-            Err(taken) => refused = Some(taken),
+    if object.name().is_empty() && !object.generate_name().is_empty() {
+        return create_with_generated_name(writing, &object).await;
+    }
+    create_once(writing, object).await?
+}
+
+async fn create_with_generated_name(
+    writing: &Writing<'_>,
+    object: &Object,
+) -> Result<Written, Status> {
+    let base = object.generate_name();
+    let mut name = String::new();
+    for _ in 0..NAME_ATTEMPTS {
+        let random = writing.entropy.next_u64() >> 32;
+        name = generate_name(base, random as u32);
+        let mut named = object.clone();
+        named.set_name(&name);
+        if let Ok(written) = create_once(writing, named).await? {
+            return Ok(written);
         }
     }
     let resource = writing.kind.resource.name();
-    Err(match refused {
-        Some(taken) if !base.is_empty() => {
-            drop(taken);
-            Status::generated_name_taken(resource, object.name())
-        }
-        Some(taken) => taken,
-        None => Status::generated_name_taken(resource, object.name()),
-    })
+    Err(Status::generated_name_taken(resource, &name))
 }
 
 /// The namespace of the URL is the object's.

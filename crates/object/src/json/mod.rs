@@ -9,6 +9,7 @@ mod syntax;
 use crate::go;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::ser::{Formatter, Serializer};
 use std::fmt;
 use std::io;
@@ -44,13 +45,24 @@ pub enum SyntaxError {
 /// Reads one JSON document. Text that is not UTF-8 is refused, unlike upstream,
 /// which replaces what it cannot read.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    if let Ok(parsed) = read(&mut reader) {
+        return Ok(parsed);
+    }
+    // What is wrong is said in Go's words; what is only deep is read again, without the
+    // limit of the parser, which is lower than ours.
     syntax::check(bytes)?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    // The check above has the say.
     reader.disable_recursion_limit();
+    read(&mut reader)
+}
+
+fn read<'de, R: serde_json::de::Read<'de>>(
+    reader: &mut serde_json::Deserializer<R>,
+) -> Result<Parsed, SyntaxError> {
     let mut trail = Trail::default();
     let value = Tree(&mut trail)
-        .deserialize(&mut reader)
+        .deserialize(&mut *reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| SyntaxError::Malformed(error.to_string()))?;
     Ok(Parsed {
@@ -159,12 +171,15 @@ impl<'de> Visitor<'de> for Tree<'_> {
             let Some(Step::Member(name)) = self.0.path.pop() else {
                 return Err(A::Error::custom("the path lost a step"));
             };
-            if map.contains_key(&name) {
-                self.0.path.push(Step::Member(name.clone()));
-                self.0.note_duplicate();
-                self.0.path.pop();
+            match map.entry(name) {
+                Entry::Vacant(place) => drop(place.insert(value)),
+                Entry::Occupied(mut place) => {
+                    self.0.path.push(Step::Member(place.key().clone()));
+                    self.0.note_duplicate();
+                    self.0.path.pop();
+                    place.insert(value);
+                }
             }
-            map.insert(name, value);
         }
         Ok(Value::Object(map))
     }

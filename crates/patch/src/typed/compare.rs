@@ -26,7 +26,10 @@ impl Comparison {
 
     /// Leaves out some fields and everything below them.
     #[must_use]
-    pub fn without(&self, fields: &FieldSet) -> Self {
+    pub fn without(self, fields: &FieldSet) -> Self {
+        if fields.is_empty() {
+            return self;
+        }
         Self {
             added: self.added.recursive_difference(fields),
             modified: self.modified.recursive_difference(fields),
@@ -56,14 +59,20 @@ struct Change {
 
 impl Change {
     fn push(&mut self, element: &PathElement, child: Change) {
-        self.added.push(element.clone(), child.added);
-        self.modified.push(element.clone(), child.modified);
-        self.removed.push(element.clone(), child.removed);
+        for (side, below) in [
+            (&mut self.added, child.added),
+            (&mut self.modified, child.modified),
+            (&mut self.removed, child.removed),
+        ] {
+            if !below.is_empty() {
+                side.push(element.clone(), below);
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
         let sides = [&self.added, &self.modified, &self.removed];
-        sides.iter().all(|side| !side.this && side.below.is_empty())
+        sides.iter().all(|side| side.is_empty())
     }
 }
 

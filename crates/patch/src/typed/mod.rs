@@ -26,9 +26,13 @@ struct Owned {
 }
 
 impl Owned {
+    fn is_empty(&self) -> bool {
+        !self.this && self.below.is_empty()
+    }
+
     /// Hangs what a child owns below this, if it owns anything.
     fn push(&mut self, element: PathElement, child: Owned) {
-        if child.this || !child.below.is_empty() {
+        if !child.is_empty() {
             self.below.push(Node {
                 element,
                 is_member: child.this,
