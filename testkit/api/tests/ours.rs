@@ -10,10 +10,6 @@ const LACKS: &[Need] = &[
     Need::CustomResources,
     Need::Admission,
     Need::Scale,
-    Need::Table,
-    Need::Metadata,
-    Need::Protobuf,
-    Need::Yaml,
     Need::WebSocket,
     // Everybody on a plain loopback port is an administrator.
     Need::Authentication,
