@@ -196,13 +196,11 @@ impl Shared {
                 let list = discovery::resource_list(&self.kinds, group, version);
                 document(request, &list)?
             }
-            Route::OpenApiV3(path) if path.is_empty() => {
-                json_document(&openapi::index(&self.kinds))
+            Route::OpenApiV2 => openapi::v2(&self.kinds, request).await?,
+            Route::OpenApiV3(path) if path.is_empty() => openapi::index(&self.kinds),
+            Route::OpenApiV3(path) => {
+                openapi::v3(&self.kinds, request, path, &*self.clock).await?
             }
-            Route::OpenApiV3(path) => match openapi::document(&self.kinds, path) {
-                Some(found) => json_document(&found),
-                None => not_found(),
-            },
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
@@ -223,6 +221,7 @@ impl Shared {
             "/apis",
             "/healthz",
             "/livez",
+            "/openapi/v2",
             "/openapi/v3",
             "/readyz",
             "/version",

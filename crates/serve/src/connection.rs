@@ -156,7 +156,7 @@ where
     };
     let connection = shared
         .protocol
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let mut leaving = false;
     let ended = poll_fn(|cx| {

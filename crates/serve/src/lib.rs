@@ -20,6 +20,7 @@ mod query;
 mod server;
 mod tls;
 mod upload;
+mod websocket;
 
 pub use access::{TokenFileError, Tokens};
 pub use handler::Handler;
