@@ -5,7 +5,9 @@
 )]
 
 mod catalog;
+mod columns;
 mod compat;
+mod openapi;
 mod protobuf;
 mod schemas;
 mod tidy;
@@ -16,7 +18,10 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask catalog FILE       makes the table of built-in kinds from discovery
        cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
+       cargo xtask columns FILE       makes the table of columns from what a server says
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
+       cargo xtask openapi FILE DIR   makes the table of schemas for clients, with the
+                                      descriptions of the k8s-openapi crate
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
                                       etcdctl-3.4 seeds kubectl (all of them if
                                       none is named), kube-apiserver (slow)";
@@ -29,6 +34,8 @@ fn main() -> ExitCode {
     let outcome = match words.next().as_deref() {
         Some("tidy") => tidy::run(),
         Some("catalog") => catalog::run(&words.collect::<Vec<_>>()),
+        Some("openapi") => openapi::run(&words.collect::<Vec<_>>()),
+        Some("columns") => columns::run(&words.collect::<Vec<_>>()),
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),

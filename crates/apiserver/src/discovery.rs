@@ -1,9 +1,12 @@
 //! What is served, told to clients (wire §1.3 to §1.5).
 
 use crate::kinds::{Kind, Kinds};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use optik_catalog::{Subresource, Verbs};
 use optik_object::Value;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// `/api`
@@ -105,7 +108,18 @@ fn resource_entry(kind: &Kind) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = json!(resource.categories);
     }
+    if kind.is_kept() {
+        entry["storageVersionHash"] = storage_hash(kind).into();
+    }
     entry
+}
+
+/// Tells clients whether the form that objects are kept in has changed.
+fn storage_hash(kind: &Kind) -> String {
+    let (version, name) = kind.stored_type();
+    let slash = if version.contains('/') { "" } else { "/" };
+    let digest = Sha256::digest(format!("{slash}{version}/{name}"));
+    STANDARD.encode(&digest[..8])
 }
 
 fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {

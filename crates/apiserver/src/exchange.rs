@@ -1,5 +1,7 @@
 //! What comes in and what goes out, without the wire around it.
 
+use crate::form;
+use crate::negotiation::encoding_of_refusal;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -98,6 +100,12 @@ impl Response {
         response
     }
 
+    /// A refusal, in what the client reads.
+    #[must_use]
+    pub fn refused(status: &Status, headers: &HeaderMap) -> Self {
+        form::refusal(status, encoding_of_refusal(headers))
+    }
+
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
@@ -107,14 +115,6 @@ impl Response {
 
 impl From<Status> for Response {
     fn from(status: Status) -> Self {
-        let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut body = status.to_json();
-        body.push(b'\n');
-        let mut response = Self::json(code, body);
-        if let Some(seconds) = status.retry_after_seconds() {
-            let headers = &mut response.headers;
-            headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        form::refusal(&status, form::Encoding::Json)
     }
 }

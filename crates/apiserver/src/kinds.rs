@@ -5,11 +5,11 @@ use optik_catalog::{Resource, Text};
 use optik_object::{Damaged, Object, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Version};
+use optik_table::Printer;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A resource, and what handlers need so often that it is made once.
-#[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) resource: Resource,
     /// `apps/v1`
@@ -17,10 +17,11 @@ pub(crate) struct Kind {
     /// `/registry/configmaps/`; `None` if nothing is kept.
     directory: Option<String>,
     pub(crate) face: Face,
+    printer: OnceLock<optik_table::Builtin>,
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Kinds {
     /// In the order of discovery.
     pub(crate) all: Vec<Arc<Kind>>,
@@ -70,6 +71,7 @@ impl Kind {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
             face: Face::of(&resource),
+            printer: OnceLock::new(),
             resource,
         }
     }
@@ -77,6 +79,30 @@ impl Kind {
     /// Whether objects of it are kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.directory.is_some()
+    }
+
+    /// How its objects become rows of a table.
+    pub(crate) fn printer(&self) -> &dyn Printer {
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = &self.resource;
+        self.printer
+            .get_or_init(|| optik_table::builtin(group, version, plural))
+    }
+
+    /// What upstream calls the type in its own code, as it does in some errors:
+    /// `core.ConfigMap`.
+    pub(crate) fn internal_name(&self) -> String {
+        let group = &*self.resource.group;
+        let package = match group {
+            "" | "events.k8s.io" => "core",
+            "internal.apiserver.k8s.io" => "apiserverinternal",
+            group => group.split('.').next().unwrap_or(group),
+        };
+        format!("{package}.{}", self.resource.kind)
     }
 
     /// The types of its fields, if they are known.
@@ -179,6 +205,12 @@ impl Kind {
 fn schema_of(api_version: &str, kind: &str) -> Option<Type<'static>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     optik_schema::builtin(group, version, kind)
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.api_version, self.resource.kind)
+    }
 }
 
 /// Stored bytes on their way out.

@@ -6,6 +6,7 @@ mod compaction;
 mod discovery;
 mod exchange;
 mod face;
+mod form;
 mod freshness;
 mod kinds;
 mod list;

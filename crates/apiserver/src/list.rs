@@ -4,12 +4,14 @@
 //! and one chunk at a time. Only a page is gathered first, because its beginning
 //! tells where the next one starts.
 
+use crate::form::{Ink, Pieces};
 use crate::freshness::{Patience, reached, snapshot};
 use crate::kinds::{Kind, Shown};
 use crate::options::{Fresh, ListAt, ListPlan};
 use crate::selection::Selection;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
+use optik_object::protobuf::Envelope;
 use optik_object::{Continue, Snapshot as PageAt, Status};
 use optik_store::{KeyRange, RangeError, RangeQuery, Revision, Snapshot, Store, Version};
 use std::num::NonZeroUsize;
@@ -32,17 +34,30 @@ pub(crate) struct Listing {
     pub(crate) namespace: Option<String>,
     pub(crate) selection: Selection,
     pub(crate) plan: ListPlan,
+    /// `None`: as it is stored.
+    pub(crate) ink: Option<Ink>,
 }
 
 pub(crate) async fn list(store: &Store, listing: Listing) -> Result<Listed, Status> {
     let page = find(store, &listing).await?;
-    let mut first = head(&listing.kind, &page);
-    let source = page.source;
+    let metadata = metadata(&page);
     let mut writer = Writer {
         kind: listing.kind,
         selection: listing.selection,
-        source,
+        source: page.source,
         items: 0,
+        ink: listing.ink,
+        ended: false,
+    };
+    let mut first = match &mut writer.ink {
+        None => head(&writer.kind, &metadata),
+        Some(ink) => {
+            ink.metadata = metadata.into();
+            if ink.needs_length() {
+                return Ok(Listed::Pieces(measured(writer).await));
+            }
+            ink.begin(&writer.kind, 0)
+        }
     };
     if writer.fill(&mut first) == Progress::Done {
         return Ok(Listed::Whole(first.into()));
@@ -68,6 +83,7 @@ struct Next {
 }
 
 /// Where the items come from.
+#[derive(Clone)]
 enum Source {
     /// The newest state of a snapshot, from a position on.
     Live { snapshot: Snapshot, rest: KeyRange },
@@ -255,30 +271,55 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
     }
 }
 
-/// Everything before the first item.
-fn head(kind: &Kind, page: &Page) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    let text = format!(
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}""#,
-        kind.resource.kind, kind.api_version, page.at
-    );
-    out.extend_from_slice(text.as_bytes());
+/// The metadata of the list.
+fn metadata(page: &Page) -> String {
+    let mut text = format!(r#"{{"resourceVersion":"{}""#, page.at);
     if let Some(next) = &page.next {
         // A token has no character that needs escaping.
-        out.extend_from_slice(format!(r#","continue":"{}""#, next.token).as_bytes());
+        text.push_str(&format!(r#","continue":"{}""#, next.token));
         if let Some(remaining) = next.remaining {
-            out.extend_from_slice(format!(r#","remainingItemCount":{remaining}"#).as_bytes());
+            text.push_str(&format!(r#","remainingItemCount":{remaining}"#));
         }
     }
-    out.extend_from_slice(br#"},"items":["#);
-    out
+    text.push('}');
+    text
 }
 
+/// Everything before the first item.
+fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
+    let text = format!(
+        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{metadata},"items":["#,
+        kind.resource.kind, kind.api_version
+    );
+    text.into()
+}
+
+/// A list whose length stands at its beginning.
+async fn measured(writer: Writer) -> BoxStream<'static, Bytes> {
+    let (kind, ink) = (Arc::clone(&writer.kind), writer.ink.clone());
+    let begin = move |length| ink.map(|ink| ink.begin(&kind, length)).unwrap_or_default();
+    crate::form::measured(writer, begin, Envelope::END).await
+}
+
+#[derive(Clone)]
 struct Writer {
     kind: Arc<Kind>,
     selection: Selection,
     source: Source,
     items: u64,
+    ink: Option<Ink>,
+    ended: bool,
+}
+
+impl Pieces for Writer {
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.ended {
+            return None;
+        }
+        let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        self.ended = self.fill(&mut out) == Progress::Done;
+        Some(out)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -310,17 +351,25 @@ impl Writer {
             selection,
             source,
             items,
+            ink,
+            ended: _,
         } = self;
         let mut write = |version: &Version, out: &mut Vec<u8>| {
             let mark = out.len();
-            if *items > 0 {
-                out.push(b',');
-            }
             let shown = Shown {
                 typed: false,
                 ..Shown::whole(version)
             };
-            match kind.write(shown, out) {
+            let written = match ink {
+                None => {
+                    if *items > 0 {
+                        out.push(b',');
+                    }
+                    kind.write(shown, out).map_err(Into::into)
+                }
+                Some(ink) => ink.item(kind, shown, *items, out),
+            };
+            match written {
                 Ok(()) => *items += 1,
                 Err(error) => {
                     out.truncate(mark);
@@ -356,7 +405,10 @@ impl Writer {
                 }
             }
         }
-        out.extend_from_slice(b"]}\n");
+        match ink {
+            None => out.extend_from_slice(b"]}\n"),
+            Some(ink) => ink.end(kind, *items, out),
+        }
         Progress::Done
     }
 }

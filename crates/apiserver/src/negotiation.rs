@@ -1,5 +1,7 @@
 //! What the client can read.
 
+use crate::form::{Encoding, Form, Look, MetaVersion, RowObject};
+use crate::query::Query;
 use http::HeaderMap;
 use http::header::ACCEPT;
 use optik_object::Status;
@@ -10,6 +12,10 @@ const TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
+];
+const STREAM_TYPES: &[&str] = &[
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 const REPRESENTATIONS: &[&str] = &[
     "application/json",
@@ -36,6 +42,39 @@ impl Clause<'_> {
     fn is_wildcard(&self) -> bool {
         self.media_type == "*/*"
     }
+
+    pub(crate) fn encoding(&self) -> Option<Encoding> {
+        match self.media_type {
+            "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
+            "application/yaml" => Some(Encoding::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
+            _ => None,
+        }
+    }
+
+    /// The look that it asks for; `None` if there is no such thing.
+    fn look(&self, encoding: Encoding, rows: RowObject) -> Option<Look> {
+        if self.parameter("stream").is_some_and(|stream| stream != "watch") {
+            return None;
+        }
+        let wanted = ["as", "g", "v"].map(|name| self.parameter(name));
+        let [Some(name), Some("meta.k8s.io"), Some(version)] = wanted else {
+            return (wanted == [None; 3]).then_some(Look::Whole);
+        };
+        let version = match version {
+            "v1" => MetaVersion::V1,
+            "v1beta1" => MetaVersion::V1Beta1,
+            _ => return None,
+        };
+        match name {
+            "Table" if encoding != Encoding::Protobuf => Some(Look::Table { version, rows }),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Look::Metadata {
+                version,
+                of_list: name.ends_with("List"),
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// The alternatives, best first.
@@ -58,31 +97,89 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     })
 }
 
-/// Whether plain JSON will do.
-pub(crate) fn accepts_json(headers: &HeaderMap) -> Result<(), Status> {
-    let Some(accept) = headers.get(ACCEPT) else {
-        return Ok(());
-    };
+/// The header, unless anything will do.
+pub(crate) fn accept(headers: &HeaderMap) -> Option<&str> {
+    let accept = headers.get(ACCEPT)?;
     // What nearly everybody sends.
     if accept == "application/json" || accept == "*/*" || accept.is_empty() {
-        return Ok(());
+        return None;
     }
-    let accept = accept.to_str().unwrap_or_default();
+    Some(accept.to_str().unwrap_or_default())
+}
+
+/// The form for an answer about objects.
+pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Status> {
+    let Some(accept) = accept(headers) else {
+        return Ok(Form::default());
+    };
     let clauses = clauses(accept);
-    let plain = clauses.iter().any(|clause| {
-        let json = matches!(clause.media_type, "application/json" | "*/*");
-        json && clause.parameter("as").is_none()
-    });
-    if plain {
+    check_known(&clauses)?;
+    for clause in &clauses {
+        let Some(encoding) = clause.encoding() else {
+            continue;
+        };
+        if let Some(mut look) = clause.look(encoding, RowObject::Metadata) {
+            if let Look::Table { rows, .. } = &mut look {
+                *rows = row_object(query)?;
+            }
+            return Ok(Form { encoding, look });
+        }
+    }
+    Err(Status::not_acceptable(TYPES))
+}
+
+/// Routes are chosen by the plain types before anybody looks at parameters.
+fn check_known(clauses: &[Clause<'_>]) -> Result<(), Status> {
+    let known = |clause: &Clause<'_>| TYPES.contains(&clause.media_type) || clause.is_wildcard();
+    if clauses.iter().any(known) {
         return Ok(());
     }
-    let known = clauses
-        .iter()
-        .any(|clause| TYPES.contains(&clause.media_type));
-    Err(if known {
-        Status::not_acceptable(TYPES)
-    } else {
-        Status::not_representable(REPRESENTATIONS)
+    Err(Status::not_representable(REPRESENTATIONS))
+}
+
+fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
+    match query.text("includeObject") {
+        "" | "Metadata" => Ok(RowObject::Metadata),
+        "Object" => Ok(RowObject::Whole),
+        "None" => Ok(RowObject::None),
+        other => Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be \
+             'Metadata', 'Object', 'None', or empty",
+            optik_object::quote(other)
+        ))),
+    }
+}
+
+/// The form for a watch, which YAML has none of.
+pub(crate) fn stream_form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Status> {
+    let form = form(headers, query)?;
+    if form.encoding == Encoding::Yaml {
+        return Err(Status::not_acceptable(STREAM_TYPES));
+    }
+    Ok(form)
+}
+
+/// The encoding for a document about the server.
+pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
+    let Some(accept) = accept(headers) else {
+        return Ok(Encoding::Json);
+    };
+    let clauses = clauses(accept);
+    check_known(&clauses)?;
+    plain(&clauses).ok_or_else(|| Status::not_acceptable(TYPES))
+}
+
+/// The encoding for a refusal: JSON, if nothing else will do either.
+pub(crate) fn encoding_of_refusal(headers: &HeaderMap) -> Encoding {
+    let accept = accept(headers);
+    accept.and_then(|accept| plain(&clauses(accept))).unwrap_or_default()
+}
+
+fn plain(clauses: &[Clause<'_>]) -> Option<Encoding> {
+    clauses.iter().find_map(|clause| {
+        let encoding = clause.encoding()?;
+        let look = clause.look(encoding, RowObject::None)?;
+        (look == Look::Whole).then_some(encoding)
     })
 }
 
@@ -90,32 +187,72 @@ pub(crate) fn accepts_json(headers: &HeaderMap) -> Result<(), Status> {
 mod tests {
     use super::*;
 
-    fn accepts(accept: &'static str) -> bool {
+    fn ask(accept: &str, query: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
-        accepts_json(&headers).is_ok()
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        form(&headers, &Query::parse(query).unwrap()).map_err(|status| status.code())
     }
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
     #[test]
     fn wire_3_2() {
-        for accept in [
-            "application/json",
-            "*/*",
-            "application/json;stream=watch",
-            "application/vnd.kubernetes.protobuf,application/json",
-            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-            "text/html, */*;q=0.1",
+        let plain = |encoding| {
+            Ok(Form {
+                encoding,
+                look: Look::Whole,
+            })
+        };
+        for (accept, expected) in [
+            ("application/json", plain(Encoding::Json)),
+            ("", plain(Encoding::Json)),
+            ("*/*", plain(Encoding::Json)),
+            ("application/json;stream=watch", plain(Encoding::Json)),
+            ("application/json;stream=x", Err(406)),
+            ("application/yaml", plain(Encoding::Yaml)),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                plain(Encoding::Protobuf),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;q=0.1,application/json",
+                plain(Encoding::Json),
+            ),
+            ("*/*, application/yaml", plain(Encoding::Yaml)),
+            ("text/html, */*;q=0.1", plain(Encoding::Json)),
+            ("text/html", Err(406)),
+            ("application/*", Err(406)),
+            ("application/json;as=Foo;v=v1;g=meta.k8s.io", Err(406)),
+            ("application/json;as=Table", Err(406)),
+            (
+                "application/json;as=Foo;v=v1;g=meta.k8s.io, application/json",
+                plain(Encoding::Json),
+            ),
         ] {
-            assert!(accepts(accept), "{accept}");
+            assert_eq!(ask(accept, ""), expected, "{accept}");
         }
-        for accept in [
-            "text/html",
-            "application/*",
-            "application/vnd.kubernetes.protobuf",
-            "application/json;as=Table;v=v1;g=meta.k8s.io",
-        ] {
-            assert!(!accepts(accept), "{accept}");
-        }
+    }
+
+    #[test]
+    fn wire_3_4() {
+        let table = |rows| {
+            Ok(Form {
+                encoding: Encoding::Json,
+                look: Look::Table {
+                    version: MetaVersion::V1,
+                    rows,
+                },
+            })
+        };
+        assert_eq!(ask(TABLE, ""), table(RowObject::Metadata));
+        assert_eq!(ask(TABLE, "includeObject=None"), table(RowObject::None));
+        assert_eq!(ask(TABLE, "includeObject=Object"), table(RowObject::Whole));
+        assert_eq!(ask(TABLE, "includeObject=Bad"), Err(400));
+        assert!(ask("application/json", "includeObject=Bad").is_ok());
+        let protobuf = TABLE.replace("json", "vnd.kubernetes.protobuf");
+        assert_eq!(ask(&protobuf, ""), Err(406));
+        let both = format!("{protobuf},application/json");
+        assert_eq!(ask(&both, ""), Ok(Form::default()));
     }
 
     #[test]

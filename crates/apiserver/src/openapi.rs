@@ -1,71 +1,163 @@
-//! The least of OpenAPI v3 that lets kubectl send objects: which kinds there are, and
-//! that the server checks fields itself.
+//! The API described for clients, with what lets them keep a description (wire §2).
 
+use crate::exchange::{Request, Response};
 use crate::kinds::Kinds;
-use optik_object::Value;
-use serde_json::{Map, json};
+use crate::negotiation::{accept, clauses};
+use crate::query::Query;
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use optik_catalog::Resource;
+use optik_object::{Status, Timestamp};
+use optik_platform::Clock;
+use tokio::task::spawn_blocking;
+
+const JSON: &str = "application/json";
+/// How clients spell the type, and how it is spelt in the answer.
+const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const YEAR_SECONDS: i64 = 365 * 86_400;
+
+fn resources(kinds: &Kinds) -> Vec<Resource> {
+    kinds.all.iter().map(|kind| kind.resource.clone()).collect()
+}
 
 /// `/openapi/v3`
-pub(crate) fn index(kinds: &Kinds) -> Value {
-    let mut paths = Map::new();
-    for kind in &kinds.all {
-        let path = path(&kind.resource.group, &kind.resource.version);
-        let url = format!("/openapi/v3/{path}");
-        paths.insert(path, json!({"serverRelativeURL": url}));
-    }
-    json!({"paths": paths})
+pub(crate) fn index(kinds: &Kinds) -> Response {
+    let index = optik_openapi::index(resources(kinds).iter());
+    let mut body = optik_object::to_bytes(&index);
+    body.push(b'\n');
+    Response::json(StatusCode::OK, body)
 }
 
-fn path(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        format!("api/{version}")
+/// `/openapi/v3/…`
+pub(crate) async fn v3(
+    kinds: &Kinds,
+    request: &Request,
+    path: &str,
+    clock: &dyn Clock,
+) -> Result<Response, Status> {
+    let own: Vec<Resource> = resources(kinds)
+        .into_iter()
+        .filter(|resource| optik_openapi::path_of(&resource.group, &resource.version) == path)
+        .collect();
+    if own.is_empty() {
+        return Ok(Response::empty(StatusCode::NOT_FOUND));
+    }
+    if wanted(&request.headers, &[JSON]).is_none() {
+        return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
+    }
+    let hash = optik_openapi::hash(own.iter());
+    let query = Query::parse(&request.query)?;
+    let asked = query.text("hash");
+    if !asked.is_empty() && asked != hash {
+        let right = format!("/openapi/v3/{path}?hash={hash}");
+        let moved = Response::empty(StatusCode::MOVED_PERMANENTLY);
+        return Ok(with(moved, LOCATION, &right));
+    }
+    let tag = format!("\"{hash}\"");
+    let mut response = if is_known(request, &tag) {
+        Response::empty(StatusCode::NOT_MODIFIED)
     } else {
-        format!("apis/{group}/{version}")
+        let path = path.to_owned();
+        let text = blocking(move || optik_openapi::v3(own.iter(), &path)).await?;
+        Response::json(StatusCode::OK, text.unwrap_or_default())
+    };
+    response = with(response, ETAG, &tag);
+    response = with(response, VARY, "Accept");
+    if asked.is_empty() {
+        return Ok(response);
+    }
+    // Whoever names the hash may keep it: another document has another hash.
+    let now = i64::try_from(clock.wall().0 / 1000).unwrap_or(0);
+    let expires = http_date(Timestamp::from_seconds(now + YEAR_SECONDS));
+    response = with(response, EXPIRES, &expires);
+    Ok(with(response, CACHE_CONTROL, "public, immutable"))
+}
+
+/// `/openapi/v2`
+pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Status> {
+    let Some(form) = wanted(&request.headers, &[JSON, V2_ASKED, V2_PROTOBUF]) else {
+        return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
+    };
+    let resources = resources(kinds);
+    let tag = format!("\"{}\"", optik_openapi::hash(resources.iter()));
+    if is_known(request, &tag) {
+        let response = Response::empty(StatusCode::NOT_MODIFIED);
+        return Ok(with(response, ETAG, &tag));
+    }
+    let protobuf = form != JSON;
+    let body = blocking(move || {
+        let document = optik_openapi::v2(resources.iter());
+        match protobuf {
+            true => optik_openapi::to_gnostic(&document),
+            false => optik_object::to_bytes(&document),
+        }
+    })
+    .await?;
+    let response = Response::json(StatusCode::OK, body);
+    let response = with(response, CONTENT_TYPE, if protobuf { V2_PROTOBUF } else { JSON });
+    let response = with(response, ETAG, &tag);
+    Ok(with(response, VARY, "Accept"))
+}
+
+/// The best of what is offered, the first for those who take anything.
+fn wanted<'o>(headers: &HeaderMap, offered: &[&'o str]) -> Option<&'o str> {
+    let Some(accept) = accept(headers) else {
+        return offered.first().copied();
+    };
+    clauses(accept).iter().find_map(|clause| {
+        let any = matches!(clause.media_type, "*/*" | "application/*");
+        let found = offered.iter().find(|own| any || **own == clause.media_type);
+        found.copied()
+    })
+}
+
+fn is_known(request: &Request, tag: &str) -> bool {
+    let known = request.headers.get(IF_NONE_MATCH);
+    known.is_some_and(|known| known.as_bytes() == tag.as_bytes())
+}
+
+fn with(response: Response, name: HeaderName, value: &str) -> Response {
+    match HeaderValue::from_str(value) {
+        Ok(value) => response.with_header(name, value),
+        Err(_) => response,
     }
 }
 
-/// The document of one group and version; `None` if there is none.
-pub(crate) fn document(kinds: &Kinds, wanted: &str) -> Option<Value> {
-    let mut paths = Map::new();
-    let mut schemas = Map::new();
-    for kind in &kinds.all {
-        let resource = &kind.resource;
-        let base = path(&resource.group, &resource.version);
-        if base != wanted {
-            continue;
-        }
-        let namespace = if kind.is_namespaced() {
-            "/namespaces/{namespace}"
-        } else {
-            ""
-        };
-        let gvk = json!({
-            "group": resource.group, "version": resource.version, "kind": resource.kind,
-        });
-        let parameter = json!({
-            "name": "fieldValidation", "in": "query",
-            "schema": {"type": "string", "uniqueItems": true},
-        });
-        paths.insert(
-            format!("/{base}{namespace}/{}/{{name}}", resource.plural),
-            json!({"patch": {
-                "parameters": [parameter],
-                "x-kubernetes-action": "patch",
-                "x-kubernetes-group-version-kind": gvk,
-                "responses": {"200": {"description": "OK"}},
-            }}),
-        );
-        schemas.insert(
-            format!("{}.{}.{}", resource.group, resource.version, resource.kind),
-            json!({"type": "object", "x-kubernetes-group-version-kind": [gvk]}),
-        );
+/// Documents take milliseconds, which others should not have to wait for.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let done = spawn_blocking(work).await;
+    done.map_err(|_| Status::internal("the document could not be made"))
+}
+
+/// `Sun, 15 Nov 2026 13:56:21 GMT`
+fn http_date(time: Timestamp) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let text = time.to_string();
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
+    let day = time.seconds().div_euclid(86_400).rem_euclid(7);
+    let day = DAYS[usize::try_from(day).unwrap_or(0)];
+    let month = part(5..7).parse::<usize>().unwrap_or(1);
+    let month = MONTHS[(month - 1).min(11)];
+    let (date, year, clock) = (part(8..10), part(0..4), part(11..19));
+    format!("{day}, {date} {month} {year} {clock} GMT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let time: Timestamp = "2026-11-15T13:56:21Z".parse().unwrap();
+        assert_eq!(http_date(time), "Sun, 15 Nov 2026 13:56:21 GMT");
+        assert_eq!(http_date(Timestamp::default()), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
-    (!paths.is_empty()).then(|| {
-        json!({
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "v1.36.4"},
-            "paths": paths,
-            "components": {"schemas": schemas},
-        })
-    })
 }

@@ -22,6 +22,8 @@ pub enum Route {
     },
     /// Objects.
     Objects(Target),
+    /// `/openapi/v2`
+    OpenApiV2,
     /// `/openapi/v3`, and what follows it.
     OpenApiV3(String),
     /// Below `/api/`, but nothing.
@@ -65,6 +67,7 @@ pub fn route(path: &str) -> Route {
         ["apis", group] => Route::Group(group.into()),
         ["api", version, ref rest @ ..] => below("", version, rest),
         ["apis", group, version, ref rest @ ..] => below(group, version, rest),
+        ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3", ref rest @ ..] => Route::OpenApiV3(rest.join("/")),
         _ => Route::Unknown,
     }

@@ -8,7 +8,7 @@ use optik_object::{Meta, Status, Value};
 use optik_store::Version;
 
 /// Selectors, checked against what the kind knows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,

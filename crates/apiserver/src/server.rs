@@ -3,9 +3,10 @@
 use crate::body::{self, Decoded};
 use crate::discovery::{self, Part as DiscoveryPart};
 use crate::exchange::{Request, Response, User};
+use crate::form::{self, Encoding, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
 use crate::list::{Listed, Listing, list};
-use crate::negotiation::{accepts_json, clauses};
+use crate::negotiation::{self, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
@@ -17,10 +18,11 @@ use crate::write::{
     self, Change, DeleteOptions, OptionsKind, Ownership, Part, PatchType, WriteOptions, Writing,
     Written,
 };
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
-use optik_object::{Object, Status, Value};
+use optik_object::{Object, Status, Tape, Value};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Store};
 use std::collections::BTreeSet;
@@ -63,6 +65,8 @@ impl Collection {
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl ApiServer {
     #[must_use]
@@ -81,6 +85,7 @@ impl ApiServer {
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
+            clock: Arc::clone(&clock),
         };
         Self {
             shared: Arc::new(Shared {
@@ -145,7 +150,7 @@ impl ApiServer {
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
         let answered = self.shared.answer(&request).await;
-        answered.unwrap_or_else(Response::from)
+        answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
 }
 
@@ -156,10 +161,15 @@ fn not_found() -> Response {
     )
 }
 
-fn document(value: &Value) -> Response {
+fn json_document(value: &Value) -> Response {
     let mut body = optik_object::to_bytes(value);
     body.push(b'\n');
     Response::json(StatusCode::OK, body)
+}
+
+/// A document about the server, in what the client reads.
+fn document(request: &Request, value: &Value) -> Result<Response, Status> {
+    form::document(value, negotiation::encoding(&request.headers)?)
 }
 
 impl Shared {
@@ -176,20 +186,21 @@ impl Shared {
             Route::CoreVersions => self.versions(request, DiscoveryPart::Core)?,
             Route::Groups => self.versions(request, DiscoveryPart::Named)?,
             Route::Group(name) => match discovery::group(&self.kinds, name) {
-                Some(group) => document(&group),
+                Some(group) => document(request, &group)?,
                 None => not_found(),
             },
             Route::GroupVersion { group, version } => {
                 if !self.kinds.has_version(group, version) {
                     return self.unknown(group, version);
                 }
-                document(&discovery::resource_list(&self.kinds, group, version))
+                let list = discovery::resource_list(&self.kinds, group, version);
+                document(request, &list)?
             }
-            Route::OpenApiV3(path) if path.is_empty() => document(&openapi::index(&self.kinds)),
-            Route::OpenApiV3(path) => match openapi::document(&self.kinds, path) {
-                Some(found) => document(&found),
-                None => not_found(),
-            },
+            Route::OpenApiV2 => openapi::v2(&self.kinds, request).await?,
+            Route::OpenApiV3(path) if path.is_empty() => openapi::index(&self.kinds),
+            Route::OpenApiV3(path) => {
+                openapi::v3(&self.kinds, request, path, &*self.clock).await?
+            }
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
@@ -210,6 +221,7 @@ impl Shared {
             "/apis",
             "/healthz",
             "/livez",
+            "/openapi/v2",
             "/openapi/v3",
             "/readyz",
             "/version",
@@ -227,7 +239,7 @@ impl Shared {
         }
         paths.sort();
         paths.dedup();
-        document(&serde_json::json!({"paths": paths}))
+        json_document(&serde_json::json!({"paths": paths}))
     }
 
     fn versions(&self, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
@@ -236,20 +248,20 @@ impl Shared {
             .and_then(|accept| accept.to_str().ok())
             .unwrap_or("*/*");
         for clause in clauses(accept) {
-            let json = matches!(clause.media_type, "application/json" | "*/*");
-            let wanted = (clause.parameter("as"), clause.parameter("v"));
-            match wanted {
-                (None, _) if json => {
-                    return Ok(document(&match part {
+            let Some(encoding) = clause.encoding() else {
+                continue;
+            };
+            match (clause.parameter("as"), clause.parameter("v")) {
+                (None, _) => {
+                    let value = match part {
                         DiscoveryPart::Core => discovery::core_versions(""),
                         DiscoveryPart::Named => discovery::group_list(&self.kinds),
-                    }));
+                    };
+                    return form::document(&value, encoding);
                 }
-                (Some("APIGroupDiscoveryList"), Some("v2")) if json => {
-                    return Ok(aggregated(
-                        request,
-                        &discovery::aggregated(&self.kinds, part),
-                    ));
+                (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
+                    let value = discovery::aggregated(&self.kinds, part);
+                    return aggregated(request, &value, encoding);
                 }
                 _ => {}
             }
@@ -312,23 +324,29 @@ impl Shared {
             (false, Some(true)) => Some(WatchForm::Query),
             _ => None,
         };
-        accepts_json(&asked.request.headers)?;
+        let wanted = match form {
+            None => asked.form()?,
+            Some(_) => negotiation::stream_form(&asked.request.headers, &asked.query)?,
+        };
         let options = ListOptions::read(&asked.query)?;
         let kind = Arc::clone(asked.kind);
         let namespace = asked.target.namespace.clone();
         let selection = Selection::read(&asked.query, &kind)?;
         let Some(form) = form else {
             let plan = options.list(&kind)?;
+            form::check_list(wanted, &kind)?;
             let listing = Listing {
                 kind,
                 namespace,
                 selection,
                 plan,
+                ink: Ink::of(wanted, &*self.clock),
             };
-            return Ok(match list(&self.store, listing).await? {
+            let response = match list(&self.store, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
-            });
+            };
+            return Ok(response.with_header(CONTENT_TYPE, wanted.encoding.media_type()));
         };
         let plan = options.watch(form)?;
         let watching = Watching {
@@ -336,9 +354,32 @@ impl Shared {
             namespace,
             selection,
             plan,
+            form: wanted,
         };
+        Ok(self.watching(watching).await)
+    }
+
+    async fn watching(&self, watching: Watching) -> Response {
+        let media_type = watching.form.encoding.stream_type();
         let pieces = watch(&self.around_watches, watching).await;
-        Ok(Response::json_stream(pieces))
+        Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
+    }
+
+    /// An answer in the form that was asked for.
+    fn formed(
+        &self,
+        form: Form,
+        kind: &Kind,
+        status: StatusCode,
+        body: Bytes,
+    ) -> Result<Response, Status> {
+        if form.is_plain() {
+            return Ok(Response::json(status, body));
+        }
+        let mut tape = Tape::default();
+        let body = Painter::new(form, kind, &*self.clock, &mut tape).answer(&body)?;
+        let response = Response::json(status, body);
+        Ok(response.with_header(CONTENT_TYPE, form.encoding.media_type()))
     }
 
     async fn object(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -373,19 +414,19 @@ impl Shared {
     }
 
     async fn get(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = asked.form()?;
         let object = ObjectName {
             namespace: asked.target.namespace.as_deref(),
             name,
         };
         let revision = asked.query.text("resourceVersion");
         let body = get(&self.store, asked.kind, object, revision).await?;
-        Ok(Response::json(StatusCode::OK, body))
+        self.formed(form, asked.kind, StatusCode::OK, body)
     }
 
     /// The deprecated `/watch/…/{name}`.
     async fn watch_one(&self, asked: &Asked<'_>, name: &str) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = negotiation::stream_form(&asked.request.headers, &asked.query)?;
         let plan = ListOptions::read(&asked.query)?.watch(WatchForm::Path)?;
         let text = format!("fieldSelector=metadata.name%3D{name}");
         let selection = Selection::read(&Query::parse(&text)?, asked.kind)?;
@@ -394,35 +435,37 @@ impl Shared {
             namespace: asked.target.namespace.clone(),
             selection,
             plan,
+            form,
         };
-        let pieces = watch(&self.around_watches, watching).await;
-        Ok(Response::json_stream(pieces))
+        Ok(self.watching(watching).await)
     }
 
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let decoded = asked.decode(&self.kinds, &options)?;
         let writing = asked.writing(self, options, "create");
         let written = write::create(&writing, decoded.object).await?;
-        Ok(with_warnings(respond(written), &decoded.warnings))
+        let response = self.respond(form, asked.kind, written)?;
+        Ok(with_warnings(response, &decoded.warnings))
     }
 
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
         let decoded = asked.decode(&self.kinds, &options)?;
         let writing = asked.writing(self, options, "update");
         let written = write::update(&writing, name, part, decoded.object).await?;
-        Ok(with_warnings(respond(written), &decoded.warnings))
+        let response = self.respond(form, asked.kind, written)?;
+        Ok(with_warnings(response, &decoded.warnings))
     }
 
     async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let (headers, body) = (&asked.request.headers, &asked.request.body);
         let patch_type = PatchType::of(asked.kind, headers)?;
-        accepts_json(headers)?;
+        let form = asked.form()?;
         if patch_type == PatchType::Apply {
-            return self.apply(asked, name, part).await;
+            return self.apply(asked, name, part, form).await;
         }
         let options = WriteOptions::read(&asked.query, OptionsKind::Patch)?;
         let validation = options.validation;
@@ -430,17 +473,24 @@ impl Shared {
         writing.check_exists(name).await?;
         let change = Change::read(asked.kind, headers, body, validation)?;
         let (written, warnings) = write::patch(&writing, name, part, &change).await?;
-        Ok(with_warnings(respond(written), &warnings))
+        let response = self.respond(form, asked.kind, written)?;
+        Ok(with_warnings(response, &warnings))
     }
 
-    async fn apply(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
+    async fn apply(
+        &self,
+        asked: Asked<'_>,
+        name: &str,
+        part: Part,
+        form: Form,
+    ) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
         let force = asked.query.flag("force").unwrap_or(false);
         let config = write::read_configuration(asked.kind, &asked.request.body)?;
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
         let written = write::apply(&writing, name, part, &config, force).await?;
-        Ok(respond(written))
+        self.respond(form, asked.kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -452,7 +502,7 @@ impl Shared {
     }
 
     async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = asked.form()?;
         let options = asked.delete_options()?;
         let writing = asked.writing(self, WriteOptions::default(), "delete");
         let deleted = write::delete(&writing, name, &options).await?;
@@ -461,16 +511,25 @@ impl Shared {
         } else {
             StatusCode::OK
         };
-        Ok(Response::json(status, deleted.body))
+        self.formed(form, asked.kind, status, deleted.body)
     }
 
     async fn delete_collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        accepts_json(&asked.request.headers)?;
+        let form = asked.form()?;
         let options = asked.delete_options()?;
         let selection = Selection::read(&asked.query, asked.kind)?;
         let writing = asked.writing(self, WriteOptions::default(), "deletecollection");
         let body = write::delete_all(&writing, &selection, &options).await?;
-        Ok(Response::json(StatusCode::OK, body))
+        self.formed(form, asked.kind, StatusCode::OK, body)
+    }
+
+    fn respond(&self, form: Form, kind: &Kind, written: Written) -> Result<Response, Status> {
+        let status = if written.created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        self.formed(form, kind, status, written.body)
     }
 
     fn writing<'a>(
@@ -493,15 +552,6 @@ impl Shared {
     }
 }
 
-fn respond(written: Written) -> Response {
-    let status = if written.created {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Response::json(status, written.body)
-}
-
 /// Tells a client what was odd about its object, each thing once.
 fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     let mut told: Vec<&String> = Vec::new();
@@ -519,16 +569,17 @@ fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
 }
 
 /// The aggregated form, which clients revalidate.
-fn aggregated(request: &Request, value: &Value) -> Response {
+fn aggregated(request: &Request, value: &Value, encoding: Encoding) -> Result<Response, Status> {
     let tag = entity_tag(value);
     let known = request.headers.get(IF_NONE_MATCH);
     let mut response = if known.is_some_and(|known| *known == tag) {
         Response::empty(StatusCode::NOT_MODIFIED)
     } else {
-        let mut response = document(value);
-        let name = HeaderValue::from_static(AGGREGATED);
-        response.headers.insert(CONTENT_TYPE, name);
-        response
+        let name = HeaderValue::from_static(match encoding {
+            Encoding::Protobuf => AGGREGATED_PROTOBUF,
+            _ => AGGREGATED,
+        });
+        form::document(value, encoding)?.with_header(CONTENT_TYPE, name)
     };
     response.headers.insert(ETAG, tag);
     response
@@ -536,7 +587,7 @@ fn aggregated(request: &Request, value: &Value) -> Response {
         .insert(VARY, HeaderValue::from_static("Accept"));
     let public = HeaderValue::from_static("public");
     response.headers.insert(http::header::CACHE_CONTROL, public);
-    response
+    Ok(response)
 }
 
 fn entity_tag(value: &Value) -> HeaderValue {
@@ -564,6 +615,11 @@ impl<'a> Asked<'a> {
                 .subresource(sub)
                 .is_some_and(|sub| sub.verbs.contains(verb)),
         }
+    }
+
+    /// The form its answer is wanted in.
+    fn form(&self) -> Result<Form, Status> {
+        negotiation::form(&self.request.headers, &self.query)
     }
 
     fn decode(&self, kinds: &Kinds, options: &WriteOptions) -> Result<Decoded, Status> {

@@ -1,12 +1,16 @@
-//! YAML in, as Go's library for Kubernetes reads it: the first document becomes JSON.
+//! YAML in, as Go's library for Kubernetes reads it (the first document becomes JSON), and
+//! out, as it writes it ([`write()`]).
 //!
 //! Syntax is YAML 1.2's, what plain words mean is YAML 1.1's (`yes` is a boolean, `0755`
 //! an octal number, see [`scalar`]); keys that are no strings become strings. Lists and
 //! maps may nest [`DEPTH_MAX`] deep, those in brackets 255 deep.
 
 mod scalar;
+mod write;
 #[cfg(test)]
 mod tests;
+
+pub use write::{write, write_item};
 
 use crate::go;
 use crate::json::{DEPTH_MAX, Map, Value};

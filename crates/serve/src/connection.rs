@@ -194,7 +194,7 @@ async fn run<H, S>(
     };
     let connection = shared
         .protocol
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let mut leaving = false;
     let mut waited = false;

@@ -12,8 +12,9 @@ use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
 use crate::upload;
+use crate::websocket;
 use futures::FutureExt;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method};
 use hyper::body::Incoming;
@@ -35,13 +36,17 @@ pub(crate) struct Caller {
 pub(crate) async fn answer<H: Handler>(
     shared: Arc<Shared<H>>,
     caller: Arc<Caller>,
-    request: http::Request<Incoming>,
+    mut request: http::Request<Incoming>,
 ) -> Result<http::Response<Body>, Infallible> {
     let in_flight = caller.peer.begin();
+    let socket = websocket::asked(&mut request);
     let (head, body) = request.into_parts();
     let sent_id = head.headers.get(&AUDIT_ID).cloned();
     let form = Form::of(asked(&head), &head.headers);
     let mut response = in_time(&shared, &caller.identity, form, head, body).await;
+    if let Some(socket) = socket.filter(|_| form.long_running) {
+        response = socket.switch(response, &shared.tasks);
+    }
     let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
     response.headers_mut().insert(AUDIT_ID, id);
     Ok(sealed(response, in_flight))
@@ -71,9 +76,10 @@ async fn in_time<H: Handler>(
             Err(status) => return form.apply(status.into(), &shared.stop).await,
         }
     };
+    let accept = head.headers.get(ACCEPT).cloned();
     let work = async {
         let response = respond(shared, identity, head, body).await;
-        let response = response.unwrap_or_else(Response::from);
+        let response = response.unwrap_or_else(|status| refused(&status, accept));
         form.apply(response, &shared.stop).await
     };
     match limit {
@@ -83,6 +89,12 @@ async fn in_time<H: Handler>(
             Err(_) => form.apply(too_late(), &shared.stop).await,
         },
     }
+}
+
+/// A refusal, in what the client reads.
+fn refused(status: &Status, accept: Option<HeaderValue>) -> Response {
+    let headers = accept.map(|accept| (ACCEPT, accept));
+    Response::refused(status, &headers.into_iter().collect())
 }
 
 /// As upstream has it, this one is not called JSON.

@@ -22,6 +22,7 @@ mod query;
 mod server;
 mod tls;
 mod upload;
+mod websocket;
 
 pub use access::{TokenFileError, Tokens};
 pub use handler::Handler;

@@ -109,6 +109,11 @@ impl Client {
         Self(Pool::new(target, false))
     }
 
+    /// Host and port of the server.
+    pub(crate) fn authority(&self) -> &str {
+        &self.0.target().authority
+    }
+
     /// A client of the same server with connections of its own.
     #[must_use]
     pub fn another(&self) -> Self {

@@ -30,7 +30,9 @@ pub(crate) fn request(path: &str) -> Request {
 
 impl Socket {
     pub(crate) async fn open(client: &Client, path: &str) -> Outcome<Self> {
-        let request = request(path).header("origin", "http://localhost");
+        // A page of the server's own, which nobody has a reason to keep out.
+        let origin = format!("http://{}", client.authority());
+        let request = request(path).header("origin", origin);
         let response = client.open(request).await?;
         ensure!(
             response.status() == http::StatusCode::SWITCHING_PROTOCOLS,

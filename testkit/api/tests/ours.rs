@@ -10,11 +10,6 @@ const LACKS: &[Need] = &[
     Need::CustomResources,
     Need::Admission,
     Need::Scale,
-    Need::Table,
-    Need::Metadata,
-    Need::Protobuf,
-    Need::Yaml,
-    Need::WebSocket,
     // Everybody on a plain loopback port is an administrator.
     Need::Authentication,
     Need::SlowMinutes,
@@ -28,8 +23,7 @@ const PROVEN: &[std::ops::RangeInclusive<u16>] = &[
     59..=82,
     84..=84,
     86..=97,
-    99..=99,
-    103..=112,
+    99..=112,
     114..=114,
     117..=118,
 ];

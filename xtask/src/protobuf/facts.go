@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +24,7 @@ import (
 
 // What the default server serves.
 var served = []string{
-	"v1", "admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1",
+	"v1", "admissionregistration.k8s.io/v1", "apidiscovery.k8s.io/v2", "apiextensions.k8s.io/v1",
 	"apiregistration.k8s.io/v1", "apps/v1", "authentication.k8s.io/v1",
 	"authorization.k8s.io/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1",
 	"certificates.k8s.io/v1", "coordination.k8s.io/v1", "discovery.k8s.io/v1",
@@ -66,6 +67,7 @@ var (
 )
 
 func main() {
+	must(apidiscovery.AddToScheme(scheme.Scheme))
 	must(apiextensions.AddToScheme(scheme.Scheme))
 	must(apiregistration.AddToScheme(scheme.Scheme))
 	metaPackage := reflect.TypeFor[meta.Time]().PkgPath()

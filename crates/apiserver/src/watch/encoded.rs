@@ -1,5 +1,6 @@
 //! Events as bytes, made once however many watch.
 
+use crate::form::Form;
 use crate::kinds::{Kind, Shown};
 use bytes::Bytes;
 use optik_object::Status;
@@ -9,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How many events are remembered. Watchers of one collection are told within
 /// moments of each other, so the last few are enough.
 const SLOTS: usize = 512;
+/// Far enough that revisions of one form rarely meet those of another.
+const FORM_STEP: usize = 57;
 /// Larger events are made for each watcher: remembering them would cost more memory
 /// than making them costs time.
 const EVENT_BYTES_MAX: usize = 16 * 1024;
@@ -21,6 +24,14 @@ pub(super) enum EventType {
 }
 
 impl EventType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
     fn beginning(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -37,6 +48,7 @@ pub(crate) struct EncodedEvents {
 
 struct Slot {
     kind: Arc<Kind>,
+    form: Form,
     key: Key,
     revision: Revision,
     event_type: EventType,
@@ -52,30 +64,36 @@ impl Default for EncodedEvents {
 }
 
 impl EncodedEvents {
-    /// The line for an event. `None` if the stored bytes are no object.
+    /// The event in a form, made now if nobody else has been told it so.
     pub(super) fn line(
         &self,
         kind: &Arc<Kind>,
+        form: Form,
         event_type: EventType,
         event: &Event,
+        make: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
         let version = event.version();
         let revision = version.mod_revision();
-        let place = &self.slots[revision.get() as usize % SLOTS];
+        // Forms have places of their own, so that they do not drive each other out.
+        let place = revision.get() as usize + form.number() * FORM_STEP;
+        let place = &self.slots[place % SLOTS];
         // A line is put there whole, or not at all.
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*place
             && slot.revision == revision
             && slot.event_type == event_type
             && slot.key == *version.key()
+            && slot.form == form
             && Arc::ptr_eq(&slot.kind, kind)
         {
             return Some(slot.line.clone());
         }
-        let line = encode(kind, event_type, event)?;
+        let line = make()?;
         if line.len() <= EVENT_BYTES_MAX {
             *place = Some(Slot {
                 kind: Arc::clone(kind),
+                form,
                 key: version.key().clone(),
                 revision,
                 event_type,
@@ -87,7 +105,11 @@ impl EncodedEvents {
 }
 
 /// A deletion shows what was there, at the revision of the change.
-fn encode(kind: &Kind, event_type: EventType, event: &Event) -> Option<Bytes> {
+pub(super) fn encode(
+    event_type: EventType,
+    event: &Event,
+    write: impl FnOnce(Shown<'_>, &mut Vec<u8>) -> bool,
+) -> Option<Bytes> {
     let shown: &Version = match event_type {
         EventType::Added | EventType::Modified => event.version(),
         EventType::Deleted => event.prior()?,
@@ -97,7 +119,7 @@ fn encode(kind: &Kind, event_type: EventType, event: &Event) -> Option<Bytes> {
         revision: event.version().mod_revision().get(),
         ..Shown::whole(shown)
     };
-    write_event(kind, event_type, shown, &mut line).then(|| line.into())
+    write(shown, &mut line).then(|| line.into())
 }
 
 /// Appends a line; leaves nothing and says no if the stored bytes are no object.
@@ -122,19 +144,17 @@ pub(super) fn write_event(
     true
 }
 
-/// An event without an object: how far the watch has come.
-pub(super) fn bookmark(kind: &Kind, revision: Revision, ends_initial: bool) -> Bytes {
+/// The object of an event without an object: how far the watch has come.
+pub(super) fn bookmark(kind: &Kind, revision: Revision, ends_initial: bool) -> String {
     let annotations = if ends_initial {
         r#","annotations":{"k8s.io/initial-events-end":"true"}"#
     } else {
         ""
     };
     format!(
-        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\
-         \"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}}}}}\n",
+        r#"{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{revision}"{annotations}}}}}"#,
         kind.resource.kind, kind.api_version
     )
-    .into()
 }
 
 /// The last event of a watch that fails.

@@ -3,9 +3,11 @@
 mod encoded;
 mod schedule;
 mod stream;
+mod teller;
 
 pub(crate) use encoded::EncodedEvents;
 
+use crate::form::Form;
 use crate::freshness::{Patience, snapshot};
 use crate::kinds::Kind;
 use crate::options::{WatchAt, WatchPlan};
@@ -14,7 +16,7 @@ use crate::trouble::stopping;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, once};
 use optik_object::Status;
-use optik_platform::Entropy;
+use optik_platform::{Clock, Entropy};
 use optik_store::{Revision, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
 use schedule::Schedule;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ pub(crate) struct Watching {
     pub(crate) namespace: Option<String>,
     pub(crate) selection: Selection,
     pub(crate) plan: WatchPlan,
+    pub(crate) form: Form,
 }
 
 /// What a watch needs of the server.
@@ -34,17 +37,19 @@ pub(crate) struct Surroundings {
     pub(crate) store: Store,
     pub(crate) encoded: Arc<EncodedEvents>,
     pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Events, each on a line of its own. What goes wrong from here on is an event too.
+/// Events, each on a line (or in a frame) of its own. What goes wrong from here on is an event too.
 ///
 /// Where the watch begins is settled before this returns: whoever sees the answer
 /// begin may count on it.
 pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Bytes> {
+    let form = watching.form;
     match begin(around, watching).await {
         Ok(stream) => stream.boxed(),
         Err(status) => {
-            let last = encoded::error_event(&status);
+            let last = teller::failure(form, &status);
             once(std::future::ready(last)).boxed()
         }
     }

@@ -1,7 +1,8 @@
 //! The stream of one watcher.
 
-use super::encoded::{EncodedEvents, EventType, bookmark, write_event};
+use super::encoded::{EncodedEvents, EventType};
 use super::schedule::{Due, Schedule};
+use super::teller::Teller;
 use super::{Begin, Surroundings, Watching};
 use crate::kinds::{Kind, Shown};
 use crate::selection::Selection;
@@ -22,6 +23,7 @@ pub(super) struct Stream {
     kind: Arc<Kind>,
     selection: Selection,
     encoded: Arc<EncodedEvents>,
+    teller: Teller,
     watch: Watch,
     schedule: Schedule,
     phase: Phase,
@@ -61,6 +63,7 @@ impl Stream {
         let rest = begin.watch.range().clone();
         Self {
             encoded: Arc::clone(&around.encoded),
+            teller: Teller::new(watching.form, Arc::clone(&around.clock)),
             selection: watching.selection,
             watch: begin.watch,
             schedule,
@@ -83,7 +86,7 @@ impl Stream {
             Phase::InitialEnd => {
                 self.phase = Phase::Live;
                 if self.announce {
-                    bookmark(&self.kind, self.start, true)
+                    self.teller.bookmark(&self.kind, self.start, true)
                 } else {
                     Bytes::new()
                 }
@@ -119,7 +122,7 @@ impl Stream {
             return None;
         }
         self.told = self.told.max(self.watch.through().unwrap_or(self.told));
-        (self.told > self.start).then(|| bookmark(&self.kind, self.told, false))
+        (self.told > self.start).then(|| self.teller.bookmark(&self.kind, self.told, false))
     }
 
     /// The next part of the initial state.
@@ -131,12 +134,9 @@ impl Stream {
         let mut stopped = None;
         for (scanned, version) in state.entries(rest).enumerate() {
             if self.selection.is_everything() || self.selection.matches(&self.kind, version) {
-                write_event(
-                    &self.kind,
-                    EventType::Added,
-                    Shown::whole(version),
-                    &mut out,
-                );
+                let shown = Shown::whole(version);
+                let kind = &self.kind;
+                self.teller.write(kind, EventType::Added, shown, &mut out);
             }
             if out.len() >= CHUNK_BYTES || scanned >= SCAN_OBJECTS_MAX {
                 stopped = Some(rest.after(version.key()));
@@ -163,7 +163,11 @@ impl Stream {
         while *next < commits.len() && bytes < CHUNK_BYTES {
             let commit = &commits[*next];
             for event in batch.events_of(commit) {
-                let line = line(&self.kind, &self.selection, &self.encoded, event);
+                let line = change(&self.kind, &self.selection, event);
+                let line = line.and_then(|event_type| {
+                    self.teller
+                        .line(&self.encoded, &self.kind, event_type, event)
+                });
                 bytes += line.as_ref().map_or(0, Bytes::len);
                 lines.extend(line);
             }
@@ -199,20 +203,14 @@ impl futures::Stream for Stream {
 }
 
 /// What a watcher is told of a change; `None` if it is none of its business.
-fn line(
-    kind: &Arc<Kind>,
-    selection: &Selection,
-    encoded: &EncodedEvents,
-    event: &Event,
-) -> Option<Bytes> {
+fn change(kind: &Kind, selection: &Selection, event: &Event) -> Option<EventType> {
     let matches = |version| selection.is_everything() || selection.matches(kind, version);
     let before = event.prior().is_some_and(|prior| matches(prior));
     let after = !event.version().is_deletion() && matches(event.version());
-    let event_type = match (before, after) {
-        (false, true) => EventType::Added,
-        (true, true) => EventType::Modified,
-        (true, false) => EventType::Deleted,
-        (false, false) => return None,
-    };
-    encoded.line(kind, event_type, event)
+    match (before, after) {
+        (false, true) => Some(EventType::Added),
+        (true, true) => Some(EventType::Modified),
+        (true, false) => Some(EventType::Deleted),
+        (false, false) => None,
+    }
 }

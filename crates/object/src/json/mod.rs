@@ -5,6 +5,9 @@
 //! Go would write.
 
 mod syntax;
+mod tape;
+
+pub use tape::{Kind, Tape, View};
 
 use crate::go;
 use serde::Serialize;

@@ -1,12 +1,11 @@
 //! From JSON to the wire, in the order and with the empty values that Go writes.
 
-use super::table::{Field, Form, MessageId, Messages, Shape, Type};
+use super::table::{Field, Form, Message, MessageId, Messages, Shape, Type};
 use super::time::{self, Digits};
 use super::wire::Writer;
 use super::{DEPTH_MAX, Envelope, ProtobufError, bytes, one_value, raw, schema};
-use crate::json::{Map, Value};
-
-static NULL: Value = Value::Null;
+use crate::json::{self, Kind, Tape, Value, View};
+use std::borrow::Cow;
 
 impl Messages {
     /// Writes a document. Members that the kind does not have are left out.
@@ -16,16 +15,49 @@ impl Messages {
         api_version: &str,
         kind: &str,
     ) -> Result<Vec<u8>, ProtobufError> {
+        let json = json::to_bytes(value);
+        let mut tape = Tape::default();
+        let view = tape.read(&json).map_err(|_| ProtobufError::TooDeep)?;
+        self.encode_view(view, api_version, kind)
+    }
+
+    /// The same, of JSON that nobody took apart.
+    pub fn encode_view(
+        &self,
+        view: View<'_>,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Vec<u8>, ProtobufError> {
         let id = self
             .of_kind(api_version, kind)
             .ok_or_else(|| ProtobufError::UnknownKind {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
             })?;
-        let encoder = Encoder { table: self };
+        let mut encoder = Encoder::new(self);
         Envelope::write(api_version, kind, |out| {
-            encoder.message(id, value, "object", 1, out)
+            encoder.message(id, view, "object", 1, out)
         })
+    }
+
+    /// Appends an object as a field of a message that somebody else writes: an item of
+    /// a list.
+    pub fn append(
+        &self,
+        number: u32,
+        id: MessageId,
+        view: View<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtobufError> {
+        let mark = out.len();
+        let mut writer = Writer::append_to(std::mem::take(out));
+        let mut encoder = Encoder::new(self);
+        let written = writer.nested(number, |out| encoder.message(id, view, "object", 2, out));
+        *out = writer.into_bytes();
+        if written.is_err() {
+            out.truncate(mark);
+        }
+        written
     }
 }
 
@@ -33,53 +65,64 @@ pub(super) struct Encoder<'t> {
     table: &'t Messages,
 }
 
-impl Encoder<'_> {
+/// No message has more fields that are looked up in one go.
+const FIELDS_MAX: usize = 64;
+
+impl<'t> Encoder<'t> {
+    pub(super) fn new(table: &'t Messages) -> Self {
+        Self { table }
+    }
+
     /// The inside of a message.
     pub(super) fn message(
-        &self,
+        &mut self,
         id: MessageId,
-        value: &Value,
+        value: View<'_>,
         field: &'static str,
         depth: usize,
         out: &mut Writer,
     ) -> Result<(), ProtobufError> {
-        match (self.table.message(id).form, value) {
-            (Form::Object, Value::Object(members)) => self.object(id, members, depth, out),
-            (Form::Object, Value::Null) => self.object(id, &Map::new(), depth, out),
+        match (self.table.message(id).form, value.kind()) {
+            (Form::Object, Kind::Object | Kind::Null) => {
+                self.object(id, Some(value), depth, out)
+            }
             (Form::Object, _) => Err(unfit(field, "an object")),
-            (Form::Time, value) => time::write(value, Digits::Seconds, field, out),
-            (Form::MicroTime, value) => time::write(value, Digits::Micros, field, out),
-            (Form::Quantity, value) => one_value::write_quantity(value, field, out),
-            (Form::IntOrString, value) => one_value::write_int_or_string(value, field, out),
-            (Form::Raw, value) => {
+            (Form::Time, _) => time::write(value, Digits::Seconds, field, out),
+            (Form::MicroTime, _) => time::write(value, Digits::Micros, field, out),
+            (Form::Quantity, _) => one_value::write_quantity(value, field, out),
+            (Form::IntOrString, _) => one_value::write_int_or_string(value, field, out),
+            (Form::Raw, _) => {
                 raw::write(value, out);
                 Ok(())
             }
-            (Form::Strings, Value::Array(items)) => self.strings(1, items, field, out),
-            (Form::Strings, Value::Null) => Ok(()),
+            (Form::Strings, Kind::List) => strings(1, value, field, out),
+            (Form::Strings, Kind::Null) => Ok(()),
             (Form::Strings, _) => Err(unfit(field, "a list")),
-            (Form::Schema(or, id), value) => schema::write(self, or, id, value, field, depth, out),
+            (Form::Schema(or, id), _) => schema::write(self, or, id, value, field, depth, out),
         }
     }
 
     fn object(
-        &self,
+        &mut self,
         id: MessageId,
-        members: &Map,
+        value: Option<View<'_>>,
         depth: usize,
         out: &mut Writer,
     ) -> Result<(), ProtobufError> {
         if depth > DEPTH_MAX {
             return Err(ProtobufError::TooDeep);
         }
-        for field in &self.table.message(id).fields {
-            match (field.shape, field.kind) {
-                (Shape::Inline, Type::Message(id)) => {
-                    out.nested(field.number, |out| self.object(id, members, depth + 1, out))?;
-                }
-                _ => {
-                    let value = members.get(field.name).unwrap_or(&NULL);
-                    self.field(field, value, depth, out)?;
+        let message = self.table.message(id);
+        for (chunk, fields) in message.fields.chunks(FIELDS_MAX).enumerate() {
+            let first = chunk * FIELDS_MAX;
+            let found = find(message, value, first);
+            for (field, place) in fields.iter().zip(found) {
+                let own = value.filter(|_| place != 0).map(|value| value.seek(place));
+                match (field.shape, field.kind) {
+                    (Shape::Inline, Type::Message(id)) => {
+                        out.nested(field.number, |out| self.object(id, value, depth + 1, out))?;
+                    }
+                    _ => self.field(field, own, depth, out)?,
                 }
             }
         }
@@ -87,24 +130,29 @@ impl Encoder<'_> {
     }
 
     fn field(
-        &self,
+        &mut self,
         field: &Field,
-        value: &Value,
+        value: Option<View<'_>>,
         depth: usize,
         out: &mut Writer,
     ) -> Result<(), ProtobufError> {
-        match (field.shape, value) {
-            (Shape::Plain, Value::Null) if self.may_be_nil(field.kind) => Ok(()),
-            (Shape::Plain, value) => self.value(field, field.number, value, depth, out),
-            (_, Value::Null) => Ok(()),
-            (Shape::Pointer, value) => self.value(field, field.number, value, depth, out),
-            (Shape::List, Value::Array(items)) => items
-                .iter()
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return match field.shape {
+                Shape::Plain if !self.may_be_nil(field.kind) => self.empty(field, depth, out),
+                _ => Ok(()),
+            };
+        };
+        match (field.shape, value.kind()) {
+            (Shape::Plain | Shape::Pointer, _) => {
+                self.value(field, field.number, value, depth, out)
+            }
+            (Shape::List, Kind::List) => value
+                .items()
                 .try_for_each(|item| self.value(field, field.number, item, depth, out)),
             (Shape::List, _) => Err(unfit(field.name, "a list")),
-            (Shape::Map, Value::Object(entries)) => entries.iter().try_for_each(|(key, value)| {
+            (Shape::Map, Kind::Object) => value.members().try_for_each(|(key, value)| {
                 out.nested(field.number, |out| {
-                    out.bytes_field(1, key.as_bytes());
+                    out.bytes_field(1, text(key, field.name)?.as_bytes());
                     self.value(field, 2, value, depth, out)
                 })
             }),
@@ -121,19 +169,54 @@ impl Encoder<'_> {
         }
     }
 
-    /// One value, `null` being the empty one.
-    fn value(
-        &self,
+    /// What Go writes of a field that nobody set.
+    fn empty(
+        &mut self,
         field: &Field,
-        number: u32,
-        value: &Value,
         depth: usize,
         out: &mut Writer,
     ) -> Result<(), ProtobufError> {
         match field.kind {
-            Type::Bool => match value {
-                Value::Null => out.varint_field(number, 0),
-                Value::Bool(value) => out.varint_field(number, u64::from(*value)),
+            Type::Bool | Type::Int32 | Type::Int64 => out.varint_field(field.number, 0),
+            Type::Double => out.fixed64_field(field.number, 0),
+            Type::Text | Type::Bytes => out.bytes_field(field.number, b""),
+            Type::Message(id) => out.nested(field.number, |out| {
+                match self.table.message(id).form {
+                    Form::Object => self.object(id, None, depth + 1, out),
+                    Form::Quantity => {
+                        out.bytes_field(1, b"0");
+                        Ok(())
+                    }
+                    Form::IntOrString => {
+                        out.varint_field(1, 0);
+                        out.varint_field(2, 0);
+                        out.bytes_field(3, b"");
+                        Ok(())
+                    }
+                    Form::Schema(schema::OR_BOOL, _) => {
+                        out.varint_field(1, 0);
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                }
+            })?,
+        }
+        Ok(())
+    }
+
+    /// One value, `null` being the empty one.
+    fn value(
+        &mut self,
+        field: &Field,
+        number: u32,
+        value: View<'_>,
+        depth: usize,
+        out: &mut Writer,
+    ) -> Result<(), ProtobufError> {
+        match field.kind {
+            Type::Bool => match (value.kind(), value.as_bool()) {
+                (Kind::Null, _) => out.varint_field(number, 0),
+                (_, Some(value)) => out.varint_field(number, u64::from(value)),
                 _ => return Err(unfit(field.name, "true or false")),
             },
             Type::Int32 => {
@@ -142,15 +225,13 @@ impl Encoder<'_> {
                 out.varint_field(number, i64::from(value) as u64);
             }
             Type::Int64 => out.varint_field(number, integer(value, field.name)? as u64),
-            Type::Double => match value {
-                Value::Null => out.fixed64_field(number, 0),
-                value => {
-                    let value = value.as_f64().ok_or(unfit(field.name, "a number"))?;
-                    out.fixed64_field(number, value.to_bits());
-                }
+            Type::Double => match (value.kind(), value.as_f64()) {
+                (Kind::Null, _) => out.fixed64_field(number, 0),
+                (_, Some(value)) => out.fixed64_field(number, value.to_bits()),
+                _ => return Err(unfit(field.name, "a number")),
             },
             Type::Text => out.bytes_field(number, text(value, field.name)?.as_bytes()),
-            Type::Bytes => match bytes::from_text(text(value, field.name)?) {
+            Type::Bytes => match bytes::from_text(&text(value, field.name)?) {
                 Some(bytes) => out.bytes_field(number, &bytes),
                 None => return Err(unfit(field.name, "base64")),
             },
@@ -160,35 +241,54 @@ impl Encoder<'_> {
         }
         Ok(())
     }
+}
 
-    pub(super) fn strings(
-        &self,
-        number: u32,
-        items: &[Value],
-        field: &'static str,
-        out: &mut Writer,
-    ) -> Result<(), ProtobufError> {
-        for item in items {
-            out.bytes_field(number, text(item, field)?.as_bytes());
+/// Where the values of some fields are, in the order of the fields; 0 if nowhere.
+fn find(message: &Message, value: Option<View<'_>>, first: usize) -> [u32; FIELDS_MAX] {
+    let mut found = [0; FIELDS_MAX];
+    let members = value.into_iter().flat_map(View::members);
+    // Members mostly come in the order of their names.
+    let mut near = 0;
+    for (name, value) in members {
+        if let Some((field, place)) = message.named(name, near) {
+            near = place + 1;
+            if let Some(slot) = field.checked_sub(first).and_then(|at| found.get_mut(at)) {
+                *slot = value.number_in_document();
+            }
         }
-        Ok(())
     }
+    found
+}
+
+pub(super) fn strings(
+    number: u32,
+    list: View<'_>,
+    field: &'static str,
+    out: &mut Writer,
+) -> Result<(), ProtobufError> {
+    for item in list.items() {
+        out.bytes_field(number, text(item, field)?.as_bytes());
+    }
+    Ok(())
 }
 
 pub(super) fn unfit(field: &'static str, expected: &'static str) -> ProtobufError {
     ProtobufError::Unfit { field, expected }
 }
 
-pub(super) fn integer(value: &Value, field: &'static str) -> Result<i64, ProtobufError> {
-    match value {
-        Value::Null => Ok(0),
-        value => value.as_i64().ok_or(unfit(field, "an integer")),
+pub(super) fn integer(value: View<'_>, field: &'static str) -> Result<i64, ProtobufError> {
+    match value.kind() {
+        Kind::Null => Ok(0),
+        _ => value.as_i64().ok_or(unfit(field, "an integer")),
     }
 }
 
-fn text<'a>(value: &'a Value, field: &'static str) -> Result<&'a str, ProtobufError> {
-    match value {
-        Value::Null => Ok(""),
-        value => value.as_str().ok_or(unfit(field, "a string")),
+pub(super) fn text<'v>(
+    value: View<'v>,
+    field: &'static str,
+) -> Result<Cow<'v, str>, ProtobufError> {
+    match value.kind() {
+        Kind::Null => Ok(Cow::Borrowed("")),
+        _ => value.text().ok_or(unfit(field, "a string")),
     }
 }

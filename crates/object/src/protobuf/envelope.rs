@@ -53,6 +53,19 @@ impl<'a> Envelope<'a> {
         Ok(())
     }
 
+    /// Everything before an object of this many bytes, for those who write it piece by
+    /// piece; [`Self::END`] follows it.
+    #[must_use]
+    pub fn begin(api_version: &str, kind: &str, object: usize) -> Vec<u8> {
+        let mut out = Writer::with_capacity(1024);
+        write_type(api_version, kind, &mut out);
+        out.begin_bytes_field(2, object);
+        out.into_bytes()
+    }
+
+    /// Content encoding and type, which nobody uses and Go writes.
+    pub const END: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
+
     /// Writes a document around an object that `write` writes.
     pub(super) fn write(
         api_version: &str,
@@ -60,18 +73,19 @@ impl<'a> Envelope<'a> {
         write: impl FnOnce(&mut Writer) -> Result<(), ProtobufError>,
     ) -> Result<Vec<u8>, ProtobufError> {
         let mut out = Writer::with_capacity(1024);
-        out.raw(&MAGIC);
-        out.nested(1, |out| {
-            out.bytes_field(1, api_version.as_bytes());
-            out.bytes_field(2, kind.as_bytes());
-            Ok(())
-        })?;
+        write_type(api_version, kind, &mut out);
         out.nested(2, write)?;
-        // Content encoding and type, which nobody uses and Go writes.
-        out.bytes_field(3, b"");
-        out.bytes_field(4, b"");
+        out.raw(Self::END);
         Ok(out.into_bytes())
     }
+}
+
+fn write_type(api_version: &str, kind: &str, out: &mut Writer) {
+    let mut inner = Writer::with_capacity(api_version.len() + kind.len() + 8);
+    inner.bytes_field(1, api_version.as_bytes());
+    inner.bytes_field(2, kind.as_bytes());
+    out.raw(&MAGIC);
+    out.bytes_field(1, &inner.into_bytes());
 }
 
 fn text<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a str, ProtobufError> {

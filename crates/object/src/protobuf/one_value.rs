@@ -2,9 +2,9 @@
 
 use super::ProtobufError;
 use super::decode::text_of;
-use super::encode::{integer, unfit};
+use super::encode::{integer, text, unfit};
 use super::wire::{Payload, Reader, Writer};
-use crate::json::Value;
+use crate::json::{Kind, Value, View};
 
 pub(super) fn read_quantity(bytes: &[u8], field: &'static str) -> Result<Value, ProtobufError> {
     let mut value = "0";
@@ -41,31 +41,35 @@ pub(super) fn read_int_or_string(
 
 /// Go also takes a bare number for a quantity.
 pub(super) fn write_quantity(
-    value: &Value,
+    value: View<'_>,
     field: &'static str,
     out: &mut Writer,
 ) -> Result<(), ProtobufError> {
-    match value {
-        Value::Null => out.bytes_field(1, b"0"),
-        Value::String(text) => out.bytes_field(1, text.as_bytes()),
-        Value::Number(number) => out.bytes_field(1, number.to_string().as_bytes()),
+    match value.kind() {
+        Kind::Null => out.bytes_field(1, b"0"),
+        Kind::Text | Kind::Escaped => out.bytes_field(1, text(value, field)?.as_bytes()),
+        Kind::Number => out.bytes_field(1, value.json()),
         _ => return Err(unfit(field, "a quantity")),
     }
     Ok(())
 }
 
 pub(super) fn write_int_or_string(
-    value: &Value,
+    value: View<'_>,
     field: &'static str,
     out: &mut Writer,
 ) -> Result<(), ProtobufError> {
-    let (which, int, text) = match value {
-        Value::String(text) => (1, 0, text.as_str()),
-        value => (0, integer(value, field)?, ""),
+    let own = match value.kind() {
+        Kind::Text | Kind::Escaped => Some(text(value, field)?),
+        _ => None,
+    };
+    let (which, int) = match own {
+        Some(_) => (1, 0),
+        None => (0, integer(value, field)?),
     };
     let int = i32::try_from(int).map_err(|_| unfit(field, "32 bits"))?;
     out.varint_field(1, which);
     out.varint_field(2, i64::from(int) as u64);
-    out.bytes_field(3, text.as_bytes());
+    out.bytes_field(3, own.unwrap_or_default().as_bytes());
     Ok(())
 }

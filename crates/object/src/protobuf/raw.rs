@@ -3,7 +3,7 @@
 use super::decode::{Decoder, text_of};
 use super::wire::{Payload, Reader, Writer};
 use super::{DEPTH_MAX, Envelope, MAGIC, ProtobufError};
-use crate::json::{self, SyntaxError, Value};
+use crate::json::{self, SyntaxError, Value, View};
 
 /// What is left when messages have taken their part, see [`DEPTH_MAX`].
 const JSON_DEPTH_MAX: usize = json::DEPTH_MAX - 2 * DEPTH_MAX;
@@ -39,9 +39,9 @@ pub(super) fn read(
     Ok(value)
 }
 
-pub(super) fn write(value: &Value, out: &mut Writer) {
+pub(super) fn write(value: View<'_>, out: &mut Writer) {
     if !value.is_null() {
-        out.bytes_field(1, &json::to_bytes(value));
+        out.bytes_field(1, value.json());
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::ProtobufError;
 use super::decode::{Decoder, text_of};
-use super::encode::Encoder;
+use super::encode::{Encoder, strings};
 use super::table::{MessageId, SchemaOr};
 use super::wire::{Payload, Reader, Writer};
-use crate::json::Value;
+use crate::json::{Kind, Value, View};
 
 pub(super) const OR_BOOL: SchemaOr = SchemaOr::Bool;
 
@@ -46,38 +46,38 @@ pub(super) fn read(
 }
 
 pub(super) fn write(
-    encoder: &Encoder<'_>,
+    encoder: &mut Encoder<'_>,
     or: SchemaOr,
     id: MessageId,
-    value: &Value,
+    value: View<'_>,
     field: &'static str,
     depth: usize,
     out: &mut Writer,
 ) -> Result<(), ProtobufError> {
-    let schema = |number, value: &Value, out: &mut Writer| {
+    let mut schema = |number, value: View<'_>, out: &mut Writer| {
         out.nested(number, |out| {
             encoder.message(id, value, field, depth + 1, out)
         })
     };
-    match (or, value) {
-        (SchemaOr::Bool, Value::Bool(allows)) => {
-            out.varint_field(1, u64::from(*allows));
+    match (or, value.kind()) {
+        (SchemaOr::Bool, Kind::Bool) => {
+            out.varint_field(1, u64::from(value.as_bool() == Some(true)));
             Ok(())
         }
-        (SchemaOr::Bool, Value::Null) => {
+        (SchemaOr::Bool, Kind::Null) => {
             out.varint_field(1, 0);
             Ok(())
         }
-        (SchemaOr::Bool, value) => {
+        (SchemaOr::Bool, _) => {
             out.varint_field(1, 1);
             schema(2, value, out)
         }
-        (_, Value::Object(_)) => schema(1, value, out),
-        (SchemaOr::Schemas, Value::Array(items)) => {
-            items.iter().try_for_each(|item| schema(2, item, out))
+        (_, Kind::Object) => schema(1, value, out),
+        (SchemaOr::Schemas, Kind::List) => {
+            value.items().try_for_each(|item| schema(2, item, out))
         }
-        (SchemaOr::Strings, Value::Array(items)) => encoder.strings(2, items, field, out),
-        (_, Value::Null) => Ok(()),
+        (SchemaOr::Strings, Kind::List) => strings(2, value, field, out),
+        (_, Kind::Null) => Ok(()),
         _ => Err(ProtobufError::Unfit {
             field,
             expected: "a schema or a list",

@@ -13,6 +13,7 @@
 //! Flags: `*` pointer, `[` list, `{` map from text, `^` its members are ours in JSON,
 //! `?` left out of JSON when empty.
 
+use crate::json::View;
 use std::collections::BTreeMap;
 
 /// A message of the table it comes from.
@@ -32,6 +33,8 @@ pub struct Message {
     pub form: Form,
     /// By number.
     pub fields: Vec<Field>,
+    /// The same by name, as places in `fields`.
+    by_name: Vec<u16>,
 }
 
 /// What a message is in JSON.
@@ -117,6 +120,9 @@ impl Messages {
         }
         for message in &mut table.messages {
             message.fields.sort_by_key(|field| field.number);
+            let mut by_name: Vec<u16> = (0..).take(message.fields.len()).collect();
+            by_name.sort_by_key(|at| message.fields[usize::from(*at)].name);
+            message.by_name = by_name;
         }
         Ok(table)
     }
@@ -131,6 +137,7 @@ impl Messages {
                 name,
                 form: read_form(form, ids)?,
                 fields: Vec::new(),
+                by_name: Vec::new(),
             }),
             [number, name, kind] => {
                 let owner = self.messages.last_mut().ok_or("a field of no message")?;
@@ -174,6 +181,28 @@ impl Message {
                 .binary_search_by_key(&number, |field| field.number)
                 .ok()
         })
+    }
+}
+
+impl Message {
+    /// The place of the field with a name, and its place among the names. It is looked
+    /// for at `near` first.
+    pub(super) fn named(&self, name: View<'_>, near: usize) -> Option<(usize, usize)> {
+        let at = |place: usize| {
+            let at = usize::from(*self.by_name.get(place)?);
+            Some((at, self.fields.get(at)?.name))
+        };
+        if let Some((found, known)) = at(near)
+            && name.is(known)
+        {
+            return Some((found, near));
+        }
+        let name = name.text()?;
+        let place = self
+            .by_name
+            .binary_search_by_key(&&*name, |at| self.fields[usize::from(*at)].name)
+            .ok()?;
+        at(place).map(|(found, _)| (found, place))
     }
 }
 

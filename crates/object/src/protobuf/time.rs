@@ -2,7 +2,7 @@
 
 use super::ProtobufError;
 use super::wire::{Payload, Reader, Writer};
-use crate::json::Value;
+use crate::json::{Value, View};
 use crate::time::Timestamp;
 
 /// Go's zero time, the first instant of year 1. It is `null` in JSON and an empty
@@ -54,17 +54,16 @@ pub(super) fn read(
 
 /// Nothing is written for the zero time.
 pub(super) fn write(
-    value: &Value,
+    value: View<'_>,
     digits: Digits,
     field: &'static str,
     out: &mut Writer,
 ) -> Result<(), ProtobufError> {
-    let time: Timestamp = match value {
-        Value::Null => return Ok(()),
-        Value::String(text) => text.parse().ok(),
-        _ => None,
+    if value.is_null() {
+        return Ok(());
     }
-    .ok_or(ProtobufError::Unfit {
+    let time: Option<Timestamp> = value.text().and_then(|text| text.parse().ok());
+    let time = time.ok_or(ProtobufError::Unfit {
         field,
         expected: "an RFC 3339 time",
     })?;

@@ -117,6 +117,11 @@ impl Writer {
         }
     }
 
+    /// Goes on where others have written.
+    pub(super) fn append_to(out: Vec<u8>) -> Self {
+        Self { out }
+    }
+
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.out
     }
@@ -136,9 +141,14 @@ impl Writer {
     }
 
     pub(super) fn bytes_field(&mut self, number: u32, bytes: &[u8]) {
-        self.varint(u64::from(number) << 3 | 2);
-        self.varint(bytes.len() as u64);
+        self.begin_bytes_field(number, bytes.len());
         self.raw(bytes);
+    }
+
+    /// As many bytes must follow.
+    pub(super) fn begin_bytes_field(&mut self, number: u32, length: usize) {
+        self.varint(u64::from(number) << 3 | 2);
+        self.varint(length as u64);
     }
 
     /// A field whose length is known when it has been written.
@@ -152,29 +162,39 @@ impl Writer {
         // Most are short: one byte, and the rest is moved if that was too little.
         self.out.push(0);
         write(self)?;
-        let mut length = (self.out.len() - start - 1) as u64;
-        let mut prefix = [0; 10];
-        let mut size = 0;
-        while length >= 0x80 {
-            prefix[size] = length as u8 | 0x80;
-            length >>= 7;
-            size += 1;
+        let end = self.out.len();
+        let length = (end - start - 1) as u64;
+        if length < 0x80 {
+            self.out[start] = length as u8;
+            return Ok(());
         }
-        prefix[size] = length as u8;
-        if size == 0 {
-            self.out[start] = prefix[0];
-        } else {
-            self.out
-                .splice(start..=start, prefix[..=size].iter().copied());
-        }
+        // The whole is moved up by as many bytes as its length takes more.
+        let (prefix, size) = varint(length);
+        self.out.resize(end + size - 1, 0);
+        self.out.copy_within(start + 1..end, start + size);
+        self.out[start..start + size].copy_from_slice(&prefix[..size]);
         Ok(())
     }
 
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.out.push(value as u8 | 0x80);
-            value >>= 7;
+    fn varint(&mut self, value: u64) {
+        if value < 0x80 {
+            self.out.push(value as u8);
+        } else {
+            let (bytes, size) = varint(value);
+            self.raw(&bytes[..size]);
         }
-        self.out.push(value as u8);
     }
+}
+
+/// A number, and how many bytes it takes.
+pub(super) fn varint(mut value: u64) -> ([u8; 10], usize) {
+    let mut bytes = [0; 10];
+    let mut size = 0;
+    while value >= 0x80 {
+        bytes[size] = value as u8 | 0x80;
+        value >>= 7;
+        size += 1;
+    }
+    bytes[size] = value as u8;
+    (bytes, size + 1)
 }

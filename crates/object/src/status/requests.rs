@@ -187,6 +187,12 @@ impl Status {
         )
     }
 
+    /// 406 for a transform that does not fit the answer.
+    #[must_use]
+    pub fn not_acceptable_because(message: impl Into<String>) -> Self {
+        Self::failure(Reason::NotAcceptable, message)
+    }
+
     /// 406 on built-in resources, when no clause of Accept is known at all.
     #[must_use]
     pub fn not_representable(available: &[&str]) -> Self {

@@ -10,3 +10,4 @@ mod pieces;
 pub(crate) use audit_id::{AUDIT_ID, AuditIds};
 pub(crate) use body::{Body, Content};
 pub(crate) use form::{Form, sealed};
+pub(crate) use pieces::Pieces;

@@ -1,0 +1,120 @@
+//! The form of an answer: how it is written down, and how much of an object it shows.
+//!
+//! Handlers make JSON, the bytes that are stored. [`Form`] is what the client asked for
+//! instead, and this module the only place that knows how one becomes the other: for
+//! an object ([`Painter::answer`]), a list while it is written ([`Ink`]), an event of a
+//! watch ([`Painter::event`]) and a refusal ([`refusal()`]).
+
+mod lists;
+mod paint;
+mod refusal;
+
+pub(crate) use lists::{Ink, Pieces, measured};
+pub(crate) use paint::{Painter, transformed};
+pub(crate) use refusal::{document, refusal};
+
+use crate::kinds::Kind;
+use http::HeaderValue;
+use optik_object::Status;
+
+/// How an answer is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    #[default]
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// How much of an object it shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    #[default]
+    Whole,
+    /// What all kinds have. `of_list`: the client named the list, not its items.
+    Metadata {
+        version: MetaVersion,
+        of_list: bool,
+    },
+    Table {
+        version: MetaVersion,
+        rows: RowObject,
+    },
+}
+
+/// What a row of a table has of its object, beside the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowObject {
+    None,
+    Metadata,
+    Whole,
+}
+
+/// A version of `meta.k8s.io`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetaVersion {
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) encoding: Encoding,
+    pub(crate) look: Look,
+}
+
+impl Form {
+    /// Whether it is what handlers make anyway.
+    pub(crate) fn is_plain(self) -> bool {
+        self == Self::default()
+    }
+
+    /// A small number that tells forms apart, mostly.
+    pub(crate) fn number(self) -> usize {
+        let encoding = match self.encoding {
+            Encoding::Json => 0,
+            Encoding::Yaml => 1,
+            Encoding::Protobuf => 2,
+        };
+        let look = match self.look {
+            Look::Whole => 0,
+            Look::Metadata { .. } => 1,
+            Look::Table { .. } => 2,
+        };
+        encoding * 3 + look
+    }
+}
+
+impl Encoding {
+    pub(crate) fn media_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        })
+    }
+
+    /// Of a watch.
+    pub(crate) fn stream_type(self) -> HeaderValue {
+        match self {
+            Self::Protobuf => {
+                HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch")
+            }
+            other => other.media_type(),
+        }
+    }
+}
+
+/// Whether a list has this form.
+pub(crate) fn check_list(form: Form, kind: &Kind) -> Result<(), Status> {
+    paint::check_fit(form.look, kind, true)
+}

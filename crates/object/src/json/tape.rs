@@ -1,0 +1,503 @@
+//! A JSON document that is looked at rather than taken apart.
+//!
+//! One pass notes where each value begins and ends; values stay where they are, in the
+//! bytes. That is several times as fast as a tree, and makes nothing that must be freed:
+//! what reads thousands of objects for a list keeps one [`Tape`] for all of them.
+
+use super::{DEPTH_MAX, Value};
+use crate::stored::Damaged;
+use std::borrow::Cow;
+
+/// Where the values of a document are. Reading another document uses the same memory.
+#[derive(Debug, Default)]
+pub struct Tape {
+    nodes: Vec<Node>,
+    open: Vec<u32>,
+}
+
+/// A value. The values in it follow it; of an object, name and value in turn.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    start: u32,
+    end: u32,
+    /// The node after all that is in this one.
+    next: u32,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    Bool,
+    Number,
+    /// Nothing in it is escaped.
+    Text,
+    Escaped,
+    List,
+    Object,
+}
+
+/// A value of a document.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'t> {
+    bytes: &'t [u8],
+    nodes: &'t [Node],
+    at: usize,
+}
+
+impl Tape {
+    /// Notes the values of a document. What is between the quotes of texts, and what
+    /// numbers are, is not checked: whoever looks at them finds out.
+    pub fn read<'t>(&'t mut self, bytes: &'t [u8]) -> Result<View<'t>, Damaged> {
+        self.nodes.clear();
+        self.open.clear();
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(Damaged { at: 0 });
+        }
+        let mut scanner = Scanner { bytes, at: 0 };
+        scanner
+            .document(&mut self.nodes, &mut self.open)
+            .ok_or(Damaged { at: scanner.at })?;
+        Ok(View {
+            bytes,
+            nodes: &self.nodes,
+            at: 0,
+        })
+    }
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scanner<'_> {
+    fn document(&mut self, nodes: &mut Vec<Node>, open: &mut Vec<u32>) -> Option<()> {
+        loop {
+            // A value stands here.
+            self.blanks();
+            let container = self.value(nodes)?;
+            if let Some(kind) = container {
+                let this = u32::try_from(nodes.len() - 1).ok()?;
+                self.blanks();
+                let end = if kind == Kind::Object { b'}' } else { b']' };
+                if self.peek() == Some(end) {
+                    self.at += 1;
+                    self.close(nodes, this)?;
+                } else {
+                    if open.len() >= DEPTH_MAX {
+                        return None;
+                    }
+                    open.push(this);
+                    if kind == Kind::Object {
+                        self.name(nodes)?;
+                    }
+                    continue;
+                }
+            }
+            // A value ended here.
+            loop {
+                self.blanks();
+                let Some(&owner) = open.last() else {
+                    return (self.at == self.bytes.len()).then_some(());
+                };
+                let kind = nodes.get(owner as usize)?.kind;
+                match (self.take()?, kind) {
+                    (b',', Kind::Object) => {
+                        self.blanks();
+                        self.name(nodes)?;
+                        break;
+                    }
+                    (b',', _) => break,
+                    (b'}', Kind::Object) | (b']', Kind::List) => {
+                        open.pop();
+                        self.close(nodes, owner)?;
+                    }
+                    _ => return None,
+                }
+            }
+        }
+    }
+
+    fn close(&self, nodes: &mut [Node], owner: u32) -> Option<()> {
+        let next = u32::try_from(nodes.len()).ok()?;
+        let node = nodes.get_mut(owner as usize)?;
+        node.end = self.at as u32;
+        node.next = next;
+        Some(())
+    }
+
+    fn name(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
+        if self.take()? != b'"' {
+            return None;
+        }
+        self.text(nodes)?;
+        self.blanks();
+        (self.take()? == b':').then_some(())
+    }
+
+    /// Says so if the value has values in it.
+    fn value(&mut self, nodes: &mut Vec<Node>) -> Option<Option<Kind>> {
+        let start = self.at;
+        match self.take()? {
+            b'"' => self.text(nodes)?,
+            b'{' => {
+                push(nodes, Kind::Object, start, start);
+                return Some(Some(Kind::Object));
+            }
+            b'[' => {
+                push(nodes, Kind::List, start, start);
+                return Some(Some(Kind::List));
+            }
+            b't' => self.word(nodes, start, b"true", Kind::Bool)?,
+            b'f' => self.word(nodes, start, b"false", Kind::Bool)?,
+            b'n' => self.word(nodes, start, b"null", Kind::Null)?,
+            b'-' | b'0'..=b'9' => {
+                while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
+                    self.at += 1;
+                }
+                push(nodes, Kind::Number, start, self.at);
+            }
+            _ => return None,
+        }
+        Some(None)
+    }
+
+    fn word(&mut self, nodes: &mut Vec<Node>, start: usize, word: &[u8], kind: Kind) -> Option<()> {
+        let rest = self.bytes.get(start..)?;
+        if !rest.starts_with(word) {
+            return None;
+        }
+        self.at = start + word.len();
+        push(nodes, kind, start, self.at);
+        Some(())
+    }
+
+    /// The rest of a text whose first quote has been read.
+    fn text(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
+        let start = self.at - 1;
+        let mut kind = Kind::Text;
+        loop {
+            let rest = self.bytes.get(self.at..)?;
+            let found = memchr::memchr2(b'"', b'\\', rest)?;
+            self.at += found + 1;
+            if rest[found] == b'"' {
+                break;
+            }
+            kind = Kind::Escaped;
+            self.at += 1;
+        }
+        push(nodes, kind, start, self.at);
+        Some(())
+    }
+
+    fn blanks(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn take(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+}
+
+fn push(nodes: &mut Vec<Node>, kind: Kind, start: usize, end: usize) {
+    // A document is shorter than 4 GiB, and so are the places in it.
+    let (start, end, next) = (start as u32, end as u32, nodes.len() as u32 + 1);
+    nodes.push(Node {
+        kind,
+        start,
+        end,
+        next,
+    });
+}
+
+impl<'t> View<'t> {
+    fn node(self) -> Node {
+        self.nodes[self.at]
+    }
+
+    /// Values are counted from the whole document, which is 0.
+    pub(crate) fn number_in_document(self) -> u32 {
+        self.at as u32
+    }
+
+    /// Another value of the same document.
+    pub(crate) fn seek(self, number: u32) -> Self {
+        Self {
+            at: number as usize,
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    #[must_use]
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// The JSON of it.
+    #[must_use]
+    pub fn json(self) -> &'t [u8] {
+        let node = self.node();
+        &self.bytes[node.start as usize..node.end as usize]
+    }
+
+    /// Where it is in the document.
+    #[must_use]
+    pub fn place(self) -> std::ops::Range<usize> {
+        let node = self.node();
+        node.start as usize..node.end as usize
+    }
+
+    /// A text; `None` if it is none, or not well-formed.
+    #[must_use]
+    pub fn text(self) -> Option<Cow<'t, str>> {
+        match self.kind() {
+            Kind::Text => {
+                let json = self.json();
+                let inside = json.get(1..json.len() - 1)?;
+                std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+            }
+            Kind::Escaped => serde_json::from_slice(self.json()).ok().map(Cow::Owned),
+            _ => None,
+        }
+    }
+
+    /// Whether it is this text.
+    #[must_use]
+    pub fn is(self, text: &str) -> bool {
+        match self.kind() {
+            Kind::Text => {
+                let json = self.json();
+                &json[1..json.len() - 1] == text.as_bytes()
+            }
+            Kind::Escaped => self.text().is_some_and(|own| own == text),
+            _ => false,
+        }
+    }
+
+    #[must_use]
+    pub fn as_bool(self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then(|| self.json() == b"true")
+    }
+
+    #[must_use]
+    pub fn as_i64(self) -> Option<i64> {
+        self.number()?.parse().ok()
+    }
+
+    #[must_use]
+    pub fn as_f64(self) -> Option<f64> {
+        self.number()?.parse().ok()
+    }
+
+    fn number(self) -> Option<&'t str> {
+        if self.kind() != Kind::Number {
+            return None;
+        }
+        std::str::from_utf8(self.json()).ok()
+    }
+
+    /// The items of a list; nothing if it is none.
+    #[must_use]
+    pub fn items(self) -> Items<'t> {
+        let node = self.node();
+        let is_list = node.kind == Kind::List;
+        Items {
+            bytes: self.bytes,
+            nodes: self.nodes,
+            next: self.at + 1,
+            end: if is_list { node.next as usize } else { 0 },
+        }
+    }
+
+    /// The members of an object; nothing if it is none.
+    #[must_use]
+    pub fn members(self) -> Members<'t> {
+        let node = self.node();
+        let is_object = node.kind == Kind::Object;
+        Members(Items {
+            bytes: self.bytes,
+            nodes: self.nodes,
+            next: self.at + 1,
+            end: if is_object { node.next as usize } else { 0 },
+        })
+    }
+
+    /// A member of an object; the last one if there are several.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Self> {
+        let mut found = None;
+        for (key, value) in self.members() {
+            if key.is(name) {
+                found = Some(value);
+            }
+        }
+        found
+    }
+
+    /// A member of a member of …
+    #[must_use]
+    pub fn at(self, path: &[&str]) -> Option<Self> {
+        path.iter().try_fold(self, |view, name| view.get(name))
+    }
+
+    /// As a tree.
+    pub fn to_value(self) -> Result<Value, Damaged> {
+        let parsed = super::parse(self.json());
+        parsed.map(|parsed| parsed.value).map_err(|_| Damaged {
+            at: self.place().start,
+        })
+    }
+}
+
+/// See [`View::items`].
+#[derive(Clone, Debug)]
+pub struct Items<'t> {
+    bytes: &'t [u8],
+    nodes: &'t [Node],
+    next: usize,
+    end: usize,
+}
+
+impl<'t> Iterator for Items<'t> {
+    type Item = View<'t>;
+
+    fn next(&mut self) -> Option<View<'t>> {
+        if self.next >= self.end {
+            return None;
+        }
+        let view = View {
+            bytes: self.bytes,
+            nodes: self.nodes,
+            at: self.next,
+        };
+        self.next = view.node().next as usize;
+        Some(view)
+    }
+}
+
+/// See [`View::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'t>(Items<'t>);
+
+impl<'t> Iterator for Members<'t> {
+    type Item = (View<'t>, View<'t>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.0.next()?, self.0.next()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::to_bytes;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_found_where_they_are() {
+        let mut tape = Tape::default();
+        let text = br#" {"a":[1,{"b":"x\n"},[]],"c":{},"d":null,"e":-1.5,"f":true,"g":"t"} "#;
+        let view = tape.read(text).unwrap();
+        let items: Vec<_> = view.get("a").unwrap().items().map(View::json).collect();
+        assert_eq!(items, [&b"1"[..], br#"{"b":"x\n"}"#, b"[]"]);
+        let inner = view.get("a").unwrap().items().nth(1).unwrap();
+        assert_eq!(inner.get("b").unwrap().text().unwrap(), "x\n");
+        assert!(inner.get("b").unwrap().is("x\n"));
+        assert_eq!(view.get("c").unwrap().members().count(), 0);
+        assert!(view.get("d").unwrap().is_null());
+        assert_eq!(view.get("e").unwrap().as_f64(), Some(-1.5));
+        assert_eq!(view.get("f").unwrap().as_bool(), Some(true));
+        assert!(view.get("g").unwrap().is("t"));
+        assert_eq!(view.members().count(), 6);
+        assert!(view.at(&["a", "b"]).is_none());
+    }
+
+    #[test]
+    fn what_is_no_document() {
+        let mut tape = Tape::default();
+        for text in [
+            "", "{", "[", "]", "{]", "[}", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "nul",
+            "\"", "\"\\", "1 2", "[1 2]", "{1:2}",
+        ] {
+            assert!(tape.read(text.as_bytes()).is_err(), "{text}");
+        }
+        let deep = |levels: usize| [vec![b'['; levels], vec![b']'; levels]].concat();
+        assert!(tape.read(&deep(DEPTH_MAX)).is_ok());
+        assert!(tape.read(&deep(DEPTH_MAX + 2)).is_err());
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map("[a-c\"\\\\]{0,2}", inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn rebuilt(view: View<'_>) -> Value {
+        match view.kind() {
+            Kind::Null => Value::Null,
+            Kind::Bool => json!(view.as_bool().unwrap()),
+            Kind::Number => json!(view.as_i64().unwrap()),
+            Kind::Text | Kind::Escaped => json!(view.text().unwrap()),
+            Kind::List => view.items().map(rebuilt).collect(),
+            Kind::Object => {
+                let members = view.members();
+                let members =
+                    members.map(|(name, value)| (name.text().unwrap().into(), rebuilt(value)));
+                Value::Object(members.collect())
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_view_shows_what_a_tree_has(value in any_value()) {
+            let bytes = to_bytes(&value);
+            let mut tape = Tape::default();
+            let view = tape.read(&bytes).unwrap();
+            prop_assert_eq!(rebuilt(view), value.clone());
+            prop_assert_eq!(view.to_value().unwrap(), value);
+        }
+
+        #[test]
+        fn any_bytes_never_panic(text in r#"[\[\]{}:,"\\a01.e\- tn]{0,20}"#) {
+            let mut tape = Tape::default();
+            if let Ok(view) = tape.read(text.as_bytes()) {
+                fn walk(view: View<'_>) {
+                    let _ = (view.text(), view.as_f64(), view.as_i64(), view.as_bool());
+                    view.items().for_each(walk);
+                    view.members().for_each(|(name, value)| {
+                        let _ = name.text();
+                        walk(value);
+                    });
+                }
+                walk(view);
+            }
+        }
+    }
+}

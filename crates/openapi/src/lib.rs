@@ -1,0 +1,20 @@
+//! The API described for its clients: OpenAPI v3, a document for each group and
+//! version, and v2, all in one, as JSON or in gnostic's protobuf.
+//!
+//! Types come from a generated table (`cargo xtask openapi`) that is kept compressed and
+//! unpacked for each document: documents are asked for rarely, and nobody wants to pay
+//! for them in between. What can be done with them comes from the kinds.
+
+mod gnostic;
+mod operations;
+mod schemas;
+mod v2;
+mod v3;
+
+pub use gnostic::encode as to_gnostic;
+pub use v2::document as v2;
+pub use v3::{document as v3, hash, index, path_of};
+
+/// What documents say of themselves.
+const TITLE: &str = "Kubernetes";
+const VERSION: &str = "v1.36.4";

@@ -1,0 +1,334 @@
+//! What can be done with each kind, before any version of OpenAPI says it.
+
+use crate::schemas::key;
+use optik_catalog::{Resource, Subresource, Verb};
+use std::collections::BTreeMap;
+
+/// A path and what it takes.
+pub(crate) struct Path {
+    pub(crate) path: String,
+    /// `namespace`, `name`
+    pub(crate) parameters: Vec<&'static str>,
+    pub(crate) operations: Vec<Operation>,
+}
+
+pub(crate) struct Operation {
+    /// `get`, `put`, …
+    pub(crate) method: &'static str,
+    /// `x-kubernetes-action`
+    pub(crate) action: &'static str,
+    pub(crate) id: String,
+    pub(crate) tag: String,
+    /// Group, version, kind.
+    pub(crate) kind: [String; 3],
+    pub(crate) parameters: &'static [Parameter],
+    pub(crate) body: Body,
+    /// The name of the schema of the answer.
+    pub(crate) answer: String,
+    /// Codes that say it worked.
+    pub(crate) codes: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// `string`, `integer`, `boolean`
+    pub(crate) kind: &'static str,
+}
+
+pub(crate) enum Body {
+    None,
+    /// A schema, and whether it must be there.
+    Object(String, bool),
+    Patch,
+}
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+pub(crate) const PATCH_TYPES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+pub(crate) const TYPES: &[&str] = &[
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/yaml",
+];
+
+/// The schema of any patch.
+pub(crate) fn patch_schema() -> String {
+    format!("{META}Patch")
+}
+
+const fn parameter(name: &'static str, kind: &'static str) -> Parameter {
+    Parameter { name, kind }
+}
+
+const READ: &[Parameter] = &[];
+const WRITE: &[Parameter] = &[
+    parameter("dryRun", "string"),
+    parameter("fieldManager", "string"),
+    parameter("fieldValidation", "string"),
+];
+const PATCH: &[Parameter] = &[
+    parameter("dryRun", "string"),
+    parameter("fieldManager", "string"),
+    parameter("fieldValidation", "string"),
+    parameter("force", "boolean"),
+];
+const LIST: &[Parameter] = &[
+    parameter("allowWatchBookmarks", "boolean"),
+    parameter("continue", "string"),
+    parameter("fieldSelector", "string"),
+    parameter("labelSelector", "string"),
+    parameter("limit", "integer"),
+    parameter("resourceVersion", "string"),
+    parameter("resourceVersionMatch", "string"),
+    parameter("sendInitialEvents", "boolean"),
+    parameter("timeoutSeconds", "integer"),
+    parameter("watch", "boolean"),
+];
+const DELETE: &[Parameter] = &[
+    parameter("dryRun", "string"),
+    parameter("gracePeriodSeconds", "integer"),
+    parameter("orphanDependents", "boolean"),
+    parameter("propagationPolicy", "string"),
+];
+const DELETE_ALL: &[Parameter] = &[
+    parameter("continue", "string"),
+    parameter("dryRun", "string"),
+    parameter("fieldSelector", "string"),
+    parameter("gracePeriodSeconds", "integer"),
+    parameter("labelSelector", "string"),
+    parameter("limit", "integer"),
+    parameter("orphanDependents", "boolean"),
+    parameter("propagationPolicy", "string"),
+    parameter("resourceVersion", "string"),
+    parameter("resourceVersionMatch", "string"),
+    parameter("timeoutSeconds", "integer"),
+];
+
+const OK: &[(&str, &str)] = &[("200", "OK")];
+const OK_OR_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
+const ANY: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
+const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
+
+/// The paths of a kind. `schemas`: the names of schemas by kind.
+pub(crate) fn paths(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Vec<Path> {
+    let own = Named::new(resource, schemas);
+    let base = base(&resource.group, &resource.version);
+    let scope = match resource.is_namespaced() {
+        true => "/namespaces/{namespace}",
+        false => "",
+    };
+    let mut in_scope: Vec<&'static str> = Vec::new();
+    if resource.is_namespaced() {
+        in_scope.push("namespace");
+    }
+    let mut paths = Vec::new();
+    if resource.is_namespaced() && resource.verbs.contains(Verb::List) {
+        paths.push(Path {
+            path: format!("{base}/{}", resource.plural),
+            parameters: Vec::new(),
+            operations: vec![own.operation("get", "list", LIST, Body::None, &own.list(), OK)],
+        });
+    }
+    let collection = format!("{base}{scope}/{}", resource.plural);
+    paths.push(Path {
+        path: collection.clone(),
+        parameters: in_scope.clone(),
+        operations: collection_operations(resource, &own),
+    });
+    let mut with_name = in_scope;
+    with_name.insert(0, "name");
+    paths.push(Path {
+        path: format!("{collection}/{{name}}"),
+        parameters: with_name.clone(),
+        operations: object_operations(resource, &own),
+    });
+    for sub in &resource.subresources {
+        paths.push(Path {
+            path: format!("{collection}/{{name}}/{}", sub.name),
+            parameters: with_name.clone(),
+            operations: subresource_operations(resource, sub, schemas),
+        });
+    }
+    paths.retain(|path| !path.operations.is_empty());
+    paths
+}
+
+/// `/api/v1`, `/apis/apps/v1`
+pub(crate) fn base(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    }
+}
+
+fn collection_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    let verbs = resource.verbs;
+    if verbs.contains(Verb::List) {
+        operations.push(own.operation("get", "list", LIST, Body::None, &own.list(), OK));
+    }
+    if verbs.contains(Verb::Create) {
+        let body = Body::Object(own.schema.clone(), true);
+        operations.push(own.operation("post", "post", WRITE, body, &own.schema, ANY));
+    }
+    if verbs.contains(Verb::DeleteCollection) {
+        let status = format!("{META}Status");
+        let delete = "deletecollection";
+        operations.push(own.operation("delete", delete, DELETE_ALL, options(), &status, OK));
+    }
+    operations
+}
+
+fn object_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
+    let mut operations = own.reads_and_writes(resource.verbs);
+    if resource.verbs.contains(Verb::Delete) {
+        let status = format!("{META}Status");
+        operations.push(own.operation(
+            "delete",
+            "delete",
+            DELETE,
+            options(),
+            &status,
+            OK_OR_ACCEPTED,
+        ));
+    }
+    operations
+}
+
+fn subresource_operations(
+    resource: &Resource,
+    sub: &Subresource,
+    schemas: &BTreeMap<String, &str>,
+) -> Vec<Operation> {
+    let or = |own: &str, other: &str| if own.is_empty() { other } else { own }.to_owned();
+    let named = Named {
+        kind: match sub.kind.version.is_empty() {
+            true => [
+                resource.group.to_string(),
+                resource.version.to_string(),
+                or(&sub.kind.kind, &resource.kind),
+            ],
+            false => [
+                sub.kind.group.to_string(),
+                sub.kind.version.to_string(),
+                sub.kind.kind.to_string(),
+            ],
+        },
+        ..Named::new(resource, schemas)
+    };
+    let [group, version, kind] = &named.kind;
+    let Some(schema) = schemas.get(&key(group, version, kind)) else {
+        return Vec::new();
+    };
+    let suffix: String = sub.name.split('/').map(capital).collect();
+    let named = Named {
+        schema: (*schema).to_owned(),
+        suffix,
+        ..named
+    };
+    let mut operations = named.reads_and_writes(sub.verbs);
+    if sub.verbs.contains(Verb::Create) {
+        let body = Body::Object(named.schema.clone(), true);
+        operations.push(named.operation("post", "post", WRITE, body, &named.schema, ANY));
+    }
+    operations
+}
+
+fn options() -> Body {
+    Body::Object(format!("{META}DeleteOptions"), false)
+}
+
+/// A kind, and what its operations are called.
+struct Named {
+    kind: [String; 3],
+    schema: String,
+    /// `AppsV1NamespacedDeployment`
+    stem: String,
+    suffix: String,
+    tag: String,
+}
+
+impl Named {
+    fn new(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Self {
+        let (group, version) = (&*resource.group, &*resource.version);
+        let short = match group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        };
+        let schema = schemas.get(&key(group, version, &resource.kind));
+        let scope = match resource.is_namespaced() {
+            true => "Namespaced",
+            false => "",
+        };
+        Self {
+            kind: [group.into(), version.into(), resource.kind.to_string()],
+            schema: schema.copied().unwrap_or_default().to_owned(),
+            stem: format!("{}{}{scope}{}", capital(short), capital(version), resource.kind),
+            suffix: String::new(),
+            tag: format!("{short}_{version}"),
+        }
+    }
+
+    fn list(&self) -> String {
+        format!("{}List", self.schema)
+    }
+
+    fn reads_and_writes(&self, verbs: optik_catalog::Verbs) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if verbs.contains(Verb::Get) {
+            operations.push(self.operation("get", "get", READ, Body::None, &self.schema, OK));
+        }
+        if verbs.contains(Verb::Update) {
+            let body = Body::Object(self.schema.clone(), true);
+            let codes = OK_OR_CREATED;
+            operations.push(self.operation("put", "put", WRITE, body, &self.schema, codes));
+        }
+        if verbs.contains(Verb::Patch) {
+            let (body, codes) = (Body::Patch, OK_OR_CREATED);
+            operations.push(self.operation("patch", "patch", PATCH, body, &self.schema, codes));
+        }
+        operations
+    }
+
+    fn operation(
+        &self,
+        method: &'static str,
+        action: &'static str,
+        parameters: &'static [Parameter],
+        body: Body,
+        answer: &str,
+        codes: &'static [(&'static str, &'static str)],
+    ) -> Operation {
+        let word = match action {
+            "get" => "read",
+            "post" => "create",
+            "put" => "replace",
+            "deletecollection" => "deleteCollection",
+            other => other,
+        };
+        Operation {
+            method,
+            action,
+            id: format!("{word}{}{}", self.stem, self.suffix),
+            tag: self.tag.clone(),
+            kind: self.kind.clone(),
+            parameters,
+            body,
+            answer: answer.to_owned(),
+            codes,
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,139 @@
+//! Swagger 2.0, everything in one document.
+
+use crate::operations::{self, Body, Operation, PATCH_TYPES, Path, TYPES, patch_schema};
+use crate::schemas::{self, Schemas};
+use crate::{TITLE, VERSION};
+use optik_catalog::Resource;
+use serde_json::{Map, Value, json};
+
+/// The document of all kinds.
+#[must_use]
+pub fn document<'r>(resources: impl Iterator<Item = &'r Resource>) -> Value {
+    let schemas = Schemas::unpack();
+    let all = schemas.by_name();
+    let kinds = schemas::kinds(&all);
+    let mut paths = Map::new();
+    for resource in resources {
+        for path in operations::paths(resource, &kinds) {
+            paths.insert(path.path.clone(), path_item(&path));
+        }
+    }
+    let mut definitions = Map::new();
+    for (name, json) in &all {
+        let mut schema: Value = serde_json::from_str(json).unwrap_or_default();
+        to_v2(&mut schema);
+        definitions.insert((*name).to_owned(), schema);
+    }
+    json!({
+        "swagger": "2.0",
+        "info": {"title": TITLE, "version": VERSION},
+        "paths": paths,
+        "definitions": definitions,
+        "securityDefinitions": {"BearerToken": {
+            "type": "apiKey", "description": "Bearer Token authentication",
+            "name": "authorization", "in": "header",
+        }},
+        "security": [{"BearerToken": []}],
+    })
+}
+
+/// What the older version says in other words.
+fn to_v2(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::Array(all)) = members.get("allOf") {
+                let reference = all.first().and_then(|first| first.get("$ref")).cloned();
+                if let Some(reference) = reference {
+                    members.remove("allOf");
+                    members.remove("default");
+                    members.insert("$ref".to_owned(), reference);
+                }
+            }
+            if members.remove("oneOf").is_some() {
+                members.insert("type".to_owned(), "string".into());
+            }
+            if let Some(Value::String(reference)) = members.get_mut("$ref") {
+                *reference = reference.replace("#/components/schemas/", "#/definitions/");
+            }
+            members.values_mut().for_each(to_v2);
+        }
+        Value::Array(items) => items.iter_mut().for_each(to_v2),
+        _ => {}
+    }
+}
+
+fn path_item(path: &Path) -> Value {
+    let mut item = Map::new();
+    for operation in &path.operations {
+        item.insert(operation.method.to_owned(), operation_of(operation));
+    }
+    let mut parameters: Vec<Value> = path
+        .parameters
+        .iter()
+        .map(|name| {
+            json!({"name": name, "in": "path", "required": true,
+                   "type": "string", "uniqueItems": true})
+        })
+        .collect();
+    parameters.push(query("pretty", "string"));
+    item.insert("parameters".to_owned(), parameters.into());
+    item.into()
+}
+
+fn query(name: &str, kind: &str) -> Value {
+    json!({"name": name, "in": "query", "type": kind, "uniqueItems": true})
+}
+
+fn operation_of(operation: &Operation) -> Value {
+    let reference = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
+    let [group, version, kind] = &operation.kind;
+    let parameters = operation.parameters.iter();
+    let mut parameters: Vec<Value> = parameters.map(|own| query(own.name, own.kind)).collect();
+    let consumes = match &operation.body {
+        Body::Patch => PATCH_TYPES,
+        _ => &["*/*"],
+    };
+    let body = match &operation.body {
+        Body::None => None,
+        Body::Object(schema, required) => Some((schema.clone(), *required)),
+        Body::Patch => Some((patch_schema(), true)),
+    };
+    if let Some((schema, required)) = body {
+        let mut body = json!({"name": "body", "in": "body", "schema": reference(&schema)});
+        if required {
+            body["required"] = true.into();
+        }
+        parameters.push(body);
+    }
+    let mut responses = Map::new();
+    for (code, word) in operation.codes {
+        let response = json!({"description": word, "schema": reference(&operation.answer)});
+        responses.insert((*code).to_owned(), response);
+    }
+    responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
+    json!({
+        "tags": [operation.tag],
+        "operationId": operation.id,
+        "consumes": consumes,
+        "produces": TYPES,
+        "schemes": ["https"],
+        "parameters": parameters,
+        "responses": responses,
+        "x-kubernetes-action": operation.action,
+        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_newer_version_is_left() {
+        let text = document(optik_catalog::builtin().iter()).to_string();
+        for word in ["components/schemas", "\"allOf\"", "\"oneOf\"", "requestBody"] {
+            assert!(!text.contains(word), "{word}");
+        }
+        assert!(text.contains("#/definitions/io.k8s.api.core.v1.PodSpec"));
+    }
+}

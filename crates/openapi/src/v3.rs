@@ -1,0 +1,230 @@
+//! OpenAPI 3.0, a document for each group and version.
+
+use crate::operations::{self, Body, Operation, PATCH_TYPES, Path, TYPES, patch_schema};
+use crate::schemas::{self, Schemas};
+use crate::{TITLE, VERSION};
+use optik_catalog::Resource;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha512};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The index: where the document of each group and version is.
+#[must_use]
+pub fn index<'r>(resources: impl Iterator<Item = &'r Resource> + Clone) -> Value {
+    let mut paths = Map::new();
+    for resource in resources.clone() {
+        let path = path_of(&resource.group, &resource.version);
+        if paths.contains_key(&path) {
+            continue;
+        }
+        let hash = hash(of(resources.clone(), &path));
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
+    json!({"paths": paths})
+}
+
+fn of<'r>(
+    resources: impl Iterator<Item = &'r Resource>,
+    path: &str,
+) -> impl Iterator<Item = &'r Resource> {
+    resources.filter(move |resource| path_of(&resource.group, &resource.version) == path)
+}
+
+/// `api/v1`, `apis/apps/v1`
+#[must_use]
+pub fn path_of(group: &str, version: &str) -> String {
+    operations::base(group, version)[1..].to_owned()
+}
+
+/// Changes when the document does: a hash of all that it is made from, which takes no
+/// document to find out.
+pub fn hash<'r>(resources: impl Iterator<Item = &'r Resource>) -> String {
+    let mut hash = Sha512::new();
+    hash.update(VERSION);
+    hash.update(schemas::packed());
+    for resource in resources {
+        let Resource {
+            group,
+            version,
+            plural,
+            kind,
+            scope,
+            verbs,
+            subresources,
+            ..
+        } = resource;
+        let names = [group, version, plural, kind];
+        hash.update(format!("{names:?} {scope:?} {verbs:?} {subresources:?}"));
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// The document of one group and version, as JSON; `None` if there is none.
+#[must_use]
+pub fn document<'r>(resources: impl Iterator<Item = &'r Resource>, path: &str) -> Option<String> {
+    let schemas = Schemas::unpack();
+    let all = schemas.by_name();
+    let kinds = schemas::kinds(&all);
+    let mut paths = Map::new();
+    let mut wanted = BTreeSet::new();
+    for resource in of(resources, path) {
+        for path in operations::paths(resource, &kinds) {
+            for operation in &path.operations {
+                let known = |name: &String| all.get_key_value(name.as_str()).map(|(name, _)| *name);
+                wanted.extend(known(&operation.answer));
+                if let Body::Object(schema, _) = &operation.body {
+                    wanted.extend(known(schema));
+                }
+            }
+            paths.insert(path.path.clone(), path_item(&path));
+        }
+    }
+    if paths.is_empty() {
+        return None;
+    }
+    let patch = patch_schema();
+    wanted.extend(all.get_key_value(patch.as_str()).map(|(name, _)| *name));
+    let wanted = schemas::closure(&all, wanted);
+    Some(assemble(&paths, &wanted, &all))
+}
+
+/// Schemas are copied as they are in the table.
+fn assemble(
+    paths: &Map<String, Value>,
+    wanted: &BTreeSet<&str>,
+    all: &BTreeMap<&str, &str>,
+) -> String {
+    let mut out = String::with_capacity(1 << 20);
+    let info = json!({"title": TITLE, "version": VERSION});
+    out.push_str(&format!(r#"{{"openapi":"3.0.0","info":{info},"paths":"#));
+    out.push_str(&Value::Object(paths.clone()).to_string());
+    out.push_str(r#","components":{"schemas":{"#);
+    for (at, name) in wanted.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        let json = all.get(name).copied().unwrap_or("{}");
+        out.push_str(&format!("\"{name}\":{json}"));
+    }
+    let token = json!({"BearerToken": {
+        "type": "apiKey", "description": "Bearer Token authentication",
+        "name": "authorization", "in": "header",
+    }});
+    out.push_str(&format!(r#"}},"securitySchemes":{token}}}}}"#));
+    out
+}
+
+fn path_item(path: &Path) -> Value {
+    let mut item = Map::new();
+    for operation in &path.operations {
+        item.insert(operation.method.to_owned(), operation_of(operation));
+    }
+    let mut parameters: Vec<Value> = path
+        .parameters
+        .iter()
+        .map(|name| {
+            json!({"name": name, "in": "path", "required": true,
+                   "schema": {"type": "string", "uniqueItems": true}})
+        })
+        .collect();
+    parameters.push(query("pretty", "string"));
+    item.insert("parameters".to_owned(), parameters.into());
+    item.into()
+}
+
+fn query(name: &str, kind: &str) -> Value {
+    json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}})
+}
+
+fn operation_of(operation: &Operation) -> Value {
+    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let content = |types: &[&str], name: &str| -> Value {
+        let types = types.iter();
+        let types = types.map(|kind| ((*kind).to_owned(), json!({"schema": reference(name)})));
+        Value::Object(types.collect())
+    };
+    let [group, version, kind] = &operation.kind;
+    let mut value = json!({
+        "tags": [operation.tag],
+        "operationId": operation.id,
+        "x-kubernetes-action": operation.action,
+        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+    });
+    let parameters = operation.parameters.iter();
+    let parameters: Vec<Value> = parameters.map(|own| query(own.name, own.kind)).collect();
+    if !parameters.is_empty() {
+        value["parameters"] = parameters.into();
+    }
+    match &operation.body {
+        Body::None => {}
+        Body::Object(schema, required) => {
+            value["requestBody"] = json!({"content": content(&["*/*"], schema)});
+            if *required {
+                value["requestBody"]["required"] = true.into();
+            }
+        }
+        Body::Patch => {
+            let content = content(PATCH_TYPES, &patch_schema());
+            value["requestBody"] = json!({"content": content, "required": true});
+        }
+    }
+    let mut responses = Map::new();
+    for (code, word) in operation.codes {
+        let content = content(TYPES, &operation.answer);
+        let response = json!({"description": word, "content": content});
+        responses.insert((*code).to_owned(), response);
+    }
+    responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
+    value["responses"] = responses.into();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checklist 24: every kind that can be patched says that fields are checked.
+    #[test]
+    fn patches_say_that_fields_are_checked_24() {
+        let resources = optik_catalog::builtin();
+        for resource in &resources {
+            let path = path_of(&resource.group, &resource.version);
+            if !resource.verbs.contains(optik_catalog::Verb::Patch) {
+                continue;
+            }
+            let text = document(resources.iter(), &path).unwrap();
+            let document: Value = serde_json::from_str(&text).unwrap();
+            let scope = match resource.is_namespaced() {
+                true => "/namespaces/{namespace}",
+                false => "",
+            };
+            let key = format!("/{path}{scope}/{}/{{name}}", resource.plural);
+            let patch = &document["paths"][&key]["patch"];
+            let parameters = patch["parameters"].as_array().unwrap();
+            assert!(parameters.iter().any(|own| own["name"] == "fieldValidation"));
+            let kind = &patch["x-kubernetes-group-version-kind"];
+            assert_eq!(kind["kind"], *resource.kind);
+            let content = &patch["requestBody"]["content"];
+            assert!(content["application/strategic-merge-patch+json"].is_object());
+            let answer = &patch["responses"]["200"]["content"]["application/json"]["schema"];
+            let name = answer["$ref"].as_str().unwrap();
+            let name = name.strip_prefix("#/components/schemas/").unwrap();
+            let schema = &document["components"]["schemas"][name];
+            assert!(schema["properties"]["metadata"].is_object(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_of_the_kinds() {
+        let resources = optik_catalog::builtin();
+        assert_eq!(hash(resources.iter()), hash(resources.iter()));
+        assert_ne!(hash(resources.iter()), hash(resources.iter().skip(1)));
+        assert_eq!(hash(resources.iter()).len(), 128);
+    }
+
+    #[test]
+    fn unknown_documents() {
+        assert!(document(optik_catalog::builtin().iter(), "apis/nope/v1").is_none());
+    }
+}

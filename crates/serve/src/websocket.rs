@@ -1,0 +1,313 @@
+//! Watches over WebSocket (RFC 6455): each event is a frame (wire §3.2).
+//!
+//! A request to upgrade is answered like any other; only what comes out of a stream
+//! goes into frames. What the other side sends is not looked at, but for pings and its
+//! goodbye.
+
+use crate::answer::{Content, Pieces};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_TYPE, HeaderMap, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE,
+};
+use http::{HeaderValue, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use ring::digest;
+use std::future::poll_fn;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::task::TaskTracker;
+
+/// What is mixed into the key of every handshake.
+const SALT: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Clients of a watch have next to nothing to say.
+const INCOMING_BYTES_MAX: u64 = 64 * 1024;
+
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+/// A frame that is a message by itself.
+const FINAL: u8 = 0x80;
+const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
+
+/// A client that wants a WebSocket.
+pub(crate) struct Asked {
+    upgrade: OnUpgrade,
+    accept: HeaderValue,
+    /// Upstream's library serves nobody who does not say where the page is from.
+    has_origin: bool,
+}
+
+/// Whether the client wants one.
+pub(crate) fn asked(request: &mut http::Request<Incoming>) -> Option<Asked> {
+    let headers = request.headers();
+    let lists = |name, word: &str| lists(headers, name, word);
+    if !lists(UPGRADE, "websocket") || !lists(CONNECTION, "upgrade") {
+        return None;
+    }
+    let key = headers.get(SEC_WEBSOCKET_KEY)?;
+    let accept = accept(key.as_bytes())?;
+    let has_origin = headers.contains_key(ORIGIN);
+    Some(Asked {
+        upgrade: hyper::upgrade::on(request),
+        accept,
+        has_origin,
+    })
+}
+
+fn lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
+    headers.get_all(name).iter().any(|value| {
+        let text = value.to_str().unwrap_or_default();
+        text.split(',').any(|own| own.trim().eq_ignore_ascii_case(word))
+    })
+}
+
+/// The proof that we know what a WebSocket is.
+fn accept(key: &[u8]) -> Option<HeaderValue> {
+    let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(key);
+    hash.update(SALT);
+    HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
+}
+
+impl Asked {
+    /// Puts the events of a watch into frames. Any other answer stays as it is.
+    pub(crate) fn switch(
+        self,
+        response: http::Response<Content>,
+        tasks: &TaskTracker,
+    ) -> http::Response<Content> {
+        if response.status() != StatusCode::OK {
+            return response;
+        }
+        if !self.has_origin {
+            let mut refused = http::Response::new(Content::Whole(Bytes::new()));
+            *refused.status_mut() = StatusCode::FORBIDDEN;
+            return refused;
+        }
+        let framing = Framing::of(response.headers());
+        let (mut head, content) = response.into_parts();
+        let Content::Pieces(pieces) = content else {
+            return http::Response::from_parts(head, content);
+        };
+        let upgrade = self.upgrade;
+        tasks.spawn(async move {
+            let outcome = match upgrade.await {
+                Ok(io) => converse(TokioIo::new(io), pieces, framing).await,
+                Err(error) => Err(io::Error::other(error)),
+            };
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "a WebSocket broke off");
+            }
+        });
+        head.status = StatusCode::SWITCHING_PROTOCOLS;
+        head.headers.clear();
+        let words = [(UPGRADE, "websocket"), (CONNECTION, "Upgrade")];
+        for (name, word) in words {
+            head.headers.insert(name, HeaderValue::from_static(word));
+        }
+        head.headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
+        http::Response::from_parts(head, Content::Whole(Bytes::new()))
+    }
+}
+
+/// How events stand in a piece.
+#[derive(Clone, Copy)]
+enum Framing {
+    Lines,
+    /// Behind their length in four bytes.
+    Lengths,
+}
+
+impl Framing {
+    fn of(headers: &HeaderMap) -> Self {
+        let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        match media_type {
+            Some(name) if name.starts_with(b"application/json") => Self::Lines,
+            _ => Self::Lengths,
+        }
+    }
+
+    /// The next event of a piece; pieces are made of whole events.
+    fn split(self, piece: &mut Bytes) -> Option<Bytes> {
+        match self {
+            _ if piece.is_empty() => None,
+            Self::Lines => {
+                let end = piece.iter().position(|byte| *byte == b'\n');
+                let end = end.map_or(piece.len(), |at| at + 1);
+                Some(piece.split_to(end))
+            }
+            Self::Lengths => {
+                let length = piece.get(..4)?.try_into().ok()?;
+                let end = usize::try_from(u32::from_be_bytes(length)).ok()?.checked_add(4)?;
+                if end > piece.len() {
+                    return None;
+                }
+                Some(piece.split_to(end).split_off(4))
+            }
+        }
+    }
+
+    fn opcode(self) -> u8 {
+        match self {
+            Self::Lines => TEXT,
+            Self::Lengths => BINARY,
+        }
+    }
+}
+
+/// Until either side has had enough.
+async fn converse(
+    io: impl AsyncRead + AsyncWrite,
+    mut pieces: Box<Pieces>,
+    framing: Framing,
+) -> io::Result<()> {
+    let (mut reader, mut writer) = tokio::io::split(io);
+    let mut incoming = Incomings::default();
+    loop {
+        tokio::select! {
+            piece = poll_fn(|cx| pieces.poll_next(cx)) => {
+                let Some(mut piece) = piece else { break };
+                while let Some(event) = framing.split(&mut piece) {
+                    send(&mut writer, framing.opcode(), &event).await?;
+                }
+                writer.flush().await?;
+            }
+            read = incoming.fill(&mut reader) => {
+                read?;
+                while let Some((opcode, payload)) = incoming.next()? {
+                    match opcode {
+                        PING => send(&mut writer, PONG, &payload).await?,
+                        CLOSE => {
+                            send(&mut writer, CLOSE, &payload).await?;
+                            return writer.shutdown().await;
+                        }
+                        _ => {}
+                    }
+                }
+                writer.flush().await?;
+            }
+        }
+    }
+    send(&mut writer, CLOSE, &NORMAL_CLOSURE).await?;
+    writer.shutdown().await
+}
+
+async fn send(out: &mut (impl AsyncWrite + Unpin), opcode: u8, payload: &[u8]) -> io::Result<()> {
+    let mut head = vec![FINAL | opcode];
+    match payload.len() {
+        short @ ..126 => head.push(short as u8),
+        middle @ ..0x1_0000 => {
+            head.push(126);
+            head.extend_from_slice(&(middle as u16).to_be_bytes());
+        }
+        long => {
+            head.push(127);
+            head.extend_from_slice(&(long as u64).to_be_bytes());
+        }
+    }
+    out.write_all(&head).await?;
+    out.write_all(payload).await
+}
+
+/// What the other side has said and nobody has looked at. Dropping the future of
+/// [`Self::fill`] loses nothing.
+#[derive(Default)]
+struct Incomings {
+    bytes: Vec<u8>,
+}
+
+impl Incomings {
+    async fn fill(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+        match reader.read_buf(&mut self.bytes).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next frame, unmasked; `None` if it is not all there.
+    fn next(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+        let bytes = &self.bytes;
+        let Some([first, second]) = bytes.get(..2) else {
+            return Ok(None);
+        };
+        let (opcode, masked) = (first & 0x0f, second & 0x80 != 0);
+        let (length, mut at) = match second & 0x7f {
+            126 => (number(bytes, 2), 4),
+            127 => (number(bytes, 8), 10),
+            short => (Some(u64::from(short)), 2),
+        };
+        let Some(length) = length else {
+            return Ok(None);
+        };
+        if length > INCOMING_BYTES_MAX {
+            return Err(io::Error::other("a client of a watch says too much"));
+        }
+        let mask = masked.then(|| bytes.get(at..at + 4).map(<[u8]>::to_vec));
+        at += if masked { 4 } else { 0 };
+        let end = at + usize::try_from(length).unwrap_or(usize::MAX);
+        let (Some(payload), false) = (bytes.get(at..end), mask == Some(None)) else {
+            return Ok(None);
+        };
+        let mask = mask.flatten().unwrap_or_else(|| vec![0; 4]);
+        let payload = payload.iter().zip(mask.iter().cycle());
+        let payload = payload.map(|(byte, mask)| byte ^ mask).collect();
+        self.bytes.drain(..end);
+        Ok(Some((opcode, payload)))
+    }
+}
+
+/// A number of that many bytes behind the first two.
+fn number(bytes: &[u8], size: usize) -> Option<u64> {
+    let digits = bytes.get(2..2 + size)?;
+    Some(digits.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the RFC.
+    #[test]
+    fn the_proof() {
+        let proof = accept(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap();
+        assert_eq!(proof, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn frames_of_clients() {
+        let mut incoming = Incomings::default();
+        assert_eq!(incoming.next().unwrap(), None);
+        // "Hello", masked, as the RFC has it; then a ping of nothing.
+        let hello = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        for (at, byte) in hello.iter().enumerate() {
+            incoming.bytes.push(*byte);
+            let next = incoming.next().unwrap();
+            assert_eq!(next.is_some(), at + 1 == hello.len());
+            if let Some((opcode, payload)) = next {
+                assert_eq!((opcode, &payload[..]), (TEXT, &b"Hello"[..]));
+            }
+        }
+        incoming.bytes.extend([0x89, 0x80, 1, 2, 3, 4]);
+        assert_eq!(incoming.next().unwrap(), Some((PING, Vec::new())));
+        incoming.bytes.extend([0x81, 127, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(incoming.next().is_err());
+    }
+
+    #[test]
+    fn pieces_are_split_into_events() {
+        let mut lines = Bytes::from_static(b"{}\n{\"a\":1}\n");
+        assert_eq!(Framing::Lines.split(&mut lines).unwrap(), "{}\n");
+        assert_eq!(Framing::Lines.split(&mut lines).unwrap(), "{\"a\":1}\n");
+        assert!(Framing::Lines.split(&mut lines).is_none());
+        let mut frames = Bytes::from_static(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9]);
+        assert_eq!(Framing::Lengths.split(&mut frames).unwrap()[..], [7, 8]);
+        assert_eq!(Framing::Lengths.split(&mut frames).unwrap()[..], [9]);
+        assert!(Framing::Lengths.split(&mut frames).is_none());
+    }
+}

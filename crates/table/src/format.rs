@@ -1,0 +1,124 @@
+//! Texts that several kinds have in their cells.
+
+use optik_object::View;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// The text that a path leads to; empty if there is none.
+pub(crate) fn text_at<'v>(object: View<'v>, path: &[&str]) -> Cow<'v, str> {
+    object.at(path).and_then(View::text).unwrap_or_default()
+}
+
+pub(crate) fn number_at(object: View<'_>, path: &[&str]) -> i64 {
+    object.at(path).and_then(View::as_i64).unwrap_or(0)
+}
+
+pub(crate) fn flag_at(object: View<'_>, path: &[&str]) -> Option<bool> {
+    object.at(path).and_then(View::as_bool)
+}
+
+/// A value that is there, even if it is empty.
+pub(crate) fn given<'v>(object: View<'v>, path: &[&str]) -> Option<View<'v>> {
+    object.at(path).filter(|value| !value.is_null())
+}
+
+pub(crate) fn items<'v>(object: View<'v>, path: &[&str]) -> impl Iterator<Item = View<'v>> + Clone {
+    object.at(path).into_iter().flat_map(View::items)
+}
+
+pub(crate) fn length(object: View<'_>, path: &[&str]) -> i64 {
+    let list = items(object, path).count();
+    let members = object.at(path).map_or(0, |value| value.members().count());
+    i64::try_from(list + members).unwrap_or(i64::MAX)
+}
+
+/// A text or a number, as text.
+pub(crate) fn scalar(value: View<'_>) -> String {
+    match value.text() {
+        Some(text) => text.into_owned(),
+        None => String::from_utf8_lossy(value.json()).into_owned(),
+    }
+}
+
+pub(crate) fn or_none(text: String) -> String {
+    if text.is_empty() { "<none>".into() } else { text }
+}
+
+pub(crate) fn joined<'v>(values: impl Iterator<Item = View<'v>>, between: &str) -> String {
+    let texts: Vec<Cow<'v, str>> = values.filter_map(View::text).collect();
+    texts.join(between)
+}
+
+/// `a=1,b=2`
+pub(crate) fn labels(map: Option<View<'_>>) -> String {
+    let members = map.into_iter().flat_map(View::members);
+    let pairs: BTreeSet<String> = members
+        .filter_map(|(key, value)| Some(format!("{}={}", key.text()?, value.text()?)))
+        .collect();
+    pairs.into_iter().collect::<Vec<_>>().join(",")
+}
+
+/// A selector as people type it; `None` if it makes no sense.
+pub(crate) fn selector(selector: Option<View<'_>>) -> Option<String> {
+    let Some(selector) = selector else {
+        return Some(String::new());
+    };
+    let mut parts: Vec<(String, String)> = Vec::new();
+    for (key, value) in selector.get("matchLabels").into_iter().flat_map(View::members) {
+        let (key, value) = (key.text()?, value.text()?);
+        parts.push((key.to_string(), format!("{key}={value}")));
+    }
+    for term in items(selector, &["matchExpressions"]) {
+        let key = text_at(term, &["key"]);
+        let mut values: Vec<Cow<'_, str>> =
+            items(term, &["values"]).filter_map(View::text).collect();
+        values.sort();
+        let values = values.join(",");
+        let text = match &*text_at(term, &["operator"]) {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_string(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        };
+        parts.push((key.into_owned(), text));
+    }
+    parts.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    Some(texts.join(","))
+}
+
+pub(crate) fn selector_or_none(view: Option<View<'_>>) -> String {
+    selector(view).map_or_else(|| "<error>".into(), or_none)
+}
+
+/// The names and the images of containers.
+pub(crate) fn containers(template: Option<View<'_>>) -> (String, String) {
+    let list = template.and_then(|template| template.at(&["spec", "containers"]));
+    let all = || list.into_iter().flat_map(View::items);
+    let of = |name: &str| {
+        let texts: Vec<Cow<'_, str>> = all().map(|one| text_at(one, &[name])).collect();
+        texts.join(",")
+    };
+    (of("name"), of("image"))
+}
+
+/// The first few, and how many more there are.
+pub(crate) fn shortened(list: &[String], max: usize, nothing: &str) -> String {
+    let shown = list[..list.len().min(max)].join(",");
+    match list.len().checked_sub(max) {
+        Some(more @ 1..) => format!("{shown} + {more} more..."),
+        _ if shown.is_empty() => nothing.to_owned(),
+        _ => shown,
+    }
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'v>(object: View<'v>, kind: &str) -> Option<View<'v>> {
+    let mut all = items(object, &["status", "conditions"]);
+    all.find(|condition| condition.get("type").is_some_and(|own| own.is(kind)))
+}
+
+pub(crate) fn is_true(condition: View<'_>) -> bool {
+    condition.get("status").is_some_and(|status| status.is("True"))
+}

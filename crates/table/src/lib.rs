@@ -1,0 +1,104 @@
+//! Objects as rows of a table, as people read them: `kubectl get`.
+//!
+//! Which columns a kind has is a table of its own (`cargo xtask columns`); what stands
+//! in them is a function for each kind, see [`kinds`]. Custom kinds bring both: they
+//! implement [`Printer`] with the paths of their definition.
+
+mod age;
+mod columns;
+mod format;
+mod kinds;
+mod row;
+
+pub use age::human;
+pub use columns::Column;
+pub use row::Row;
+
+use optik_object::View;
+
+/// How the objects of a kind become rows.
+pub trait Printer: Send + Sync {
+    fn columns(&self) -> &[Column];
+
+    /// Writes the cells of an object, one for each column.
+    fn cells(&self, object: View<'_>, row: &mut Row<'_>);
+
+    /// What a row says of its object beyond the cells, as a list of conditions in JSON.
+    fn conditions(&self, object: View<'_>) -> Option<&'static str> {
+        let _ = object;
+        None
+    }
+}
+
+/// A kind that is built in.
+pub struct Builtin {
+    columns: Vec<Column>,
+    cells: kinds::Cells,
+}
+
+impl Printer for Builtin {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn cells(&self, object: View<'_>, row: &mut Row<'_>) {
+        (self.cells.write)(object, row);
+    }
+
+    fn conditions(&self, object: View<'_>) -> Option<&'static str> {
+        self.cells.conditions.and_then(|find| find(object))
+    }
+}
+
+/// The printer of a kind. Those that nobody wrote one for have a name and an age.
+#[must_use]
+pub fn builtin(group: &str, version: &str, plural: &str) -> Builtin {
+    let cells = kinds::of(group, plural);
+    let columns = columns::of(group, version, plural);
+    match (cells, columns) {
+        (Some(cells), Some(columns)) => Builtin { columns, cells },
+        _ => Builtin {
+            columns: columns::fallback(),
+            cells: kinds::FALLBACK,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_object::{Tape, Timestamp, Value, parse};
+
+    /// A table has as many cells as columns, also for objects that say nothing.
+    #[test]
+    fn every_kind_fills_its_columns() {
+        let mut tape = Tape::default();
+        let nothing = tape.read(b"{}").unwrap();
+        for (group, version, plural) in columns::all() {
+            let printer = builtin(group, version, plural);
+            let mut out = Vec::new();
+            let mut row = Row::new(&mut out, Timestamp::default());
+            printer.cells(nothing, &mut row);
+            row.end();
+            let cells = parse(&out).unwrap().value;
+            // The age of an address has no column, upstream neither.
+            let surplus = usize::from(plural == "ipaddresses");
+            let cells = cells.as_array().map_or(0, Vec::len);
+            assert_eq!(cells, printer.columns().len() + surplus, "{group} {plural}");
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_have_a_name_and_a_time() {
+        let printer = builtin("example.com", "v1", "things");
+        let mut tape = Tape::default();
+        let text = br#"{"metadata":{"name":"a","creationTimestamp":"2026-11-15T13:54:35Z"}}"#;
+        let object = tape.read(text).unwrap();
+        let mut out = Vec::new();
+        let mut row = Row::new(&mut out, Timestamp::default());
+        printer.cells(object, &mut row);
+        row.end();
+        let cells: Value = parse(&out).unwrap().value;
+        assert_eq!(cells, serde_json::json!(["a", "2026-11-15T13:54:35Z"]));
+    }
+}
