@@ -5,6 +5,7 @@ use optik_catalog::{Resource, Text};
 use optik_object::{Damaged, Object, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Version};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(crate) struct Kind {
     /// `/registry/configmaps/`; `None` if nothing is kept.
     directory: Option<String>,
     pub(crate) face: Face,
+    /// Other versions that show the same objects, by apiVersion.
+    others: Vec<(Text, Face)>,
 }
 
 /// All of them.
@@ -31,9 +34,25 @@ pub(crate) struct Kinds {
 impl Kinds {
     pub(crate) fn of(resources: Vec<Resource>) -> Self {
         let mut kinds = Self::default();
+        // Groups know nothing of each other, even if they show the same objects.
+        let mut shown: BTreeMap<[Text; 2], Vec<(Text, Face)>> = BTreeMap::new();
+        for resource in &resources {
+            if let Some(directory) = &resource.storage {
+                let place = [resource.group.clone(), directory.clone()];
+                let versions = shown.entry(place).or_default();
+                versions.push((resource.api_version(), Face::of(resource)));
+            }
+        }
         for resource in resources {
             let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
-            let kind = Arc::new(Kind::new(resource));
+            let mut kind = Kind::new(resource);
+            let directory = kind.resource.storage.as_ref();
+            let place = directory.map(|it| [kind.resource.group.clone(), it.clone()]);
+            let versions = place.and_then(|place| shown.get(&place));
+            let others = versions.into_iter().flatten();
+            let others = others.filter(|(api_version, _)| *api_version != kind.api_version);
+            kind.others = others.cloned().collect();
+            let kind = Arc::new(kind);
             kinds.all.push(Arc::clone(&kind));
             let [group, version, plural] = names;
             let versions = kinds.by_name.entry(group).or_default();
@@ -64,12 +83,13 @@ impl Kinds {
 }
 
 impl Kind {
-    fn new(resource: Resource) -> Self {
+    pub(crate) fn new(resource: Resource) -> Self {
         let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
             face: Face::of(&resource),
+            others: Vec::new(),
             resource,
         }
     }
@@ -84,16 +104,45 @@ impl Kind {
         schema_of(&self.api_version, &self.resource.kind)
     }
 
-    /// The apiVersion and kind its objects are kept in.
-    pub(crate) fn stored_type(&self) -> (&str, &str) {
-        let own = (&*self.api_version, &*self.resource.kind);
-        self.face.stored_type().unwrap_or(own)
+    /// Whether its objects can be had in this version.
+    pub(crate) fn is_shown_in(&self, api_version: &str) -> bool {
+        self.face_in(api_version).is_some()
     }
 
-    /// The types of the fields that are kept.
-    pub(crate) fn stored_schema(&self) -> Option<Type<'static>> {
-        let (api_version, kind) = self.stored_type();
-        schema_of(api_version, kind)
+    /// How its objects look in a version; `None` if they are not shown in it.
+    fn face_in(&self, api_version: &str) -> Option<Face> {
+        if api_version == self.api_version {
+            return Some(self.face);
+        }
+        let mut others = self.others.iter();
+        let other = others.find(|(other, _)| other == api_version);
+        other.map(|(_, face)| *face)
+    }
+
+    /// The types of the fields in one of its versions.
+    pub(crate) fn schema_in(&self, api_version: &str) -> Option<Type<'static>> {
+        self.face_in(api_version)?;
+        schema_of(api_version, &self.resource.kind)
+    }
+
+    /// An object of one version in another.
+    pub(crate) fn convert(&self, object: &mut Object, from: &str, to: &str) {
+        if let (Some(from), Some(face)) = (self.face_in(from), self.face_in(to)) {
+            from.to_stored(object);
+            face.to_client(object);
+            object.set_type(&self.resource.kind, to);
+        }
+    }
+
+    /// An object as clients of this version see it.
+    pub(crate) fn to_client<'o>(&self, stored: &'o Object) -> Cow<'o, Object> {
+        if self.face == Face::AsStored {
+            return Cow::Borrowed(stored);
+        }
+        let mut object = stored.clone();
+        self.face.to_client(&mut object);
+        object.set_type(&self.resource.kind, &self.api_version);
+        Cow::Owned(object)
     }
 
     /// `/api/v1`, `/apis/apps/v1`

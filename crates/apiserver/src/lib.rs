@@ -3,6 +3,7 @@
 
 mod body;
 mod compaction;
+mod complaints;
 mod discovery;
 mod exchange;
 mod face;
@@ -16,6 +17,7 @@ mod options;
 mod query;
 mod read;
 mod route;
+mod scale;
 mod selection;
 mod server;
 mod trouble;

@@ -1,6 +1,7 @@
 //! One request, one answer.
 
 use crate::body::{self, Decoded};
+use crate::complaints::{self, Found, name_owners_once};
 use crate::discovery::{self, Part as DiscoveryPart};
 use crate::exchange::{Request, Response, User};
 use crate::kinds::{Kind, Kinds};
@@ -9,13 +10,13 @@ use crate::negotiation::{accepts_json, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
-use crate::read::{ObjectName, get};
+use crate::read::{Form, ObjectName, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
 use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
 use crate::write::{
-    self, Change, DeleteOptions, OptionsKind, Ownership, Part, PatchType, WriteOptions, Writing,
-    Written,
+    self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
+    PatchType, WriteOptions, Writing, Written,
 };
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
@@ -354,15 +355,19 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
+                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
+                        return Err(Status::bad_request("dryRun is not supported"));
+                    }
                     _ => return Err(Status::method_not_allowed()),
                 }
             }
         };
         match asked.request.method {
             Method::GET if asked.target.watch => self.watch_one(&asked, name).await,
-            Method::GET if asked.serves(Verb::Get) => self.get(asked, name).await,
+            Method::GET if asked.serves(Verb::Get) => self.get(asked, name, part).await,
             Method::PUT if asked.serves(Verb::Update) => self.update(asked, name, part).await,
             Method::PATCH if asked.serves(Verb::Patch) => self.patch(asked, name, part).await,
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
@@ -372,14 +377,18 @@ impl Shared {
         }
     }
 
-    async fn get(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+    async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         accepts_json(&asked.request.headers)?;
         let object = ObjectName {
             namespace: asked.target.namespace.as_deref(),
             name,
         };
         let revision = asked.query.text("resourceVersion");
-        let body = get(&self.store, asked.kind, object, revision).await?;
+        let form = match part {
+            Part::Scale => Form::Scale,
+            Part::Main | Part::Status | Part::Finalize => Form::Whole,
+        };
+        let body = get(&self.store, asked.kind, object, form, revision).await?;
         Ok(Response::json(StatusCode::OK, body))
     }
 
@@ -402,7 +411,7 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         accepts_json(&asked.request.headers)?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let decoded = asked.decode(&self.kinds, &options)?;
+        let decoded = asked.decode(&self.kinds, Part::Main, &options)?;
         let writing = asked.writing(self, options, "create");
         let written = write::create(&writing, decoded.object).await?;
         Ok(with_warnings(respond(written), &decoded.warnings))
@@ -411,7 +420,7 @@ impl Shared {
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         accepts_json(&asked.request.headers)?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let decoded = asked.decode(&self.kinds, &options)?;
+        let decoded = asked.decode(&self.kinds, part, &options)?;
         let writing = asked.writing(self, options, "update");
         let written = write::update(&writing, name, part, decoded.object).await?;
         Ok(with_warnings(respond(written), &decoded.warnings))
@@ -436,11 +445,16 @@ impl Shared {
     async fn apply(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
         let force = asked.query.flag("force").unwrap_or(false);
-        let config = write::read_configuration(asked.kind, &asked.request.body)?;
+        let kind = part.kind(asked.kind);
+        let config = Configuration::read(kind, &asked.request.body, force)?;
+        let warnings = match options.validation {
+            FieldValidation::Ignore => &[][..],
+            FieldValidation::Warn | FieldValidation::Strict => &config.duplicates,
+        };
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
-        let written = write::apply(&writing, name, part, &config, force).await?;
-        Ok(respond(written))
+        let written = write::apply(&writing, name, part, &config).await?;
+        Ok(with_warnings(respond(written), warnings))
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -502,15 +516,10 @@ fn respond(written: Written) -> Response {
     Response::json(status, written.body)
 }
 
-/// Tells a client what was odd about its object, each thing once.
+/// Tells a client what was odd about its object.
 fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
-    let mut told: Vec<&String> = Vec::new();
-    for warning in warnings {
-        let quoted = optik_object::quote(warning);
-        if told.contains(&warning) {
-            continue;
-        }
-        told.push(warning);
+    for warning in complaints::bounded(warnings) {
+        let quoted = optik_object::quote(&warning);
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
             response.headers.append(http::header::WARNING, value);
         }
@@ -566,8 +575,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn decode(&self, kinds: &Kinds, options: &WriteOptions) -> Result<Decoded, Status> {
-        body::decode(kinds, self.kind, self.request, options.validation)
+    fn decode(&self, kinds: &Kinds, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
+        let kind = part.kind(self.kind);
+        let mut decoded = body::decode(kinds, kind, self.request, options.validation)?;
+        let told = name_owners_once(&mut decoded.object, Found::InTheBody);
+        decoded.warnings.extend(told);
+        Ok(decoded)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {

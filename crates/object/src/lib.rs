@@ -27,7 +27,7 @@ pub mod yaml;
 pub use canonical::{NotStorable, encode};
 pub use field_error::{FieldError, FieldErrorKind};
 pub use go::quote;
-pub use json::{DEPTH_MAX, Map, Parsed, SyntaxError, Value, parse, to_bytes};
+pub use json::{DEPTH_MAX, Map, Parsed, SyntaxError, Value, occurrences, parse, to_bytes};
 pub use meta::{Meta, MetaError, OwnerReference};
 pub use names::{
     Problems, dns_label, dns_subdomain, generate_name, label_key, label_value, path_segment,

@@ -4,7 +4,10 @@
 //! members are remembered, because strict decoding must name them. Out: the bytes
 //! Go would write.
 
+mod order;
 mod syntax;
+
+pub use order::occurrences;
 
 use crate::go;
 use serde::Serialize;
