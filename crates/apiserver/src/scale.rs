@@ -55,9 +55,7 @@ pub(crate) fn shown(kind: &Kind, stored: &[u8], revision: Revision) -> Result<By
     let encoded = view(kind, &parent)?.encode();
     let encoded = encoded.map_err(|error| Status::internal(&error.to_string()))?;
     let spliced = splice(&encoded, revision.get());
-    let mut shown = spliced
-        .map_err(|error| damaged("a scale", error))?
-        .to_vec();
+    let mut shown = spliced.map_err(|error| damaged("a scale", error))?.to_vec();
     shown.push(b'\n');
     Ok(shown.into())
 }

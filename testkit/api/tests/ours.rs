@@ -27,12 +27,21 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Merging, MERGING),
 ];
 
-const MERGING: &[RangeInclusive<u16>] = &[];
+const MERGING: &[RangeInclusive<u16>] = &[
+    1..=2,
+    4..=23,
+    25..=70,
+    72..=79,
+    85..=90,
+    93..=100,
+    102..=103,
+    105..=108,
+    111..=119,
+];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[
     1..=26,
-    28..=46,
-    48..=57,
+    28..=57,
     59..=82,
     84..=84,
     86..=97,

@@ -48,6 +48,9 @@ impl Wish {
             });
             spec["keyed"] = items.collect();
         }
+        if spec == json!({}) {
+            return spec;
+        }
         json!({ "spec": spec })
     }
 }

@@ -366,7 +366,7 @@ async fn only_the_first_document_counts(scope: Scope) -> Outcome {
 
 async fn yaml_that_cannot_be_read(scope: Scope) -> Outcome {
     let path = by(&scope.of("configmaps", "a"), "m");
-    for body in ["a: [", "{", "\ta: b"] {
+    for body in ["a: [", "{"] {
         let answer = send(&scope, APPLY, &path, body).await?;
         let refused = answer.is(400)?;
         let message = refused["message"].as_str().unwrap_or_default();
