@@ -93,3 +93,115 @@ k -n quick create -f - >/dev/null <<<'{"apiVersion":"v1","kind":"ConfigMap","met
 k -n quick delete configmap --all >/dev/null
 equals "$(k -n quick get configmap -o name)" ""
 k delete namespace quick --timeout=30s >/dev/null
+
+say "writes that merge"
+k create namespace merging >/dev/null
+m() { k -n merging "$@"; }
+cat >"$work/web.yaml" <<'YAML'
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: main, image: "nginx:1"}
+      - {name: side, image: "busybox:1"}
+YAML
+sed 's/nginx:1/nginx:2/' "$work/web.yaml" >"$work/newer.yaml"
+web() { m get deployment web -o "jsonpath={$1}"; }
+images='.spec.template.spec.containers[*].image'
+managers() {
+  m get deployment web --show-managed-fields -o json |
+    jq -r '[.metadata.managedFields[] | "\(.manager) \(.operation) \(.subresource // "")"] | sort | .[]'
+}
+# differs SAID: what diff said is one image, and nothing was changed by it.
+differs() {
+  contains "$1" '+      - image: nginx:2'
+  equals "$(web "$images")" "nginx:1 busybox:1"
+}
+
+say "apply, on the client's side"
+contains "$(m apply -f "$work/web.yaml")" created
+contains "$(m apply -f "$work/web.yaml")" unchanged
+if said="$(m diff -f "$work/newer.yaml")"; then fail "diff found nothing"; fi
+differs "$said"
+m diff -f "$work/web.yaml" >/dev/null || fail "diff found something"
+contains "$(m apply -f "$work/newer.yaml")" configured
+equals "$(web "$images")" "nginx:2 busybox:1"
+sed '/side/d' "$work/newer.yaml" | m apply -f - >/dev/null
+equals "$(web "$images")" "nginx:2"
+
+say "apply, on the server's side"
+m apply --server-side -f "$work/web.yaml" >/dev/null
+equals "$(web "$images")" "nginx:1 busybox:1"
+equals "$(managers)" $'kubectl Apply \nkubectl-last-applied Apply '
+if said="$(m diff --server-side -f "$work/newer.yaml")"; then fail "diff found nothing"; fi
+differs "$said"
+if said="$(m apply --server-side --field-manager=other -f "$work/newer.yaml" 2>&1)"; then
+  fail "applied over another: $said"
+fi
+contains "$said" 'conflict with "kubectl": .spec.template.spec.containers[name="main"].image'
+m apply --server-side --field-manager=other --force-conflicts -f "$work/newer.yaml" >/dev/null
+equals "$(web "$images")" "nginx:2 busybox:1"
+
+say "edit"
+KUBE_EDITOR='sed -i s/nginx:2/nginx:3/' m edit deployment web >/dev/null
+equals "$(web "$images")" "nginx:3 busybox:1"
+
+say "patch"
+m patch deployment web -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"busybox:2"}]}}}}' >/dev/null
+equals "$(web "$images")" "nginx:3 busybox:2"
+m patch deployment web --type=merge -p '{"spec":{"paused":true}}' >/dev/null
+equals "$(web .spec.paused)" true
+m patch deployment web --type=json -p '[{"op":"remove","path":"/spec/paused"}]' >/dev/null
+equals "$(web .spec.paused)" ""
+m patch deployment web --subresource=status --type=merge -p '{"status":{"replicas":1}}' >/dev/null
+equals "$(web .status.replicas)" 1
+m patch deployment web --subresource=scale --type=merge -p '{"spec":{"replicas":3}}' >/dev/null
+equals "$(web .spec.replicas)" 3
+
+say "label, annotate"
+m label deployment web tier=front >/dev/null
+equals "$(web .metadata.labels.tier)" front
+if said="$(m label deployment web tier=back 2>&1)"; then fail "overwritten: $said"; fi
+m label --overwrite deployment web tier=back >/dev/null
+equals "$(web .metadata.labels.tier)" back
+m label deployment web tier- >/dev/null
+equals "$(web .metadata.labels.tier)" ""
+m annotate deployment web note=kept >/dev/null
+equals "$(web .metadata.annotations.note)" kept
+
+say "scale"
+m scale deployment web --replicas=4 >/dev/null
+equals "$(web .spec.replicas)" 4
+# Scaling names no manager: it is called by its program.
+contains "$(managers)" "$(basename "$KUBECTL") Update scale"
+if said="$(m scale deployment web --current-replicas=9 --replicas=5 2>&1)"; then fail "scaled: $said"; fi
+equals "$(web .spec.replicas)" 4
+m create -f - >/dev/null <<<'{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},
+  "spec":{"serviceName":"db","replicas":1,"selector":{"matchLabels":{"app":"db"}},
+  "template":{"metadata":{"labels":{"app":"db"}},"spec":{"containers":[{"name":"c","image":"db"}]}}}}'
+m scale statefulset db --replicas=2 >/dev/null
+equals "$(m get statefulset db -o jsonpath='{.spec.replicas}')" 2
+
+say "replace"
+m replace -f "$work/web.yaml" >/dev/null
+equals "$(web "$images")" "nginx:1 busybox:1"
+before="$(web .metadata.uid)"
+m replace --force -f "$work/newer.yaml" >/dev/null
+equals "$(web "$images")" "nginx:2 busybox:1"
+[[ "$(web .metadata.uid)" != "$before" ]] || fail "replace --force kept the object"
+
+say "set, rollout restart"
+m set image deployment/web main=nginx:9 >/dev/null
+equals "$(web "$images")" "nginx:9 busybox:1"
+m set env deployment/web -c main A=B >/dev/null
+equals "$(web '.spec.template.spec.containers[0].env[0].value')" B
+m rollout restart deployment/web >/dev/null
+[[ -n "$(web '.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt')" ]] ||
+  fail "not restarted"
+k delete namespace merging --timeout=30s >/dev/null

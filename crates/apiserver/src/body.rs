@@ -1,5 +1,6 @@
 //! From the bytes of a body to an object of the kind the endpoint takes.
 
+use crate::complaints::Twice;
 use crate::exchange::Request;
 use crate::kinds::{Kind, Kinds};
 use crate::write::FieldValidation;
@@ -63,7 +64,7 @@ pub(crate) fn decode(
         api_version: &kind.api_version,
         kind: &kind.resource.kind,
     };
-    let (object, duplicates) = read(&request.headers, &request.body, wanted)?;
+    let (object, twice) = read(&request.headers, &request.body, wanted)?;
     check_type(kinds, kind, &object)?;
     let complain = |text: &str| {
         let sent = SentType {
@@ -77,15 +78,15 @@ pub(crate) fn decode(
     if let Some(schema) = kind.schema() {
         let odd = check_types(schema, &value).map_err(|error| complain(&error.to_string()))?;
         if validation != FieldValidation::Ignore {
-            if odd.unknown {
-                let unknown = unknown_fields(schema, &value).into_iter();
-                warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+            let unknown = match odd.unknown {
+                true => unknown_fields(schema, &value),
+                false => Vec::new(),
+            };
+            if validation == FieldValidation::Strict && !(unknown.is_empty() && twice.is_none()) {
+                let complaints = twice.refusals(unknown, &request.body).join(", ");
+                return Err(complain(&format!("strict decoding error: {complaints}")));
             }
-            warnings.extend(duplicates);
-        }
-        if validation == FieldValidation::Strict && !warnings.is_empty() {
-            let text = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(complain(&text));
+            warnings = twice.warnings(unknown, &request.body);
         }
         if odd.unknown {
             prune(schema, &mut value);
@@ -120,26 +121,24 @@ fn read(
     headers: &HeaderMap,
     body: &[u8],
     wanted: WantedType<'_>,
-) -> Result<(Object, Vec<String>), Status> {
+) -> Result<(Object, Twice), Status> {
     let WantedType { api_version, kind } = wanted;
-    let (value, duplicates) = match encoding(headers)? {
+    let (value, twice) = match encoding(headers)? {
         Encoding::Json => {
             let parsed = optik_object::parse(body);
             let parsed = parsed.map_err(|error| Status::body_malformed(kind, &error, body))?;
-            let duplicates = parsed.duplicates.into_iter();
-            let duplicates = duplicates.map(|path| format!("duplicate field \"{path}\""));
-            (parsed.value, duplicates.collect())
+            (parsed.value, Twice::Members(parsed.duplicates))
         }
         Encoding::Yaml => {
             let parsed = optik_object::yaml::parse(body);
             let parsed =
                 parsed.map_err(|error| unrecognized(kind, &yaml_trouble(&error.to_string())))?;
-            (parsed.value, parsed.duplicates)
+            (parsed.value, Twice::Lines(parsed.duplicates))
         }
         Encoding::Protobuf => {
             let decoded = messages().decode_or(body, api_version, kind);
             let decoded = decoded.map_err(|error| unrecognized(kind, &error.to_string()))?;
-            (decoded.value, Vec::new())
+            (decoded.value, Twice::Members(Vec::new()))
         }
     };
     let value = match value {
@@ -148,7 +147,7 @@ fn read(
         value => value,
     };
     let object = Object::try_from(value).map_err(|_| not_an_object(kind, body))?;
-    Ok((object, duplicates))
+    Ok((object, twice))
 }
 
 fn yaml_trouble(error: &str) -> String {
@@ -230,7 +229,7 @@ const METADATA: &[&str] = &[
 ];
 
 /// Drops what is empty or unknown, so that equal objects have equal bytes.
-pub(crate) fn keep_known_metadata(object: &mut Object) {
+fn keep_known_metadata(object: &mut Object) {
     let metadata = object.metadata_mut();
     metadata.retain(|name, value| {
         // An empty list of managers says something: forget them.

@@ -6,6 +6,7 @@ use optik_object::{Damaged, Object, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Version};
 use optik_table::Printer;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +19,8 @@ pub(crate) struct Kind {
     directory: Option<String>,
     pub(crate) face: Face,
     printer: OnceLock<optik_table::Builtin>,
+    /// Other versions that show the same objects, by apiVersion.
+    others: Vec<(Text, Face)>,
 }
 
 /// All of them.
@@ -32,9 +35,25 @@ pub(crate) struct Kinds {
 impl Kinds {
     pub(crate) fn of(resources: Vec<Resource>) -> Self {
         let mut kinds = Self::default();
+        // Groups know nothing of each other, even if they show the same objects.
+        let mut shown: BTreeMap<[Text; 2], Vec<(Text, Face)>> = BTreeMap::new();
+        for resource in &resources {
+            if let Some(directory) = &resource.storage {
+                let place = [resource.group.clone(), directory.clone()];
+                let versions = shown.entry(place).or_default();
+                versions.push((resource.api_version(), Face::of(resource)));
+            }
+        }
         for resource in resources {
             let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
-            let kind = Arc::new(Kind::new(resource));
+            let mut kind = Kind::new(resource);
+            let directory = kind.resource.storage.as_ref();
+            let place = directory.map(|it| [kind.resource.group.clone(), it.clone()]);
+            let versions = place.and_then(|place| shown.get(&place));
+            let others = versions.into_iter().flatten();
+            let others = others.filter(|(api_version, _)| *api_version != kind.api_version);
+            kind.others = others.cloned().collect();
+            let kind = Arc::new(kind);
             kinds.all.push(Arc::clone(&kind));
             let [group, version, plural] = names;
             let versions = kinds.by_name.entry(group).or_default();
@@ -65,13 +84,14 @@ impl Kinds {
 }
 
 impl Kind {
-    fn new(resource: Resource) -> Self {
+    pub(crate) fn new(resource: Resource) -> Self {
         let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
             face: Face::of(&resource),
             printer: OnceLock::new(),
+            others: Vec::new(),
             resource,
         }
     }
@@ -116,10 +136,45 @@ impl Kind {
         self.face.stored_type().unwrap_or(own)
     }
 
-    /// The types of the fields that are kept.
-    pub(crate) fn stored_schema(&self) -> Option<Type<'static>> {
-        let (api_version, kind) = self.stored_type();
-        schema_of(api_version, kind)
+    /// Whether its objects can be had in this version.
+    pub(crate) fn is_shown_in(&self, api_version: &str) -> bool {
+        self.face_in(api_version).is_some()
+    }
+
+    /// How its objects look in a version; `None` if they are not shown in it.
+    fn face_in(&self, api_version: &str) -> Option<Face> {
+        if api_version == self.api_version {
+            return Some(self.face);
+        }
+        let mut others = self.others.iter();
+        let other = others.find(|(other, _)| other == api_version);
+        other.map(|(_, face)| *face)
+    }
+
+    /// The types of the fields in one of its versions.
+    pub(crate) fn schema_in(&self, api_version: &str) -> Option<Type<'static>> {
+        self.face_in(api_version)?;
+        schema_of(api_version, &self.resource.kind)
+    }
+
+    /// An object of one version in another.
+    pub(crate) fn convert(&self, object: &mut Object, from: &str, to: &str) {
+        if let (Some(from), Some(face)) = (self.face_in(from), self.face_in(to)) {
+            from.to_stored(object);
+            face.to_client(object);
+            object.set_type(&self.resource.kind, to);
+        }
+    }
+
+    /// An object as clients of this version see it.
+    pub(crate) fn to_client<'o>(&self, stored: &'o Object) -> Cow<'o, Object> {
+        if self.face == Face::AsStored {
+            return Cow::Borrowed(stored);
+        }
+        let mut object = stored.clone();
+        self.face.to_client(&mut object);
+        object.set_type(&self.resource.kind, &self.api_version);
+        Cow::Owned(object)
     }
 
     /// `/api/v1`, `/apis/apps/v1`

@@ -3,6 +3,7 @@
 
 mod body;
 mod compaction;
+mod complaints;
 mod discovery;
 mod exchange;
 mod face;
@@ -17,6 +18,7 @@ mod options;
 mod query;
 mod read;
 mod route;
+mod scale;
 mod selection;
 mod server;
 mod trouble;

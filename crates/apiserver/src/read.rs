@@ -2,6 +2,7 @@
 
 use crate::freshness::{Patience, reached};
 use crate::kinds::{Kind, Shown};
+use crate::scale;
 use crate::trouble::{damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Asked, ParseUintError, Status, in_query};
@@ -19,6 +20,7 @@ pub(crate) async fn get(
     store: &Store,
     kind: &Kind,
     object: ObjectName<'_>,
+    shape: Shape,
     revision: &str,
 ) -> Result<Bytes, Status> {
     let malformed = |error: ParseUintError| {
@@ -35,14 +37,30 @@ pub(crate) async fn get(
             reached(store, Revision::new(number.get()), Patience::of(kind)).await?
         }
     };
-    show(&snapshot, kind, object)
+    show(&snapshot, kind, object, shape)
 }
 
-fn show(snapshot: &Snapshot, kind: &Kind, object: ObjectName<'_>) -> Result<Bytes, Status> {
+/// What is shown of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Whole,
+    /// The view of its replicas.
+    Scale,
+}
+
+fn show(
+    snapshot: &Snapshot,
+    kind: &Kind,
+    object: ObjectName<'_>,
+    shape: Shape,
+) -> Result<Bytes, Status> {
     let key = kind.key(object.namespace, object.name);
     let version = snapshot
         .get(key.as_bytes())
         .ok_or_else(|| Status::not_found(kind.resource.name(), object.name))?;
+    if shape == Shape::Scale {
+        return scale::shown(kind, version.value(), version.mod_revision());
+    }
     let mut out = Vec::with_capacity(version.value().len() + SPLICE_BYTES);
     let written = kind.write(Shown::whole(version), &mut out);
     written.map_err(|error| damaged(&key, error))?;

@@ -1,6 +1,7 @@
 //! One request, one answer.
 
 use crate::body::{self, Decoded};
+use crate::complaints::{self, Found, name_owners_once};
 use crate::discovery::{self, Part as DiscoveryPart};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Encoding, Form, Ink, Painter};
@@ -10,13 +11,13 @@ use crate::negotiation::{self, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
-use crate::read::{ObjectName, get};
+use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
 use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
 use crate::write::{
-    self, Change, DeleteOptions, OptionsKind, Ownership, Part, PatchType, WriteOptions, Writing,
-    Written,
+    self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
+    PatchType, WriteOptions, Writing, Written,
 };
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
@@ -395,15 +396,19 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
+                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
+                        return Err(Status::bad_request("dryRun is not supported"));
+                    }
                     _ => return Err(Status::method_not_allowed()),
                 }
             }
         };
         match asked.request.method {
             Method::GET if asked.target.watch => self.watch_one(&asked, name).await,
-            Method::GET if asked.serves(Verb::Get) => self.get(asked, name).await,
+            Method::GET if asked.serves(Verb::Get) => self.get(asked, name, part).await,
             Method::PUT if asked.serves(Verb::Update) => self.update(asked, name, part).await,
             Method::PATCH if asked.serves(Verb::Patch) => self.patch(asked, name, part).await,
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
@@ -413,15 +418,19 @@ impl Shared {
         }
     }
 
-    async fn get(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+    async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
         let object = ObjectName {
             namespace: asked.target.namespace.as_deref(),
             name,
         };
         let revision = asked.query.text("resourceVersion");
-        let body = get(&self.store, asked.kind, object, revision).await?;
-        self.formed(form, asked.kind, StatusCode::OK, body)
+        let shape = match part {
+            Part::Scale => Shape::Scale,
+            Part::Main | Part::Status | Part::Finalize => Shape::Whole,
+        };
+        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
     /// The deprecated `/watch/…/{name}`.
@@ -443,7 +452,7 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let decoded = asked.decode(&self.kinds, &options)?;
+        let decoded = asked.decode(&self.kinds, Part::Main, &options)?;
         let writing = asked.writing(self, options, "create");
         let written = write::create(&writing, decoded.object).await?;
         let response = self.respond(form, asked.kind, written)?;
@@ -453,10 +462,10 @@ impl Shared {
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let decoded = asked.decode(&self.kinds, &options)?;
+        let decoded = asked.decode(&self.kinds, part, &options)?;
         let writing = asked.writing(self, options, "update");
         let written = write::update(&writing, name, part, decoded.object).await?;
-        let response = self.respond(form, asked.kind, written)?;
+        let response = self.respond(form, part.kind(asked.kind), written)?;
         Ok(with_warnings(response, &decoded.warnings))
     }
 
@@ -473,7 +482,7 @@ impl Shared {
         writing.check_exists(name).await?;
         let change = Change::read(asked.kind, headers, body, validation)?;
         let (written, warnings) = write::patch(&writing, name, part, &change).await?;
-        let response = self.respond(form, asked.kind, written)?;
+        let response = self.respond(form, part.kind(asked.kind), written)?;
         Ok(with_warnings(response, &warnings))
     }
 
@@ -486,11 +495,17 @@ impl Shared {
     ) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
         let force = asked.query.flag("force").unwrap_or(false);
-        let config = write::read_configuration(asked.kind, &asked.request.body)?;
+        let kind = part.kind(asked.kind);
+        let config = Configuration::read(kind, &asked.request.body, force)?;
+        let warnings = match options.validation {
+            FieldValidation::Ignore => &[][..],
+            FieldValidation::Warn | FieldValidation::Strict => &config.duplicates,
+        };
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
-        let written = write::apply(&writing, name, part, &config, force).await?;
-        self.respond(form, asked.kind, written)
+        let written = write::apply(&writing, name, part, &config).await?;
+        let response = self.respond(form, kind, written)?;
+        Ok(with_warnings(response, warnings))
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -552,15 +567,10 @@ impl Shared {
     }
 }
 
-/// Tells a client what was odd about its object, each thing once.
+/// Tells a client what was odd about its object.
 fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
-    let mut told: Vec<&String> = Vec::new();
-    for warning in warnings {
-        let quoted = optik_object::quote(warning);
-        if told.contains(&warning) {
-            continue;
-        }
-        told.push(warning);
+    for warning in complaints::bounded(warnings) {
+        let quoted = optik_object::quote(&warning);
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
             response.headers.append(http::header::WARNING, value);
         }
@@ -622,8 +632,12 @@ impl<'a> Asked<'a> {
         negotiation::form(&self.request.headers, &self.query)
     }
 
-    fn decode(&self, kinds: &Kinds, options: &WriteOptions) -> Result<Decoded, Status> {
-        body::decode(kinds, self.kind, self.request, options.validation)
+    fn decode(&self, kinds: &Kinds, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
+        let kind = part.kind(self.kind);
+        let mut decoded = body::decode(kinds, kind, self.request, options.validation)?;
+        let told = name_owners_once(&mut decoded.object, Found::InTheBody);
+        decoded.warnings.extend(told);
+        Ok(decoded)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {

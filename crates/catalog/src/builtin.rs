@@ -1,7 +1,7 @@
 //! The built-in kinds, put together from the tables.
 
 use crate::resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
-use crate::{behaviour, fields, generated};
+use crate::{behaviour, fields, generated, scaling};
 
 /// A line of the generated table.
 pub(crate) struct Row {
@@ -31,7 +31,7 @@ pub fn builtin() -> Vec<Resource> {
 }
 
 fn resource(row: &Row) -> Resource {
-    let has_status = row.subresources.iter().any(|sub| sub.name == "status");
+    let has = |name: &str| row.subresources.iter().any(|sub| sub.name == name);
     Resource {
         group: row.group.into(),
         version: row.version.into(),
@@ -48,8 +48,9 @@ fn resource(row: &Row) -> Resource {
             .map(|sub| subresource(row, sub))
             .collect(),
         storage: storage(row),
-        behaviour: behaviour::of(row.group, row.plural, has_status),
+        behaviour: behaviour::of(row.group, row.plural, has("status")),
         fields: fields::selectable(row.group, row.plural),
+        scaling: has("scale").then(|| scaling::of(row.plural)),
     }
 }
 
@@ -61,7 +62,9 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
         action: match row.name {
             "status" | "approval" => Action::Status,
             "finalize" => Action::Finalize,
+            "scale" => Action::Scale,
             "binding" => Action::Bind,
+            "exec" | "attach" | "portforward" | "proxy" => Action::Connect,
             _ if kind == owner.kind => Action::Show,
             _ => Action::Unserved,
         },

@@ -11,6 +11,7 @@ mod fields;
 mod generated;
 mod protobuf;
 mod resource;
+mod scaling;
 
 pub use behaviour::{
     Behaviour, Finalization, GenerationRule, Grace, NameRule, OnStatus, StatusRule,
@@ -19,3 +20,4 @@ pub use builtin::builtin;
 pub use fields::{FieldRule, Fields, Shape, selectable};
 pub use protobuf::messages;
 pub use resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
+pub use scaling::{Path, ScaleSelector, Scaling, scale};

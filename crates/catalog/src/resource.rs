@@ -2,6 +2,7 @@
 
 use crate::behaviour::Behaviour;
 use crate::fields::Fields;
+use crate::scaling::Scaling;
 use optik_object::ResourceName;
 use std::borrow::Cow;
 
@@ -29,6 +30,8 @@ pub struct Resource {
     pub storage: Option<Text>,
     pub behaviour: Behaviour,
     pub fields: Fields,
+    /// What its `scale` shows, if it has one.
+    pub scaling: Option<Scaling>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +57,12 @@ pub enum Action {
     Status,
     /// Empties the finalizers of `spec`.
     Finalize,
+    /// Shows and changes the number of replicas.
+    Scale,
     /// Gives a pod to a node.
     Bind,
+    /// Opens a connection to something that runs; not served yet.
+    Connect,
     /// Shows the object itself; writes to it are not served yet.
     Show,
     /// Not served yet.

@@ -28,7 +28,8 @@ pub use canonical::{NotStorable, encode};
 pub use field_error::{FieldError, FieldErrorKind};
 pub use go::quote;
 pub use json::{
-    DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, parse, to_bytes,
+    DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, occurrences, parse,
+    to_bytes,
 };
 pub use meta::{Meta, MetaError, OwnerReference};
 pub use names::{

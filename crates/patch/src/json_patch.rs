@@ -59,8 +59,7 @@ impl JsonPatchError {
     pub fn status(&self) -> Status {
         match self {
             Self::Malformed(text) => Status::bad_request(text.as_str()),
-            // FIXME: `Status` cannot say yet that the operations are what is too large.
-            Self::TooManyOperations { .. } => Status::body_too_large(),
+            Self::TooManyOperations { .. } => Status::too_large(&self.to_string()),
             Self::Rejected { .. } => Status::patch_rejected(),
         }
     }

@@ -318,6 +318,25 @@ proptest! {
         world.write("", "u", config);
     }
 
+    /// Whoever writes what is there gets nothing, and takes nothing.
+    #[test]
+    fn a_patch_of_equals_is_empty(content in config(), applied in config()) {
+        let mut world = World::thing();
+        world.create("u", content);
+        let _ = world.apply("m!", applied);
+        let before = world.live.clone();
+        let mut live = before.clone().unwrap().members().clone();
+        world.patch("other", &Value::Object(live.clone()));
+        prop_assert_eq!(&world.live, &before);
+        // Only declared fields can be patched that way.
+        live.remove("metadata");
+        if let Some(Value::Object(spec)) = live.get_mut("spec") {
+            spec.remove("free");
+        }
+        let merged = strategic_merge_patch(live.clone(), live.clone(), custom());
+        prop_assert_eq!(merged.ok(), Some(live));
+    }
+
     #[test]
     fn comparing_equals_finds_nothing(content in config()) {
         let world = World::thing();

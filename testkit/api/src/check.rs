@@ -9,6 +9,7 @@ use std::fmt;
 pub struct Check {
     /// `module::what_must_hold`
     pub name: &'static str,
+    pub contract: Contract,
     /// The assertions of the contract it covers; none for what only the tables of the
     /// contract say.
     pub numbers: &'static [u16],
@@ -18,7 +19,30 @@ pub struct Check {
 
 impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.name, self.numbers)
+        let Self { name, numbers, .. } = self;
+        write!(f, "{name} {}{numbers:?}", self.contract.prefix())
+    }
+}
+
+/// Whose assertions the numbers of a check are. Each counts from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contract {
+    /// Revisions, lists, watches, concurrent writes.
+    Concurrency,
+    /// Patches, server-side apply, field validation, dry run.
+    Merging,
+}
+
+impl Contract {
+    pub const ALL: [Self; 2] = [Self::Concurrency, Self::Merging];
+
+    /// What stands before a number: `12`, `merging-12`.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Concurrency => "",
+            Self::Merging => "merging-",
+        }
     }
 }
 
@@ -52,6 +76,8 @@ pub enum Need {
     Gzip,
     /// Wrong tokens are refused.
     Authentication,
+    /// Roles and their bindings decide who may do what.
+    Authorization,
     /// Minutes of waiting.
     SlowMinutes,
     /// A built-in kind beyond ConfigMap, Secret and Namespace, by its plural.
@@ -75,6 +101,7 @@ const NAMED: &[(&str, Need)] = &[
     ("websocket", Need::WebSocket),
     ("gzip", Need::Gzip),
     ("authentication", Need::Authentication),
+    ("authorization", Need::Authorization),
     ("slow-minutes", Need::SlowMinutes),
 ];
 
@@ -100,11 +127,16 @@ impl fmt::Display for Need {
     }
 }
 
-/// A table of the checks of a module: numbers, name, needs.
+/// A table of the checks of a module: numbers, name, needs. The contract stands behind
+/// the name of the module, if it is not that of concurrency.
 macro_rules! checks {
-    ($module:ident: $($numbers:tt $check:ident $needs:tt,)*) => {
+    ($module:ident: $($rest:tt)*) => {
+        $crate::check::checks! { $module of Concurrency: $($rest)* }
+    };
+    ($module:ident of $contract:ident: $($numbers:tt $check:ident $needs:tt,)*) => {
         pub(crate) const CHECKS: &[$crate::Check] = &[$($crate::Check {
             name: concat!(stringify!($module), "::", stringify!($check)),
+            contract: $crate::Contract::$contract,
             numbers: &$numbers,
             needs: {
                 #[allow(unused_imports, reason = "some tables need nothing")]

@@ -30,7 +30,7 @@ mod watch;
 mod websocket;
 
 pub use answer::Answer;
-pub use check::{Check, Need};
+pub use check::{Check, Contract, Need};
 pub use client::{Client, Request};
 pub use failure::{Failure, Outcome};
 pub use kinds::Kind;

@@ -1,6 +1,6 @@
 //! What a run of the suite found out.
 
-use crate::{Check, Failure, Need};
+use crate::{Check, Contract, Failure, Need};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -47,12 +47,13 @@ impl Report {
         })
     }
 
-    /// Assertions all of whose checks ran and passed.
+    /// Assertions of a contract all of whose checks ran and passed.
     #[must_use]
-    pub fn proven(&self) -> BTreeSet<u16> {
+    pub fn proven(&self, contract: Contract) -> BTreeSet<u16> {
         let (passed, other): (Vec<_>, Vec<_>) = self
             .checks
             .iter()
+            .filter(|(check, ..)| check.contract == contract)
             .partition(|(_, verdict, _)| matches!(verdict, Verdict::Passed));
         let passed: BTreeSet<u16> = numbers(passed.iter().map(|(check, ..)| check));
         let other = numbers(other.iter().map(|(check, ..)| check));
@@ -77,10 +78,15 @@ impl fmt::Display for Report {
         let (failed, left_out) = (self.failed().count(), self.left_out().count());
         let passed = self.checks.len() - failed - left_out;
         writeln!(f, "{passed} passed, {failed} failed, {left_out} left out")?;
-        writeln!(f, "assertions proven: {}", ranges(&self.proven()))?;
-        let all = numbers(self.checks.iter().map(|(check, ..)| check));
-        let rest = all.difference(&self.proven()).copied().collect();
-        write!(f, "assertions not proven: {}", ranges(&rest))
+        for contract in Contract::ALL {
+            let proven = self.proven(contract);
+            let checks = self.checks.iter().map(|(check, ..)| check);
+            let all = numbers(checks.filter(|check| check.contract == contract));
+            let rest = all.difference(&proven).copied().collect();
+            let (proven, rest) = (ranges(&proven), ranges(&rest));
+            writeln!(f, "{contract:?}: proven {proven}; not proven {rest}")?;
+        }
+        Ok(())
     }
 }
 
@@ -114,6 +120,7 @@ mod tests {
     fn check(numbers: &'static [u16]) -> Check {
         Check {
             name: "a",
+            contract: Contract::Merging,
             numbers,
             needs: &[],
             run: |_| Box::pin(async { Ok(()) }),
@@ -130,10 +137,15 @@ mod tests {
                 (check(&[7]), Verdict::Failed(Failure::new("x")), seconds),
             ],
         };
-        assert_eq!(ranges(&report.proven()), "1-2, 5");
+        assert_eq!(ranges(&report.proven(Contract::Merging)), "1-2, 5");
+        assert!(report.proven(Contract::Concurrency).is_empty());
         assert!(!report.is_clean());
         let text = report.to_string();
-        assert!(text.contains("LEFT OUT a [3]: needs patch"), "{text}");
-        assert!(text.ends_with("assertions not proven: 3, 7"), "{text}");
+        assert!(
+            text.contains("LEFT OUT a merging-[3]: needs patch"),
+            "{text}"
+        );
+        let proven = "Merging: proven 1-2, 5; not proven 3, 7\n";
+        assert!(text.ends_with(proven), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use optik_api_testkit::{Target, Traits, suite};
+use optik_api_testkit::{Contract, Target, Traits, suite};
 use std::sync::Arc;
 use support::{json, serve};
 
@@ -29,6 +29,8 @@ async fn a_server_that_does_nothing_passes_nothing() {
     let failed = report.failed().count();
     let left_out: Vec<&str> = report.left_out().map(|(check, _)| check.name).collect();
     assert_eq!(left_out, ["bookmarks::bookmarks_come_every_minute"]);
-    assert_eq!(report.proven().len(), 0, "{report}");
+    for contract in Contract::ALL {
+        assert_eq!(report.proven(contract).len(), 0, "{report}");
+    }
     assert_eq!(failed + left_out.len(), suite::all().count(), "{report}");
 }

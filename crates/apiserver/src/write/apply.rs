@@ -3,30 +3,60 @@
 use super::create::create_once;
 use super::ownership::{Ownership, merge};
 use super::update::{Part, check_place, replace};
-use super::{Patience, Writing, Written};
-use crate::body::keep_known_metadata;
+use super::{FieldValidation, Patience, Writing, Written, scale};
+use crate::body::settle;
+use crate::complaints::unmarshal_errors;
 use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
 use optik_patch::{ApplyError, printed_type};
 use optik_schema::{drop_nulls, prune};
 use optik_store::{Revision, Version};
+use std::borrow::Cow;
 
-/// Reads a configuration of this kind, as it is kept. Only the first document counts.
-pub(crate) fn read(kind: &Kind, body: &[u8]) -> Result<Object, Status> {
-    let parsed = optik_object::yaml::parse(body)
-        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-    let value = match parsed.value {
+/// What a manager wants.
+pub(crate) struct Configuration {
+    object: Object,
+    /// Keys that are given twice, in Go's words.
+    pub(crate) duplicates: Vec<String>,
+    force: bool,
+}
+
+impl Configuration {
+    /// Reads a configuration of this kind. Only the first document counts.
+    pub(crate) fn read(kind: &Kind, body: &[u8], force: bool) -> Result<Self, Status> {
+        let parsed = optik_object::yaml::parse(body)
+            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        Ok(Self {
+            object: of_kind(kind, parsed.value)?,
+            duplicates: parsed.duplicates,
+            force,
+        })
+    }
+
+    /// What strict clients do not want to have said.
+    fn check(&self, validation: FieldValidation) -> Result<(), Status> {
+        if validation != FieldValidation::Strict || self.duplicates.is_empty() {
+            return Ok(());
+        }
+        let errors = unmarshal_errors(&self.duplicates);
+        Err(Status::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {errors}"
+        )))
+    }
+}
+
+fn of_kind(kind: &Kind, value: Value) -> Result<Object, Status> {
+    let value = match value {
         Value::Null => Value::Object(optik_object::Map::new()),
         value => value,
     };
-    let mut config = Object::try_from(value)
+    let config = Object::try_from(value)
         .map_err(|_| Status::bad_request("error decoding YAML: the document is not an object"))?;
     if config.api_version() != kind.api_version || config.kind() != kind.resource.kind {
         let sent = printed_type(config.api_version(), config.kind());
         return Err(ApplyError::WrongType(sent).status());
     }
-    kind.face.to_stored(&mut config);
     Ok(config)
 }
 
@@ -35,16 +65,15 @@ pub(crate) async fn apply(
     writing: &Writing<'_>,
     name: &str,
     part: Part,
-    config: &Object,
-    force: bool,
+    config: &Configuration,
 ) -> Result<Written, Status> {
     let key = writing.key(name);
     let patience = Patience::begin();
     loop {
         let latest = writing.latest().await?;
         let written = match latest.get(key.as_bytes()) {
-            Some(current) => change(writing, name, part, (config, force), current).await?,
-            None => create(writing, name, part, config, force).await?,
+            Some(current) => change(writing, name, part, config, current).await?,
+            None => create(writing, name, part, config).await?,
         };
         if let Some(written) = written {
             return Ok(written);
@@ -58,14 +87,14 @@ async fn create(
     writing: &Writing<'_>,
     name: &str,
     part: Part,
-    config: &Object,
-    force: bool,
+    configuration: &Configuration,
 ) -> Result<Option<Written>, Status> {
+    let config = &configuration.object;
     let resource = writing.kind.resource.name();
     if part != Part::Main {
         return Err(Status::not_found(resource, name));
     }
-    let mut object = merged(writing, part, None, config, force)?;
+    let mut object = merged(writing, part, None, configuration)?;
     if !config.uid().is_empty() {
         return Err(Status::uid_without_object(resource, name, config.uid()));
     }
@@ -81,15 +110,29 @@ async fn change(
     writing: &Writing<'_>,
     name: &str,
     part: Part,
-    (config, force): (&Object, bool),
+    configuration: &Configuration,
     current: &std::sync::Arc<Version>,
 ) -> Result<Option<Written>, Status> {
+    let config = &configuration.object;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let live = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
-    let mut object = merged(writing, part, Some(&live), config, force)?;
+    let stored = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
+    let live = match part {
+        Part::Scale => Cow::Owned(scale::managed_view(
+            writing,
+            &stored,
+            current.mod_revision(),
+        )?),
+        Part::Main | Part::Status | Part::Finalize => writing.kind.to_client(&stored),
+    };
+    let mut object = merged(writing, part, Some(&live), configuration)?;
     check_place(writing, name, &mut object)?;
-    if !config.uid().is_empty() && config.uid() != live.uid() {
+    let is_another = !config.uid().is_empty() && config.uid() != live.uid();
+    if is_another && part == Part::Scale {
+        let (sent, stored) = (config.uid(), live.uid());
+        return Err(scale::uid_differs(writing.kind, name, sent, stored));
+    }
+    if is_another {
         let error = FieldError::invalid("metadata.uid", config.uid(), "field is immutable");
         return Err(Status::invalid(resource, name, &[error.clone(), error]));
     }
@@ -108,19 +151,20 @@ fn merged(
     writing: &Writing<'_>,
     part: Part,
     live: Option<&Object>,
-    config: &Object,
-    force: bool,
+    config: &Configuration,
 ) -> Result<Object, Status> {
-    let applied = merge(writing, part, live, config, force);
+    let applied = merge(writing, part, live, &config.object, config.force);
     let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
     let object = applied.map_err(|error| error.status())?.object;
+    config.check(writing.options.validation)?;
     let mut value = Value::from(object);
-    if let Some(schema) = writing.kind.stored_schema() {
+    let kind = part.kind(writing.kind);
+    if let Some(schema) = kind.schema() {
         prune(schema, &mut value);
         drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    keep_known_metadata(&mut object);
+    settle(kind, &mut object);
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)
 }

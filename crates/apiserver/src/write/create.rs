@@ -6,6 +6,7 @@ use crate::kinds::parse_stored;
 use crate::namespaces;
 use bytes::Bytes;
 use optik_object::{Object, Status, generate_name, set_on_create};
+use optik_patch::check_managers;
 use optik_store::Revision;
 
 /// How often a generated name is tried.
@@ -73,10 +74,11 @@ pub(super) async fn create_once(
     }
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
+    errors.extend(check_managers(&object));
     if !errors.is_empty() {
         return Err(Status::invalid(kind.resource.name(), &name, &errors));
     }
-    let bytes = Bytes::from(writing.encode(&object)?);
+    let mut bytes = Bytes::from(writing.encode(&object)?);
     let key = writing.key(&name);
     if writing.options.dry_run {
         let latest = writing.latest().await?;
@@ -86,7 +88,8 @@ pub(super) async fn create_once(
         let body = writing.show(&bytes, Revision::ZERO)?;
         return Ok(Ok(created(body)));
     }
-    match writing.put(&key, Revision::ZERO, &bytes).await? {
+    let written = (&mut object, &mut bytes);
+    match writing.put_object(&key, Revision::ZERO, written).await? {
         Outcome::At(revision) => Ok(Ok(created(writing.show(&bytes, revision)?))),
         Outcome::Refused => {
             let latest = writing.latest().await?;

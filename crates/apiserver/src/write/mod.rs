@@ -10,9 +10,10 @@ mod options;
 mod ownership;
 mod patch;
 mod rules;
+mod scale;
 mod update;
 
-pub(crate) use apply::{apply, read as read_configuration};
+pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
@@ -28,7 +29,7 @@ use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
-use optik_store::{Origin, Put, Revision, Snapshot, Store, Txn};
+use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -90,6 +91,27 @@ impl Writing<'_> {
             .map_err(|error| Status::bad_request(error.to_string()))
     }
 
+    /// Writes an object if the key is still at `expected`. One that is too large with the
+    /// record of its managers is kept without it; who applies is told instead.
+    async fn put_object(
+        &self,
+        key: &str,
+        expected: Revision,
+        (object, bytes): (&mut Object, &mut Bytes),
+    ) -> Result<Outcome, Status> {
+        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
+        match self.store.commit(txn, self.origin.clone()).await {
+            Err(CommitError::Txn(TxnError::TooLarge { .. }))
+                if self.ownership == Ownership::Record
+                    && object.remove(ownership::MANAGED_FIELDS).is_some() =>
+            {
+                *bytes = Bytes::from(self.encode(object)?);
+                self.put(key, expected, bytes).await
+            }
+            done => outcome(done),
+        }
+    }
+
     /// Writes if the key is still at `expected`; zero: if there is none.
     async fn put(&self, key: &str, expected: Revision, bytes: &Bytes) -> Result<Outcome, Status> {
         let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
@@ -101,13 +123,15 @@ impl Writing<'_> {
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {
-        let done = self.store.commit(txn, self.origin.clone()).await;
-        let done = done.map_err(commit_failed)?;
-        Ok(if done.succeeded {
-            Outcome::At(done.revision)
-        } else {
-            Outcome::Refused
-        })
+        outcome(self.store.commit(txn, self.origin.clone()).await)
+    }
+
+    /// What a client of an endpoint sees of an object.
+    fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
+        match part {
+            Part::Main | Part::Status | Part::Finalize => self.show(bytes, revision),
+            Part::Scale => crate::scale::shown(self.kind, bytes, revision),
+        }
     }
 
     /// An object as the client sees it; without a revision if it is zero.
@@ -137,6 +161,15 @@ impl Writing<'_> {
         out.extend_from_slice(&self.encode(&object)?);
         Ok(())
     }
+}
+
+fn outcome(done: Result<TxnResult, CommitError>) -> Result<Outcome, Status> {
+    let done = done.map_err(commit_failed)?;
+    Ok(if done.succeeded {
+        Outcome::At(done.revision)
+    } else {
+        Outcome::Refused
+    })
 }
 
 /// When a write that keeps losing gives up.

@@ -1,14 +1,19 @@
 //! Who owns which field, kept with every write.
 
 use super::Writing;
+use super::metadata::copy_member;
 use super::update::Part;
+use crate::face::Face;
 use crate::kinds::Kind;
 use optik_catalog::{OnStatus, StatusRule};
-use optik_object::Object;
+use optik_object::{Map, Object, Value};
 use optik_patch::{
-    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, OneVersion, Update, apply,
+    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, Unconvertible, Update, Versions, apply,
     only_times_differ, update,
 };
+use optik_schema::Type;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Whether a write still has to be recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,10 +24,11 @@ pub(crate) enum Ownership {
     Recorded,
 }
 
-const MANAGED_FIELDS: &str = "managedFields";
+pub(super) const MANAGED_FIELDS: &str = "managedFields";
 const MANAGER_BYTES_MAX: usize = 128;
 
-/// Records a create, update or patch in the object that is about to be stored.
+/// Records a create, update or patch in the object that is about to be stored. Managers
+/// own fields of the version they write, so that is the version things are compared in.
 pub(super) fn record(
     writing: &Writing<'_>,
     part: Part,
@@ -32,13 +38,19 @@ pub(super) fn record(
     if writing.ownership == Ownership::Record {
         with_endpoint(writing.kind, part, |endpoint| {
             let manager = manager(writing);
+            let live = live.map(|live| writing.kind.to_client(live));
             let write = Update {
-                live,
+                live: live.as_deref(),
                 manager: &manager,
                 now: writing.now(),
                 family: Family::BuiltIn,
             };
-            update(endpoint, &write, object);
+            if writing.kind.face == Face::AsStored {
+                return update(endpoint, &write, object);
+            }
+            let mut shown = writing.kind.to_client(object).into_owned();
+            update(endpoint, &write, &mut shown);
+            copy_member(object, &shown, MANAGED_FIELDS);
         });
     }
     // What changes nothing but times changes nothing.
@@ -71,23 +83,57 @@ pub(super) fn merge(
     })
 }
 
-/// Runs with the endpoint as the stored form sees it; `None` if its types are not known.
-fn with_endpoint<T>(kind: &Kind, part: Part, run: impl FnOnce(&Endpoint<'_>) -> T) -> Option<T> {
-    let (api_version, name) = kind.stored_type();
-    let of = kind.stored_schema()?;
-    let reset = reset_fields(kind, part);
-    let versions = OneVersion {
-        api_version,
-        of,
-        reset: Some(&reset),
+/// The versions in which a kind shows its objects.
+struct Shapes<'a> {
+    kind: &'a Kind,
+    reset: FieldSet,
+}
+
+impl Versions for Shapes<'_> {
+    fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+        self.kind.schema_in(api_version)
+    }
+
+    fn convert<'v>(
+        &self,
+        object: &'v Map,
+        from: &str,
+        to: &str,
+    ) -> Result<Cow<'v, Map>, Unconvertible> {
+        if from == to {
+            return Ok(Cow::Borrowed(object));
+        }
+        let object = Object::try_from(Value::Object(object.clone()));
+        let mut object = object.unwrap_or_default();
+        self.kind.convert(&mut object, from, to);
+        Ok(Cow::Owned(std::mem::take(object.members_mut())))
+    }
+
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+        Some(&self.reset)
+    }
+}
+
+/// Runs with the endpoint as its clients see it; `None` if its types are not known.
+pub(super) fn with_endpoint<T>(
+    kind: &Arc<Kind>,
+    part: Part,
+    run: impl FnOnce(&Endpoint<'_>) -> T,
+) -> Option<T> {
+    let kind = part.kind(kind);
+    kind.schema()?;
+    let versions = Shapes {
+        kind,
+        reset: reset_fields(kind, part),
     };
     let endpoint = Endpoint {
-        api_version,
-        kind: name,
+        api_version: &kind.api_version,
+        kind: &kind.resource.kind,
         subresource: match part {
             Part::Main => "",
             Part::Status => "status",
             Part::Finalize => "finalize",
+            Part::Scale => "scale",
         },
         versions: &versions,
     };
@@ -101,7 +147,7 @@ fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
     };
     match part {
         Part::Main => FieldSet::of_fields(&[&["status"]]),
-        Part::Finalize => FieldSet::new(),
+        Part::Finalize | Part::Scale => FieldSet::new(),
         Part::Status => {
             let mut paths: Vec<&[&str]> = vec![&["spec"]];
             match keeps {
@@ -116,7 +162,7 @@ fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
 }
 
 /// The field manager, or what the client calls itself.
-fn manager(writing: &Writing<'_>) -> String {
+pub(super) fn manager(writing: &Writing<'_>) -> String {
     let printable = writing.origin.manager.chars().filter(|c| !c.is_control());
     let mut name: String = printable.collect();
     while name.len() > MANAGER_BYTES_MAX {

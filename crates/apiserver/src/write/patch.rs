@@ -5,9 +5,10 @@
 
 use super::options::FieldValidation;
 use super::update::{Part, check_place, replace};
-use super::{Patience, Writing, Written};
+use super::{Patience, Writing, Written, scale};
 use crate::body::settle;
-use crate::kinds::{Kind, Shown, parse_stored};
+use crate::complaints::{Found, name_owners_once};
+use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -131,7 +132,7 @@ pub(crate) async fn patch(
         let current = latest.get(key.as_bytes());
         let resource = writing.kind.resource.name();
         let current = current.ok_or_else(|| Status::not_found(resource, name))?;
-        let (body, warnings) = patched(writing, name, change, &key, current)?;
+        let (body, warnings) = patched(writing, name, part, change, current)?;
         if let Some(written) = replace(writing, part, &key, current, body).await? {
             return Ok((written, warnings));
         }
@@ -143,30 +144,50 @@ pub(crate) async fn patch(
 fn patched(
     writing: &Writing<'_>,
     name: &str,
+    part: Part,
     change: &Change,
-    key: &str,
     current: &Version,
 ) -> Result<(Object, Vec<String>), Status> {
-    let kind = writing.kind;
-    let mut shown = Vec::new();
-    let written = kind.write(Shown::whole(current), &mut shown);
-    written.map_err(|error| damaged(key, error))?;
-    let live = parse_stored(&shown).map_err(|error| damaged(key, error))?;
+    let kind = part.kind(writing.kind);
+    let live = shown(writing, name, part, current)?;
     let uid = live.uid().to_owned();
     let mut value = change.apply(kind, live.into())?;
-    let warnings = check(writing, change, &mut value)?;
+    let mut warnings = check(kind, writing.options.validation, change, &mut value)?;
     let refuse = |detail: &str| invalid_patch(&change.printed(&value), detail);
     let mut object = Object::try_from(value.clone())
         .map_err(|_| refuse("the patched document is not an object"))?;
-    check_identity(writing, name, &uid, &mut object)?;
+    check_identity(writing, name, part, &uid, &mut object)?;
     settle(kind, &mut object);
+    warnings.extend(name_owners_once(&mut object, Found::Afterwards));
     Ok((object, warnings))
 }
 
-/// Types, and fields that the kind does not have.
-fn check(writing: &Writing<'_>, change: &Change, value: &mut Value) -> Result<Vec<String>, Status> {
+/// What a client that reads the endpoint sees.
+fn shown(
+    writing: &Writing<'_>,
+    name: &str,
+    part: Part,
+    current: &Version,
+) -> Result<Object, Status> {
+    let unreadable = |error| damaged(&writing.key(name), error);
+    let mut live = parse_stored(current.value()).map_err(unreadable)?;
+    if part == Part::Scale {
+        return scale::managed_view(writing, &live, current.mod_revision());
+    }
     let kind = writing.kind;
-    let validation = writing.options.validation;
+    kind.face.to_client(&mut live);
+    live.set_type(&kind.resource.kind, &kind.api_version);
+    live.set_resource_version(current.mod_revision().get());
+    Ok(live)
+}
+
+/// Types, and fields that the kind does not have.
+fn check(
+    kind: &Kind,
+    validation: FieldValidation,
+    change: &Change,
+    value: &mut Value,
+) -> Result<Vec<String>, Status> {
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings.extend_from_slice(change.complaints());
@@ -209,12 +230,16 @@ fn check_type(kind: &Kind, change: &Change, value: &Value) -> Result<(), Status>
 fn check_identity(
     writing: &Writing<'_>,
     name: &str,
+    part: Part,
     uid: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
     check_place(writing, name, object)?;
     if object.uid().is_empty() {
         object.set_uid(uid);
+    }
+    if object.uid() != uid && part == Part::Scale {
+        return Err(scale::uid_differs(writing.kind, name, object.uid(), uid));
     }
     if object.uid() != uid {
         // Upstream finds this out twice, and says so.

@@ -2,11 +2,13 @@
 
 use super::create::{create_once, settle_namespace};
 use super::metadata::{self, copy_member};
-use super::{Outcome, Patience, Writing, Written, ownership, rules};
-use crate::kinds::parse_stored;
+use super::{Outcome, Patience, Writing, Written, ownership, rules, scale};
+use crate::kinds::{Kind, parse_stored};
+use crate::scale::scale_kind;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
+use optik_patch::check_managers;
 use optik_store::{Revision, Version};
 use std::sync::Arc;
 
@@ -17,6 +19,18 @@ pub(crate) enum Part {
     Status,
     /// The finalizers of `spec`.
     Finalize,
+    /// The number of replicas, through a view of it.
+    Scale,
+}
+
+impl Part {
+    /// What kind of objects an endpoint of `kind` reads and writes.
+    pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
+        match self {
+            Self::Main | Self::Status | Self::Finalize => kind,
+            Self::Scale => scale_kind(),
+        }
+    }
 }
 
 /// `PUT`. Everything between reading the object and the compare is tried again when
@@ -80,12 +94,22 @@ pub(super) async fn replace(
 ) -> Result<Option<Written>, Status> {
     let revision = current.mod_revision();
     let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
-    check_base(writing, key, (&old, revision), &body)?;
-    let mut object = prepare(writing, part, &old, body)?;
-    ownership::record(writing, part, Some(&old), &mut object);
-    let bytes = Bytes::from(writing.encode(&object)?);
-    let answer = |revision| {
-        writing.show(&bytes, revision).map(|body| {
+    let mut object = match part {
+        Part::Scale => {
+            scale::check(body.name(), &body)?;
+            check_base(writing, key, (&old, revision), &body)?;
+            scale::changed_parent(writing, &old, revision, body)?
+        }
+        Part::Main | Part::Status | Part::Finalize => {
+            check_base(writing, key, (&old, revision), &body)?;
+            let mut object = prepare(writing, part, &old, body)?;
+            ownership::record(writing, part, Some(&old), &mut object);
+            object
+        }
+    };
+    let mut bytes = Bytes::from(writing.encode(&object)?);
+    let answer = |bytes: &Bytes, revision| {
+        writing.show_part(part, bytes, revision).map(|body| {
             Some(Written {
                 body,
                 created: false,
@@ -93,7 +117,7 @@ pub(super) async fn replace(
         })
     };
     if bytes == *current.value() {
-        return answer(revision);
+        return answer(&bytes, revision);
     }
     // The last finalizer is gone: what is asked for is the end.
     if rules::is_finished(writing.kind, &object) {
@@ -102,13 +126,14 @@ pub(super) async fn replace(
         {
             return Ok(None);
         }
-        return answer(revision);
+        return answer(&bytes, revision);
     }
     if writing.options.dry_run {
-        return answer(revision);
+        return answer(&bytes, revision);
     }
-    match writing.put(key, revision, &bytes).await? {
-        Outcome::At(revision) => answer(revision),
+    let written = (&mut object, &mut bytes);
+    match writing.put_object(key, revision, written).await? {
+        Outcome::At(revision) => answer(&bytes, revision),
         Outcome::Refused => Ok(None),
     }
 }
@@ -140,7 +165,7 @@ fn check_base(
 }
 
 /// What the object becomes.
-fn prepare(
+pub(super) fn prepare(
     writing: &Writing<'_>,
     part: Part,
     old: &Object,
@@ -149,7 +174,7 @@ fn prepare(
     let kind = writing.kind;
     metadata::keep_identity(&mut object, old);
     match part {
-        Part::Main => rules::on_update(kind, &mut object, old),
+        Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
         Part::Status => rules::on_status_update(kind, &mut object, old),
         Part::Finalize => rules::on_finalize(&mut object, old),
     }
@@ -158,6 +183,11 @@ fn prepare(
     // Upstream looks at these twice when an object is changed, and says so.
     metadata::check_finalizers(&object, &mut errors);
     metadata::check(kind, &object, &mut errors);
+    if part == Part::Main {
+        // And at these four times.
+        let long = check_managers(&object);
+        errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
+    }
     let name = object.name();
     if old.is_being_deleted() {
         let added: Vec<&str> = object

@@ -4,10 +4,13 @@
 //! members are remembered, because strict decoding must name them. Out: the bytes
 //! Go would write.
 
+mod order;
 mod syntax;
 mod tape;
 
 pub use tape::{Kind, Tape, View};
+
+pub use order::occurrences;
 
 use crate::go;
 use serde::Serialize;

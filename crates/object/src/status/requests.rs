@@ -226,10 +226,14 @@ impl Status {
     /// 413
     #[must_use]
     pub fn body_too_large() -> Self {
-        Self::failure(
-            Reason::RequestEntityTooLarge,
-            format!("Request entity too large: limit is {BODY_BYTES_MAX}"),
-        )
+        Self::too_large(&format!("limit is {BODY_BYTES_MAX}"))
+    }
+
+    /// 413 for something else than the size of the body.
+    #[must_use]
+    pub fn too_large(text: &str) -> Self {
+        let message = format!("Request entity too large: {text}");
+        Self::failure(Reason::RequestEntityTooLarge, message)
     }
 
     /// 429

@@ -15,6 +15,7 @@ macro_rules! lives {
     ($($numbers:tt $plural:literal $(+ $need:ident)?,)*) => {
         pub(crate) const CHECKS: &[Check] = &[$(Check {
             name: concat!("lives::", $plural),
+            contract: crate::Contract::Concurrency,
             numbers: &$numbers,
             needs: &[crate::Need::Kind($plural) $(, crate::Need::$need)?],
             run: |scope| Box::pin(live(scope, $plural)),

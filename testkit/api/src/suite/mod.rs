@@ -18,6 +18,7 @@ mod delete;
 mod lives;
 mod matrix;
 mod media;
+mod merging;
 mod metadata;
 mod namespaces;
 mod noop;
@@ -58,6 +59,19 @@ const MODULES: &[&[Check]] = &[
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
+    merging::types::CHECKS,
+    merging::json::CHECKS,
+    merging::documents::CHECKS,
+    merging::scaling::CHECKS,
+    merging::strategic::CHECKS,
+    merging::applies::CHECKS,
+    merging::conflicts::CHECKS,
+    merging::custom::CHECKS,
+    merging::versions::CHECKS,
+    merging::last_applied::CHECKS,
+    merging::managers::CHECKS,
+    merging::validation::CHECKS,
+    merging::dry_run::CHECKS,
 ];
 
 /// Every check.
@@ -66,7 +80,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 }
 
 /// Runs the checks whose name contains `filter`, or that cover the assertion with
-/// that number.
+/// that number: `12`, `merging-12`; `merging-` means all of that contract.
 ///
 /// Checks that compact the store come last and alone, because they take away the
 /// history that others read.
@@ -102,9 +116,12 @@ async fn run_name(client: &Client) -> Outcome<String> {
 }
 
 fn matches(check: &Check, filter: &str) -> bool {
-    match filter.parse::<u16>() {
-        Ok(number) => check.numbers.contains(&number),
-        Err(_) => check.name.contains(filter),
+    let number = filter.strip_prefix(check.contract.prefix());
+    match (number.map(str::parse::<u16>), filter.parse::<u16>()) {
+        (Some(Ok(number)), _) => check.numbers.contains(&number),
+        // A number of another contract.
+        (_, Ok(_)) => false,
+        _ => format!("{check:?}").contains(filter),
     }
 }
 

@@ -1,0 +1,105 @@
+//! Writes through `scale`: a view is changed, and then its parent.
+
+use super::ownership::with_endpoint;
+use super::update::{Part, prepare};
+use super::{Ownership, Writing, ownership};
+use crate::kinds::Kind;
+use crate::scale::{replicas, scale_kind, scaling, set_replicas, view};
+use optik_object::{FieldError, Object, ResourceName, Status, Value};
+use optik_patch::{Family, Managed, PathElement, Replicas, Update, update};
+use optik_store::Revision;
+
+/// The view of what is stored, with its managers: what a patch is applied to.
+pub(super) fn managed_view(
+    writing: &Writing<'_>,
+    stored: &Object,
+    revision: Revision,
+) -> Result<Object, Status> {
+    let mut view = view(writing.kind, stored)?;
+    view.set_resource_version(revision.get());
+    let managed = with_replicas(writing.kind, |replicas| replicas.of_view(&managers(stored)))?;
+    managed.write_to(&mut view);
+    Ok(view)
+}
+
+/// Fewer than none is no number of replicas.
+pub(super) fn check(name: &str, body: &Object) -> Result<(), Status> {
+    let asked = replicas(body);
+    if asked >= 0 {
+        return Ok(());
+    }
+    let text = "must be greater than or equal to 0";
+    let error = FieldError::invalid("spec.replicas", asked, text);
+    Err(Status::invalid(
+        scale_kind().resource.name(),
+        name,
+        &[error],
+    ))
+}
+
+/// A view of another incarnation.
+pub(super) fn uid_differs(kind: &Kind, name: &str, sent: &str, stored: &str) -> Status {
+    let resource = kind.resource.name();
+    let plural = format!("{}/scale", resource.plural);
+    let resource = ResourceName {
+        plural: &plural,
+        ..resource
+    };
+    let text =
+        format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}");
+    Status::conflict(resource, name, &text)
+}
+
+/// What becomes of a parent whose view becomes `body`.
+pub(super) fn changed_parent(
+    writing: &Writing<'_>,
+    old: &Object,
+    revision: Revision,
+    mut body: Object,
+) -> Result<Object, Status> {
+    let asked = replicas(&body);
+    leave_out_nought(&mut body);
+    if writing.ownership == Ownership::Record {
+        let live = managed_view(writing, old, revision)?;
+        let manager = ownership::manager(writing);
+        let write = Update {
+            live: Some(&live),
+            manager: &manager,
+            now: writing.now(),
+            family: Family::BuiltIn,
+        };
+        with_endpoint(writing.kind, Part::Scale, |endpoint| {
+            update(endpoint, &write, &mut body);
+        });
+    }
+    let managed = with_replicas(writing.kind, |replicas| {
+        replicas.of_parent(&managers(old), &managers(&body))
+    })?;
+    let mut parent = old.clone();
+    set_replicas(writing.kind, &mut parent, asked)?;
+    managed.write_to(&mut parent);
+    prepare(writing, Part::Main, old, parent)
+}
+
+/// Views are compared as they are shown.
+fn leave_out_nought(body: &mut Object) {
+    if let Some(Value::Object(spec)) = body.members_mut().get_mut("spec")
+        && spec.get("replicas").and_then(Value::as_i64) == Some(0)
+    {
+        spec.remove("replicas");
+    }
+}
+
+fn managers(object: &Object) -> Managed {
+    Managed::of_object(object).unwrap_or_default()
+}
+
+fn with_replicas<T>(kind: &Kind, run: impl FnOnce(&Replicas<'_>) -> T) -> Result<T, Status> {
+    let path = scaling(kind)?.replicas.iter();
+    let path: Vec<PathElement> = path.map(|name| PathElement::field(name)).collect();
+    let replicas = Replicas {
+        api_version: &kind.api_version,
+        path: &|api_version| kind.is_shown_in(api_version).then(|| path.clone()),
+    };
+    Ok(run(&replicas))
+}

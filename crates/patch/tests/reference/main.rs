@@ -1,0 +1,72 @@
+//! Sequences of applies, beside a reference that is too simple to be wrong.
+
+mod model;
+#[path = "../world/mod.rs"]
+mod world;
+
+use model::{Model, Wish, fields};
+use optik_object::Value;
+use optik_patch::{ApplyError, Managed};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use world::World;
+
+const MANAGERS: [&str; 3] = ["m1", "m2", "m3"];
+
+fn wish() -> impl Strategy<Value = Wish> {
+    (
+        prop::option::of(0..3_u8),
+        prop::collection::btree_map(0..3_u8, 0..3_u8, 0..3),
+        prop::collection::btree_set(0..4_u8, 0..3),
+        prop::collection::btree_map(0..3_u8, prop::option::of(0..3_u8), 0..3),
+    )
+        .prop_map(|(text, map, set, keyed)| Wish {
+            text,
+            map,
+            set,
+            keyed,
+        })
+}
+
+/// The paths that a manager is recorded to own.
+fn owned(world: &World, manager: &str) -> BTreeSet<String> {
+    let live = world.live.as_ref().map(Managed::of_object);
+    let managed = live.map(Result::unwrap).unwrap_or_default();
+    let entries = managed.entries().iter();
+    let own = entries.filter(|entry| entry.manager.name == manager);
+    own.flat_map(|entry| entry.fields.paths()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_sequence_agrees_with_the_reference(
+        steps in prop::collection::vec((0..3_usize, any::<bool>(), wish()), 1..12),
+    ) {
+        let mut world = World::thing();
+        let mut model = Model::default();
+        for (who, force, wish) in steps {
+            let manager = MANAGERS[who];
+            let mark = if force { "!" } else { "" };
+            let outcome = world.apply(&format!("{manager}{mark}"), wish.content());
+            match (outcome, model.apply(manager, force, &wish)) {
+                (Ok(_), Ok(())) => {}
+                (Err(ApplyError::Conflicts(found)), Err(expected)) => {
+                    prop_assert_eq!(found.count(), expected);
+                }
+                (outcome, expected) => {
+                    prop_assert!(false, "{:?} instead of {:?}", outcome.map(|it| it.object), expected);
+                }
+            }
+            let Some(live) = world.live.as_ref() else {
+                continue;
+            };
+            let live = Value::Object(live.members().clone());
+            prop_assert_eq!(fields(&live), model.values());
+            for manager in MANAGERS {
+                prop_assert_eq!(owned(&world, manager), model.owned_by(manager));
+            }
+        }
+    }
+}
