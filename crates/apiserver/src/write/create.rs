@@ -18,10 +18,16 @@ pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<
     if set_on_create(object.resource_version()) {
         return Err(Status::revision_on_create());
     }
-    if object.name().is_empty() && !object.generate_name().is_empty() {
+    if object.generate_name().is_empty() {
+        return create_once(writing, object).await?;
+    }
+    if object.name().is_empty() {
         return create_with_generated_name(writing, &object).await;
     }
-    create_once(writing, object).await?
+    // A name that was given is not made again, but is refused as if it had been.
+    let name = object.name().to_owned();
+    let created = create_once(writing, object).await?;
+    created.map_err(|_| Status::generated_name_taken(writing.kind.resource.name(), &name))
 }
 
 async fn create_with_generated_name(
