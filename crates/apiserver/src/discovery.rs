@@ -1,7 +1,7 @@
 //! What is served, told to clients (wire §1.3 to §1.5).
 
 use crate::kinds::{Kind, Kinds};
-use optik_catalog::{Subresource, Verbs};
+use optik_catalog::{Resource, ResponseKind, Subresource, Verb};
 use optik_object::Value;
 use serde_json::json;
 use std::sync::Arc;
@@ -97,13 +97,16 @@ fn resource_entry(kind: &Kind) -> Value {
         "singularName": resource.singular,
         "namespaced": kind.is_namespaced(),
         "kind": resource.kind,
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);
     }
     if !resource.categories.is_empty() {
         entry["categories"] = json!(resource.categories);
+    }
+    if !resource.storage_version_hash.is_empty() {
+        entry["storageVersionHash"] = json!(resource.storage_version_hash);
     }
     entry
 }
@@ -114,7 +117,7 @@ fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
         "singularName": "",
         "namespaced": kind.is_namespaced(),
         "kind": sub.kind.kind,
-        "verbs": verbs(sub.verbs),
+        "verbs": names(sub.verbs.iter()),
     });
     if !sub.kind.version.is_empty() {
         entry["group"] = json!(sub.kind.group);
@@ -123,8 +126,12 @@ fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
     entry
 }
 
-fn verbs(verbs: Verbs) -> Vec<&'static str> {
-    verbs.iter().map(optik_catalog::Verb::name).collect()
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    names(resource.verbs.iter_as(resource.verb_order))
+}
+
+fn names(verbs: impl Iterator<Item = Verb>) -> Vec<&'static str> {
+    verbs.map(Verb::name).collect()
 }
 
 /// Which groups an aggregated document is about.
@@ -176,10 +183,10 @@ fn aggregated_resource(kind: &Kind) -> Value {
     };
     let mut entry = json!({
         "resource": resource.plural,
-        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "responseKind": response_kind(kind, None),
         "scope": scope,
         "singularResource": resource.singular,
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);
@@ -191,15 +198,24 @@ fn aggregated_resource(kind: &Kind) -> Value {
         let subs = resource.subresources.iter().map(|sub| {
             json!({
                 "subresource": sub.name,
-                "responseKind": {
-                    "group": sub.kind.group,
-                    "version": sub.kind.version,
-                    "kind": sub.kind.kind,
-                },
-                "verbs": verbs(sub.verbs),
+                "responseKind": response_kind(kind, Some(&sub.kind)),
+                "verbs": names(sub.verbs.iter()),
             })
         });
         entry["subresources"] = subs.collect::<Vec<_>>().into();
     }
     entry
+}
+
+/// What is answered with. Built-in kinds leave out group and version where they are the
+/// endpoint's, custom ones do not.
+fn response_kind(kind: &Kind, sub: Option<&ResponseKind>) -> Value {
+    let resource = &kind.resource;
+    let (group, version, name) = match sub {
+        Some(sub) if !sub.version.is_empty() => (&*sub.group, &*sub.version, &*sub.kind),
+        _ if kind.custom.is_some() => (&*resource.group, &*resource.version, &*resource.kind),
+        Some(sub) => ("", "", &*sub.kind),
+        None => ("", "", &*resource.kind),
+    };
+    json!({"group": group, "version": version, "kind": name})
 }

@@ -1,10 +1,12 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::custom::Custom;
 use crate::face::Face;
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, splice};
+use optik_object::{Damaged, Object, Value, splice};
 use optik_schema::Type;
-use optik_store::{KeyRange, Version};
+use optik_store::{KeyRange, Revision, Version};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,29 +19,109 @@ pub(crate) struct Kind {
     /// `/registry/configmaps/`; `None` if nothing is kept.
     directory: Option<String>,
     pub(crate) face: Face,
+    /// What a definition says of it; `None` for built-in kinds.
+    pub(crate) custom: Option<Custom>,
 }
 
-/// All of them.
-#[derive(Debug, Default)]
+/// All of them, at one moment. A request looks at one such moment only.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     /// In the order of discovery.
     pub(crate) all: Vec<Arc<Kind>>,
     /// By group, version and plural.
     by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Kind>>>>,
+    /// Which revisions of the definitions these are made of.
+    definitions: BTreeMap<String, Revision>,
+}
+
+/// Where a version stands among others: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`,
+/// others by the alphabet.
+pub(crate) fn version_order(version: &str) -> (u8, u32, u32, Reverse<String>) {
+    let other = || (0, 0, 0, Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else {
+        return other();
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (major, rest) = rest.split_at(digits);
+    let Ok(major) = major.parse() else {
+        return other();
+    };
+    let known = |stability: u8, minor: u32| (stability, major, minor, Reverse(String::new()));
+    let minor = |rest: &str| rest.parse::<u32>().ok();
+    match rest {
+        "" => known(3, 0),
+        rest => {
+            let beta = rest.strip_prefix("beta").and_then(minor);
+            let alpha = rest.strip_prefix("alpha").and_then(minor);
+            match (beta, alpha) {
+                (Some(minor), _) => known(2, minor),
+                (_, Some(minor)) => known(1, minor),
+                _ => other(),
+            }
+        }
+    }
 }
 
 impl Kinds {
     pub(crate) fn of(resources: Vec<Resource>) -> Self {
         let mut kinds = Self::default();
         for resource in resources {
-            let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
-            let kind = Arc::new(Kind::new(resource));
+            let kind = Arc::new(Kind::new(resource, None));
             kinds.all.push(Arc::clone(&kind));
-            let [group, version, plural] = names;
-            let versions = kinds.by_name.entry(group).or_default();
-            versions.entry(version).or_default().insert(plural, kind);
+            kinds.insert(kind);
         }
         kinds
+    }
+
+    /// These and custom ones, which come in groups. A built-in kind is never hidden.
+    pub(crate) fn with(
+        &self,
+        custom: Vec<Arc<Kind>>,
+        definitions: BTreeMap<String, Revision>,
+    ) -> Self {
+        let mut kinds = Self {
+            definitions,
+            ..self.clone()
+        };
+        let mut listed = Vec::new();
+        for kind in custom {
+            let resource = &kind.resource;
+            if self
+                .find(&resource.group, &resource.version, &resource.plural)
+                .is_some()
+            {
+                continue;
+            }
+            if kind
+                .custom
+                .as_ref()
+                .is_some_and(|custom| custom.established)
+            {
+                listed.push(Arc::clone(&kind));
+            }
+            kinds.insert(kind);
+        }
+        // The best version of a group comes first.
+        listed.sort_by_cached_key(|kind| {
+            let resource = &kind.resource;
+            let version = Reverse(version_order(&resource.version));
+            (resource.group.clone(), version, resource.plural.clone())
+        });
+        kinds.all.extend(listed);
+        kinds
+    }
+
+    fn insert(&mut self, kind: Arc<Kind>) {
+        let resource = &kind.resource;
+        let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
+        let [group, version, plural] = names;
+        let versions = self.by_name.entry(group).or_default();
+        versions.entry(version).or_default().insert(plural, kind);
+    }
+
+    /// Which revision of a definition these kinds know.
+    pub(crate) fn definition(&self, name: &str) -> Option<Revision> {
+        self.definitions.get(name).copied()
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
@@ -53,7 +135,7 @@ impl Kinds {
         let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
         kinds.any(|known| {
             let name = &known.resource.kind;
-            kind == *name || kind.strip_suffix("List") == Some(name)
+            kind == *name || kind == known.resource.list_kind
         })
     }
 
@@ -61,16 +143,32 @@ impl Kinds {
         let versions = self.by_name.get(group);
         versions.is_some_and(|versions| versions.contains_key(version))
     }
+
+    /// Whether it is known which resources a version of a built-in group has.
+    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
+        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
+        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+        kinds.any(|kind| kind.custom.is_none())
+    }
 }
 
 impl Kind {
-    fn new(resource: Resource) -> Self {
+    /// A kind that a definition made.
+    pub(crate) fn custom(resource: Resource, custom: Custom) -> Self {
+        Self::new(resource, Some(custom))
+    }
+
+    fn new(resource: Resource, custom: Option<Custom>) -> Self {
         let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
-            face: Face::of(&resource),
+            face: match custom {
+                Some(_) => Face::AsStored,
+                None => Face::of(&resource),
+            },
             resource,
+            custom,
         }
     }
 
@@ -80,20 +178,39 @@ impl Kind {
     }
 
     /// The types of its fields, if they are known.
-    pub(crate) fn schema(&self) -> Option<Type<'static>> {
-        schema_of(&self.api_version, &self.resource.kind)
+    pub(crate) fn schema(&self) -> Option<Type<'_>> {
+        match &self.custom {
+            Some(custom) => Some(custom.own().types().root()),
+            None => schema_of(&self.api_version, &self.resource.kind),
+        }
     }
 
     /// The apiVersion and kind its objects are kept in.
     pub(crate) fn stored_type(&self) -> (&str, &str) {
-        let own = (&*self.api_version, &*self.resource.kind);
+        let kind = &*self.resource.kind;
+        let own = match &self.custom {
+            Some(custom) => (custom.versions.stored().api_version.as_str(), kind),
+            None => (&*self.api_version, kind),
+        };
         self.face.stored_type().unwrap_or(own)
     }
 
     /// The types of the fields that are kept.
-    pub(crate) fn stored_schema(&self) -> Option<Type<'static>> {
+    pub(crate) fn stored_schema(&self) -> Option<Type<'_>> {
+        if self.custom.is_some() {
+            return self.schema();
+        }
         let (api_version, kind) = self.stored_type();
         schema_of(api_version, kind)
+    }
+
+    /// A stored object as a tree: what the kind makes of it today.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Object, Damaged> {
+        let mut object = parse_stored(bytes)?;
+        if let Some(custom) = &self.custom {
+            custom.refresh(&mut object, &self.resource.kind);
+        }
+        Ok(object)
     }
 
     /// `/api/v1`, `/apis/apps/v1`
@@ -145,6 +262,12 @@ impl Kind {
 
     /// Appends an object as clients of this kind see it.
     pub(crate) fn write(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+        if self.custom.is_some() {
+            let mut object = self.open(stored.bytes)?;
+            object.set_resource_version(stored.revision);
+            self.write_custom(object, out);
+            return Ok(());
+        }
         if self.face == Face::AsStored
             && let Ok(spliced) = splice(stored.bytes, stored.revision)
         {
@@ -157,6 +280,13 @@ impl Kind {
             return Ok(());
         }
         self.write_slowly(stored, out)
+    }
+
+    /// Objects of custom kinds have their members in the order of the alphabet, and say
+    /// what they are in lists, too.
+    pub(crate) fn write_custom(&self, mut object: Object, out: &mut Vec<u8>) {
+        object.set_type(&self.resource.kind, &self.api_version);
+        out.extend_from_slice(&optik_object::to_bytes(&Value::from(object)));
     }
 
     /// By way of a tree: another face, or bytes that somebody else wrote.

@@ -3,12 +3,15 @@
 
 mod body;
 mod compaction;
+mod custom;
+mod definitions;
 mod discovery;
 mod exchange;
 mod face;
 mod freshness;
 mod kinds;
 mod list;
+mod live;
 mod namespaces;
 mod negotiation;
 mod openapi;
@@ -23,6 +26,7 @@ mod watch;
 mod write;
 
 pub use compaction::{Compactor, keep_compacting};
+pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
 pub use route::{Route, Target, route};
 pub use server::{ApiServer, Collection};

@@ -259,10 +259,13 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
 fn head(kind: &Kind, page: &Page) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let text = format!(
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}""#,
-        kind.resource.kind, kind.api_version, page.at
+        r#"{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}""#,
+        kind.resource.list_kind, kind.api_version, page.at
     );
     out.extend_from_slice(text.as_bytes());
+    if kind.custom.is_some() && page.next.is_none() {
+        out.extend_from_slice(br#","continue":"""#);
+    }
     if let Some(next) = &page.next {
         // A token has no character that needs escaping.
         out.extend_from_slice(format!(r#","continue":"{}""#, next.token).as_bytes());

@@ -47,6 +47,9 @@ fn resource(row: &Row) -> Resource {
             .iter()
             .map(|sub| subresource(row, sub))
             .collect(),
+        list_kind: format!("{}List", row.kind).into(),
+        verb_order: &Verb::ALL,
+        storage_version_hash: Text::Borrowed(""),
         storage: storage(row),
         behaviour: behaviour::of(row.group, row.plural, has_status),
         fields: fields::selectable(row.group, row.plural),

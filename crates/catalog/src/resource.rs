@@ -24,6 +24,12 @@ pub struct Resource {
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub subresources: Vec<Subresource>,
+    /// `DeploymentList`
+    pub list_kind: Text,
+    /// In the order of discovery.
+    pub verb_order: &'static [Verb],
+    /// Tells clients when the form of the stored objects changes.
+    pub storage_version_hash: Text,
     /// Where its objects are kept: `configmaps`, `services/specs`. `None` if nothing
     /// is kept, as for reviews.
     pub storage: Option<Text>,
@@ -133,8 +139,14 @@ impl Verbs {
     }
 
     pub fn iter(self) -> impl Iterator<Item = Verb> {
-        Verb::ALL
-            .into_iter()
+        self.iter_as(&Verb::ALL)
+    }
+
+    /// In another order.
+    pub fn iter_as(self, order: &'static [Verb]) -> impl Iterator<Item = Verb> {
+        order
+            .iter()
+            .copied()
             .filter(move |verb| self.contains(*verb))
     }
 }

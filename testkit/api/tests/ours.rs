@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 /// What is not built yet. A check that needs it is reported as left out.
 const LACKS: &[Need] = &[
-    Need::CustomResources,
     Need::Admission,
     Need::Scale,
     Need::Table,

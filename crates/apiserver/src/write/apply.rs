@@ -5,7 +5,8 @@ use super::ownership::{Ownership, merge};
 use super::update::{Part, check_place, replace};
 use super::{Patience, Writing, Written};
 use crate::body::keep_known_metadata;
-use crate::kinds::{Kind, parse_stored};
+use crate::custom;
+use crate::kinds::Kind;
 use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
 use optik_patch::{ApplyError, printed_type};
@@ -86,7 +87,8 @@ async fn change(
 ) -> Result<Option<Written>, Status> {
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let live = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
+    let live = writing.kind.open(current.value());
+    let live = live.map_err(|error| damaged(&key, error))?;
     let mut object = merged(writing, part, Some(&live), config, force)?;
     check_place(writing, name, &mut object)?;
     if !config.uid().is_empty() && config.uid() != live.uid() {
@@ -115,11 +117,17 @@ fn merged(
     let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
     let object = applied.map_err(|error| error.status())?.object;
     let mut value = Value::from(object);
-    if let Some(schema) = writing.kind.stored_schema() {
+    if let Some(custom) = &writing.kind.custom {
+        custom::patched(custom, &mut value).map_err(Status::bad_request)?;
+    } else if let Some(schema) = writing.kind.stored_schema() {
         prune(schema, &mut value);
         drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
+    if writing.kind.custom.is_some() {
+        let (api_version, kind) = writing.kind.stored_type();
+        object.set_type(kind, api_version);
+    }
     keep_known_metadata(&mut object);
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)

@@ -2,13 +2,16 @@
 
 use super::Writing;
 use super::update::Part;
+use crate::custom;
 use crate::kinds::Kind;
 use optik_catalog::{OnStatus, StatusRule};
-use optik_object::Object;
+use optik_object::{Map, Object};
 use optik_patch::{
-    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, OneVersion, Update, apply,
-    only_times_differ, update,
+    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, OneVersion, Unconvertible, Update,
+    Versions, apply, only_times_differ, update,
 };
+use optik_schema::Type;
+use std::borrow::Cow;
 
 /// Whether a write still has to be recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +39,10 @@ pub(super) fn record(
                 live,
                 manager: &manager,
                 now: writing.now(),
-                family: Family::BuiltIn,
+                family: match writing.kind.custom {
+                    Some(_) => Family::Custom,
+                    None => Family::BuiltIn,
+                },
             };
             update(endpoint, &write, object);
         });
@@ -73,13 +79,21 @@ pub(super) fn merge(
 
 /// Runs with the endpoint as the stored form sees it; `None` if its types are not known.
 fn with_endpoint<T>(kind: &Kind, part: Part, run: impl FnOnce(&Endpoint<'_>) -> T) -> Option<T> {
-    let (api_version, name) = kind.stored_type();
-    let of = kind.stored_schema()?;
+    let (api_version, name) = match kind.custom {
+        Some(_) => (&*kind.api_version, &*kind.resource.kind),
+        None => kind.stored_type(),
+    };
     let reset = reset_fields(kind, part);
-    let versions = OneVersion {
-        api_version,
-        of,
-        reset: Some(&reset),
+    let versions: &dyn Versions = match &kind.custom {
+        Some(custom) => &SameFields {
+            versions: &custom.versions,
+            reset: &reset,
+        },
+        None => &OneVersion {
+            api_version,
+            of: kind.stored_schema()?,
+            reset: Some(&reset),
+        },
     };
     let endpoint = Endpoint {
         api_version,
@@ -89,9 +103,36 @@ fn with_endpoint<T>(kind: &Kind, part: Part, run: impl FnOnce(&Endpoint<'_>) -> 
             Part::Status => "status",
             Part::Finalize => "finalize",
         },
-        versions: &versions,
+        versions,
     };
     Some(run(&endpoint))
+}
+
+/// The versions of a custom kind: each has types of its own, and nothing but the name of
+/// the version differs in their objects.
+struct SameFields<'a> {
+    versions: &'a custom::Versions,
+    reset: &'a FieldSet,
+}
+
+impl Versions for SameFields<'_> {
+    fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+        let version = self.versions.find(api_version)?;
+        Some(version.types().root())
+    }
+
+    fn convert<'v>(
+        &self,
+        object: &'v Map,
+        _: &str,
+        _: &str,
+    ) -> Result<Cow<'v, Map>, Unconvertible> {
+        Ok(Cow::Borrowed(object))
+    }
+
+    fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
+        Some(self.reset)
+    }
 }
 
 /// What an endpoint does not let its clients change.

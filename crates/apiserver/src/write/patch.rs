@@ -7,6 +7,7 @@ use super::options::FieldValidation;
 use super::update::{Part, check_place, replace};
 use super::{Patience, Writing, Written};
 use crate::body::settle;
+use crate::custom;
 use crate::kinds::{Kind, Shown, parse_stored};
 use crate::trouble::damaged;
 use http::HeaderMap;
@@ -28,6 +29,13 @@ pub(crate) enum PatchType {
     Apply,
 }
 
+/// What custom kinds take.
+const FOR_CUSTOM: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
 impl PatchType {
     pub(crate) fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
         let value = headers.get(CONTENT_TYPE);
@@ -37,6 +45,7 @@ impl PatchType {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ if kind.custom.is_some() => Err(Status::unsupported_media_type(FOR_CUSTOM)),
             "application/strategic-merge-patch+json" if kind.schema().is_some() => {
                 Ok(Self::Strategic)
             }
@@ -170,6 +179,19 @@ fn check(writing: &Writing<'_>, change: &Change, value: &mut Value) -> Result<Ve
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings.extend_from_slice(change.complaints());
+    }
+    if let Some(custom) = &kind.custom {
+        check_type(kind, change, value)?;
+        let unknown = custom::patched(custom, value)
+            .map_err(|error| invalid_patch(&change.printed(value), &error))?;
+        if validation != FieldValidation::Ignore {
+            warnings.extend(unknown);
+        }
+        if validation == FieldValidation::Strict && !warnings.is_empty() {
+            let detail = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(invalid_patch(&change.printed(value), &detail));
+        }
+        return Ok(warnings);
     }
     if let Some(schema) = kind.schema() {
         if let Err(error) = check_types(schema, value) {

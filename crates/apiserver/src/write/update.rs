@@ -3,7 +3,6 @@
 use super::create::{create_once, settle_namespace};
 use super::metadata::{self, copy_member};
 use super::{Outcome, Patience, Writing, Written, ownership, rules};
-use crate::kinds::parse_stored;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
@@ -79,7 +78,8 @@ pub(super) async fn replace(
     body: Object,
 ) -> Result<Option<Written>, Status> {
     let revision = current.mod_revision();
-    let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
+    let old = writing.kind.open(current.value());
+    let old = old.map_err(|error| damaged(key, error))?;
     check_base(writing, key, (&old, revision), &body)?;
     let mut object = prepare(writing, part, &old, body)?;
     ownership::record(writing, part, Some(&old), &mut object);
@@ -158,6 +158,8 @@ fn prepare(
     // Upstream looks at these twice when an object is changed, and says so.
     metadata::check_finalizers(&object, &mut errors);
     metadata::check(kind, &object, &mut errors);
+    errors.extend(rules::check(kind, part, &object, Some(old)));
+    writing.note(rules::warnings(kind, part, &object, Some(old)));
     let name = object.name();
     if old.is_being_deleted() {
         let added: Vec<&str> = object

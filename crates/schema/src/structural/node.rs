@@ -256,6 +256,12 @@ impl Structural {
         branches.any(|branch| branch.any(test))
     }
 
+    /// Whether no keyword is used that cannot be understood.
+    #[must_use]
+    pub fn is_understood(&self) -> bool {
+        !self.any(&mut |node| !node.odd().unsupported.is_empty() || node.odd().many_items)
+    }
+
     /// Whether any rule must be run for objects of this schema.
     #[must_use]
     pub fn has_rules(&self) -> bool {

@@ -75,14 +75,6 @@ impl<'a> At<'a> {
             }
         }
     }
-
-    /// As errors name it: a path without any step is `<nil>`.
-    pub(super) fn field(&self) -> String {
-        match self.text() {
-            text if text.is_empty() => NOWHERE.into(),
-            text => text,
-        }
-    }
 }
 
 /// What Go prints for a path that is not there.
