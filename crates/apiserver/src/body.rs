@@ -1,6 +1,7 @@
 //! From the bytes of a body to an object of the kind the endpoint takes.
 
 use crate::complaints::Twice;
+use crate::custom::{self, Custom};
 use crate::exchange::Request;
 use crate::kinds::{Kind, Kinds};
 use crate::write::FieldValidation;
@@ -65,6 +66,9 @@ pub(crate) fn decode(
         kind: &kind.resource.kind,
     };
     let (object, twice) = read(&request.headers, &request.body, wanted)?;
+    if let Some(custom) = &kind.custom {
+        return decode_custom(kind, custom, request, (object, twice), validation);
+    }
     check_type(kinds, kind, &object)?;
     let complain = |text: &str| {
         let sent = SentType {
@@ -100,10 +104,44 @@ pub(crate) fn decode(
     Ok(Decoded { object, warnings })
 }
 
+/// Custom kinds have no protobuf, say what they are, and know defaults.
+fn decode_custom(
+    kind: &Kind,
+    custom: &Custom,
+    request: &Request,
+    (object, twice): (Object, Twice),
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    if encoding(&request.headers)? == Encoding::Protobuf {
+        return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
+    }
+    let (mut object, mut warnings) =
+        custom::check_body(kind, custom, object, &request.body, validation)?;
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => warnings.extend(twice.warnings(Vec::new(), &request.body)),
+        FieldValidation::Strict => warnings.extend(twice.refusals(Vec::new(), &request.body)),
+    }
+    if validation == FieldValidation::Strict && !warnings.is_empty() {
+        let sent = SentType {
+            kind: &kind.resource.kind,
+            version: &kind.resource.version,
+        };
+        let text = format!("strict decoding error: {}", warnings.join(", "));
+        return Err(Status::cannot_be_handled(sent, &kind.resource.kind, &text));
+    }
+    settle(kind, &mut object);
+    Ok(Decoded { object, warnings })
+}
+
 /// Makes an object of a kind what is kept of it.
 pub(crate) fn settle(kind: &Kind, object: &mut Object) {
     object.set_type(&kind.resource.kind, &kind.api_version);
     kind.face.to_stored(object);
+    if kind.custom.is_some() {
+        let (api_version, name) = kind.stored_type();
+        object.set_type(name, api_version);
+    }
     keep_known_metadata(object);
 }
 

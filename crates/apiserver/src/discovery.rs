@@ -3,7 +3,7 @@
 use crate::kinds::{Kind, Kinds};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use optik_catalog::{Subresource, Verbs};
+use optik_catalog::{Resource, ResponseKind, Subresource, Verb};
 use optik_object::Value;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -100,7 +100,7 @@ fn resource_entry(kind: &Kind) -> Value {
         "singularName": resource.singular,
         "namespaced": kind.is_namespaced(),
         "kind": resource.kind,
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);
@@ -128,7 +128,7 @@ fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
         "singularName": "",
         "namespaced": kind.is_namespaced(),
         "kind": sub.kind.kind,
-        "verbs": verbs(sub.verbs),
+        "verbs": names(sub.verbs.iter()),
     });
     if !sub.kind.version.is_empty() {
         entry["group"] = json!(sub.kind.group);
@@ -137,8 +137,12 @@ fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
     entry
 }
 
-fn verbs(verbs: Verbs) -> Vec<&'static str> {
-    verbs.iter().map(optik_catalog::Verb::name).collect()
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    names(resource.verbs.iter_as(resource.verb_order))
+}
+
+fn names(verbs: impl Iterator<Item = Verb>) -> Vec<&'static str> {
+    verbs.map(Verb::name).collect()
 }
 
 /// Which groups an aggregated document is about.
@@ -190,10 +194,10 @@ fn aggregated_resource(kind: &Kind) -> Value {
     };
     let mut entry = json!({
         "resource": resource.plural,
-        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "responseKind": response_kind(kind, None),
         "scope": scope,
         "singularResource": resource.singular,
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);
@@ -205,15 +209,24 @@ fn aggregated_resource(kind: &Kind) -> Value {
         let subs = resource.subresources.iter().map(|sub| {
             json!({
                 "subresource": sub.name,
-                "responseKind": {
-                    "group": sub.kind.group,
-                    "version": sub.kind.version,
-                    "kind": sub.kind.kind,
-                },
-                "verbs": verbs(sub.verbs),
+                "responseKind": response_kind(kind, Some(&sub.kind)),
+                "verbs": names(sub.verbs.iter()),
             })
         });
         entry["subresources"] = subs.collect::<Vec<_>>().into();
     }
     entry
+}
+
+/// What is answered with. Built-in kinds leave out group and version where they are the
+/// endpoint's, custom ones do not.
+fn response_kind(kind: &Kind, sub: Option<&ResponseKind>) -> Value {
+    let resource = &kind.resource;
+    let (group, version, name) = match sub {
+        Some(sub) if !sub.version.is_empty() => (&*sub.group, &*sub.version, &*sub.kind),
+        _ if kind.custom.is_some() => (&*resource.group, &*resource.version, &*resource.kind),
+        Some(sub) => ("", "", &*sub.kind),
+        None => ("", "", &*resource.kind),
+    };
+    json!({"group": group, "version": version, "kind": name})
 }

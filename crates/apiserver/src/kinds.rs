@@ -1,12 +1,14 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::custom::Custom;
 use crate::face::Face;
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, splice};
+use optik_object::{Damaged, Object, Value, splice};
 use optik_schema::Type;
-use optik_store::{KeyRange, Version};
+use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -21,15 +23,47 @@ pub(crate) struct Kind {
     printer: OnceLock<optik_table::Builtin>,
     /// Other versions that show the same objects, by apiVersion.
     others: Vec<(Text, Face)>,
+    /// What a definition says of it; `None` for built-in kinds.
+    pub(crate) custom: Option<Custom>,
 }
 
-/// All of them.
-#[derive(Default)]
+/// All of them, at one moment. A request looks at one such moment only.
+#[derive(Clone, Default)]
 pub(crate) struct Kinds {
     /// In the order of discovery.
     pub(crate) all: Vec<Arc<Kind>>,
     /// By group, version and plural.
     by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Kind>>>>,
+    /// Which revisions of the definitions these are made of.
+    definitions: BTreeMap<String, Revision>,
+}
+
+/// Where a version stands among others: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`,
+/// others by the alphabet.
+pub(crate) fn version_order(version: &str) -> (u8, u32, u32, Reverse<String>) {
+    let other = || (0, 0, 0, Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else {
+        return other();
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (major, rest) = rest.split_at(digits);
+    let Ok(major) = major.parse() else {
+        return other();
+    };
+    let known = |stability: u8, minor: u32| (stability, major, minor, Reverse(String::new()));
+    let minor = |rest: &str| rest.parse::<u32>().ok();
+    match rest {
+        "" => known(3, 0),
+        rest => {
+            let beta = rest.strip_prefix("beta").and_then(minor);
+            let alpha = rest.strip_prefix("alpha").and_then(minor);
+            match (beta, alpha) {
+                (Some(minor), _) => known(2, minor),
+                (_, Some(minor)) => known(1, minor),
+                _ => other(),
+            }
+        }
+    }
 }
 
 impl Kinds {
@@ -45,8 +79,7 @@ impl Kinds {
             }
         }
         for resource in resources {
-            let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
-            let mut kind = Kind::new(resource);
+            let mut kind = Kind::new(resource, None);
             let directory = kind.resource.storage.as_ref();
             let place = directory.map(|it| [kind.resource.group.clone(), it.clone()]);
             let versions = place.and_then(|place| shown.get(&place));
@@ -55,11 +88,60 @@ impl Kinds {
             kind.others = others.cloned().collect();
             let kind = Arc::new(kind);
             kinds.all.push(Arc::clone(&kind));
-            let [group, version, plural] = names;
-            let versions = kinds.by_name.entry(group).or_default();
-            versions.entry(version).or_default().insert(plural, kind);
+            kinds.insert(kind);
         }
         kinds
+    }
+
+    /// These and custom ones, which come in groups. A built-in kind is never hidden.
+    pub(crate) fn with(
+        &self,
+        custom: Vec<Arc<Kind>>,
+        definitions: BTreeMap<String, Revision>,
+    ) -> Self {
+        let mut kinds = Self {
+            definitions,
+            ..self.clone()
+        };
+        let mut listed = Vec::new();
+        for kind in custom {
+            let resource = &kind.resource;
+            if self
+                .find(&resource.group, &resource.version, &resource.plural)
+                .is_some()
+            {
+                continue;
+            }
+            if kind
+                .custom
+                .as_ref()
+                .is_some_and(|custom| custom.established)
+            {
+                listed.push(Arc::clone(&kind));
+            }
+            kinds.insert(kind);
+        }
+        // The best version of a group comes first.
+        listed.sort_by_cached_key(|kind| {
+            let resource = &kind.resource;
+            let version = Reverse(version_order(&resource.version));
+            (resource.group.clone(), version, resource.plural.clone())
+        });
+        kinds.all.extend(listed);
+        kinds
+    }
+
+    fn insert(&mut self, kind: Arc<Kind>) {
+        let resource = &kind.resource;
+        let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
+        let [group, version, plural] = names;
+        let versions = self.by_name.entry(group).or_default();
+        versions.entry(version).or_default().insert(plural, kind);
+    }
+
+    /// Which revision of a definition these kinds know.
+    pub(crate) fn definition(&self, name: &str) -> Option<Revision> {
+        self.definitions.get(name).copied()
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
@@ -73,7 +155,7 @@ impl Kinds {
         let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
         kinds.any(|known| {
             let name = &known.resource.kind;
-            kind == *name || kind.strip_suffix("List") == Some(name)
+            kind == *name || kind == known.resource.list_kind
         })
     }
 
@@ -81,18 +163,34 @@ impl Kinds {
         let versions = self.by_name.get(group);
         versions.is_some_and(|versions| versions.contains_key(version))
     }
+
+    /// Whether it is known which resources a version of a built-in group has.
+    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
+        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
+        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+        kinds.any(|kind| kind.custom.is_none())
+    }
 }
 
 impl Kind {
-    pub(crate) fn new(resource: Resource) -> Self {
+    /// A kind that a definition made.
+    pub(crate) fn custom(resource: Resource, custom: Custom) -> Self {
+        Self::new(resource, Some(custom))
+    }
+
+    pub(crate) fn new(resource: Resource, custom: Option<Custom>) -> Self {
         let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
-            face: Face::of(&resource),
+            face: match custom {
+                Some(_) => Face::AsStored,
+                None => Face::of(&resource),
+            },
             printer: OnceLock::new(),
             others: Vec::new(),
             resource,
+            custom,
         }
     }
 
@@ -126,19 +224,29 @@ impl Kind {
     }
 
     /// The types of its fields, if they are known.
-    pub(crate) fn schema(&self) -> Option<Type<'static>> {
-        schema_of(&self.api_version, &self.resource.kind)
+    pub(crate) fn schema(&self) -> Option<Type<'_>> {
+        match &self.custom {
+            Some(custom) => Some(custom.own().types().root()),
+            None => schema_of(&self.api_version, &self.resource.kind),
+        }
     }
 
     /// The apiVersion and kind its objects are kept in.
     pub(crate) fn stored_type(&self) -> (&str, &str) {
-        let own = (&*self.api_version, &*self.resource.kind);
+        let kind = &*self.resource.kind;
+        let own = match &self.custom {
+            Some(custom) => (custom.versions.stored().api_version.as_str(), kind),
+            None => (&*self.api_version, kind),
+        };
         self.face.stored_type().unwrap_or(own)
     }
 
     /// Whether its objects can be had in this version.
     pub(crate) fn is_shown_in(&self, api_version: &str) -> bool {
-        self.face_in(api_version).is_some()
+        match &self.custom {
+            Some(custom) => custom.versions.find(api_version).is_some(),
+            None => self.face_in(api_version).is_some(),
+        }
     }
 
     /// How its objects look in a version; `None` if they are not shown in it.
@@ -152,14 +260,19 @@ impl Kind {
     }
 
     /// The types of the fields in one of its versions.
-    pub(crate) fn schema_in(&self, api_version: &str) -> Option<Type<'static>> {
+    pub(crate) fn schema_in(&self, api_version: &str) -> Option<Type<'_>> {
+        if let Some(custom) = &self.custom {
+            return Some(custom.versions.find(api_version)?.types().root());
+        }
         self.face_in(api_version)?;
         schema_of(api_version, &self.resource.kind)
     }
 
-    /// An object of one version in another.
+    /// An object of one version in another. Those of custom kinds differ in their type only.
     pub(crate) fn convert(&self, object: &mut Object, from: &str, to: &str) {
-        if let (Some(from), Some(face)) = (self.face_in(from), self.face_in(to)) {
+        if self.custom.is_some() {
+            object.set_type(&self.resource.kind, to);
+        } else if let (Some(from), Some(face)) = (self.face_in(from), self.face_in(to)) {
             from.to_stored(object);
             face.to_client(object);
             object.set_type(&self.resource.kind, to);
@@ -175,6 +288,15 @@ impl Kind {
         self.face.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
         Cow::Owned(object)
+    }
+
+    /// A stored object as a tree: what the kind makes of it today.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Object, Damaged> {
+        let mut object = parse_stored(bytes)?;
+        if let Some(custom) = &self.custom {
+            custom.refresh(&mut object, &self.resource.kind);
+        }
+        Ok(object)
     }
 
     /// `/api/v1`, `/apis/apps/v1`
@@ -226,6 +348,12 @@ impl Kind {
 
     /// Appends an object as clients of this kind see it.
     pub(crate) fn write(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+        if self.custom.is_some() {
+            let mut object = self.open(stored.bytes)?;
+            object.set_resource_version(stored.revision);
+            self.write_custom(object, out);
+            return Ok(());
+        }
         if self.face == Face::AsStored
             && let Ok(spliced) = splice(stored.bytes, stored.revision)
         {
@@ -238,6 +366,13 @@ impl Kind {
             return Ok(());
         }
         self.write_slowly(stored, out)
+    }
+
+    /// Objects of custom kinds have their members in the order of the alphabet, and say
+    /// what they are in lists, too.
+    pub(crate) fn write_custom(&self, mut object: Object, out: &mut Vec<u8>) {
+        object.set_type(&self.resource.kind, &self.api_version);
+        out.extend_from_slice(&optik_object::to_bytes(&Value::from(object)));
     }
 
     /// By way of a tree: another face, or bytes that somebody else wrote.

@@ -4,6 +4,8 @@
 mod body;
 mod compaction;
 mod complaints;
+mod custom;
+mod definitions;
 mod discovery;
 mod exchange;
 mod face;
@@ -11,6 +13,7 @@ mod form;
 mod freshness;
 mod kinds;
 mod list;
+mod live;
 mod namespaces;
 mod negotiation;
 mod openapi;
@@ -26,6 +29,7 @@ mod watch;
 mod write;
 
 pub use compaction::{Compactor, keep_compacting};
+pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
 pub use route::{Route, Target, route};
 pub use server::{ApiServer, Collection};

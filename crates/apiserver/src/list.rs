@@ -40,7 +40,7 @@ pub(crate) struct Listing {
 
 pub(crate) async fn list(store: &Store, listing: Listing) -> Result<Listed, Status> {
     let page = find(store, &listing).await?;
-    let metadata = metadata(&page);
+    let metadata = metadata(&listing.kind, &page);
     let mut writer = Writer {
         kind: listing.kind,
         selection: listing.selection,
@@ -272,8 +272,11 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
 }
 
 /// The metadata of the list.
-fn metadata(page: &Page) -> String {
+fn metadata(kind: &Kind, page: &Page) -> String {
     let mut text = format!(r#"{{"resourceVersion":"{}""#, page.at);
+    if kind.custom.is_some() && page.next.is_none() {
+        text.push_str(r#","continue":"""#);
+    }
     if let Some(next) = &page.next {
         // A token has no character that needs escaping.
         text.push_str(&format!(r#","continue":"{}""#, next.token));
@@ -288,8 +291,8 @@ fn metadata(page: &Page) -> String {
 /// Everything before the first item.
 fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
     let text = format!(
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{metadata},"items":["#,
-        kind.resource.kind, kind.api_version
+        r#"{{"kind":"{}","apiVersion":"{}","metadata":{metadata},"items":["#,
+        kind.resource.list_kind, kind.api_version
     );
     text.into()
 }

@@ -1,6 +1,6 @@
 //! A `Scale`: the number of replicas of an object, seen as an object of its own.
 
-use crate::kinds::{Kind, parse_stored};
+use crate::kinds::Kind;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use optik_catalog::{Path, ScaleSelector, Scaling};
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// The kind of a view.
 pub(crate) fn scale_kind() -> &'static Arc<Kind> {
     static KIND: OnceLock<Arc<Kind>> = OnceLock::new();
-    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::scale())))
+    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::scale(), None)))
 }
 
 /// Metadata that a view shares with its parent.
@@ -51,7 +51,8 @@ pub(crate) fn view(kind: &Kind, parent: &Object) -> Result<Object, Status> {
 
 /// The view of stored bytes, as clients get it.
 pub(crate) fn shown(kind: &Kind, stored: &[u8], revision: Revision) -> Result<Bytes, Status> {
-    let parent = parse_stored(stored).map_err(|error| damaged("the parent of a scale", error))?;
+    let parent = kind.open(stored);
+    let parent = parent.map_err(|error| damaged("the parent of a scale", error))?;
     let encoded = view(kind, &parent)?.encode();
     let encoded = encoded.map_err(|error| Status::internal(&error.to_string()))?;
     let spliced = splice(&encoded, revision.get());

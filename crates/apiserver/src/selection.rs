@@ -2,7 +2,6 @@
 
 use crate::kinds::Kind;
 use crate::query::Query;
-use optik_catalog::FieldRule;
 use optik_object::selector::{FieldSelector, LabelSelector, SelectorError};
 use optik_object::{Meta, Status, Value};
 use optik_store::Version;
@@ -12,8 +11,8 @@ use optik_store::Version;
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
-    /// Rules for the fields that are not in the key; empty if none is asked for.
-    rules: Vec<&'static FieldRule>,
+    /// Something is asked that only the object tells.
+    in_object: bool,
 }
 
 const NAME: &str = "metadata.name";
@@ -23,14 +22,14 @@ impl Selection {
     pub(crate) fn read(query: &Query<'_>, kind: &Kind) -> Result<Self, Status> {
         let labels = LabelSelector::parse(query.text("labelSelector")).map_err(bad_request)?;
         let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(bad_request)?;
-        let mut rules = Vec::new();
+        let mut in_object = false;
         let known = &kind.resource.fields;
         for term in fields.terms() {
             match term.field.as_str() {
                 NAME => {}
                 NAMESPACE if known.namespace => {}
                 other => match known.rule(other) {
-                    Some(rule) => rules.push(rule),
+                    Some(_) => in_object = true,
                     None => return Err(bad_request(known.unknown.refuse(other))),
                 },
             }
@@ -38,7 +37,7 @@ impl Selection {
         Ok(Self {
             labels,
             fields,
-            rules,
+            in_object,
         })
     }
 
@@ -84,13 +83,13 @@ impl Selection {
     }
 
     fn matches_fields(&self, kind: &Kind, version: &Version) -> bool {
-        if self.rules.is_empty() {
+        if !self.in_object {
             return true;
         }
-        let Ok(parsed) = optik_object::parse(version.value()) else {
+        let Ok(object) = kind.open(version.value()) else {
             return false;
         };
-        self.matches_tree(kind, &parsed.value)
+        self.matches_tree(kind, &object.into())
     }
 
     fn matches_tree(&self, kind: &Kind, object: &Value) -> bool {

@@ -2,11 +2,13 @@
 
 use crate::body::{self, Decoded};
 use crate::complaints::{self, Found, name_owners_once};
+use crate::definitions::DIRECTORY as DEFINITIONS;
 use crate::discovery::{self, Part as DiscoveryPart};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Encoding, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
 use crate::list::{Listed, Listing, list};
+use crate::live::LiveKinds;
 use crate::negotiation::{self, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
@@ -23,11 +25,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
-use optik_object::{Object, Status, Tape, Value};
+use optik_object::{Object, Status, Tape, Timestamp, Value};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
-use optik_store::{Origin, Store};
+use optik_store::{Origin, Snapshot, Store, Version};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The API on a store.
 #[derive(Clone)]
@@ -37,7 +39,7 @@ pub struct ApiServer {
 
 struct Shared {
     store: Store,
-    kinds: Kinds,
+    kinds: LiveKinds,
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
 }
@@ -47,6 +49,7 @@ struct Shared {
 pub struct Collection {
     /// `/api/v1`, `/apis/apps/v1`
     api_path: String,
+    group: String,
     plural: String,
     pub namespaced: bool,
 }
@@ -59,6 +62,17 @@ impl Collection {
             api_path, plural, ..
         } = self;
         format!("{api_path}/namespaces/{namespace}/{plural}")
+    }
+
+    /// The path of all of it.
+    #[must_use]
+    pub fn cluster_path(&self) -> String {
+        format!("{}/{}", self.api_path, self.plural)
+    }
+
+    #[must_use]
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
     }
 }
 
@@ -91,7 +105,7 @@ impl ApiServer {
         Self {
             shared: Arc::new(Shared {
                 store,
-                kinds: Kinds::of(optik_catalog::builtin()),
+                kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
             }),
@@ -103,8 +117,11 @@ impl ApiServer {
     /// # Errors
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
+        let state = self.shared.store.latest().await;
+        self.open_definitions(&state.map_err(crate::trouble::read_failed)?);
+        let kinds = self.shared.kinds.current();
         for name in SYSTEM_NAMESPACES {
-            let kind = self.shared.kinds.find("", "v1", "namespaces");
+            let kind = kinds.find("", "v1", "namespaces");
             let kind = kind.ok_or_else(Status::resource_not_found)?;
             let there = self.shared.store.latest().await;
             let there = there.map_err(crate::trouble::read_failed)?;
@@ -130,11 +147,55 @@ impl ApiServer {
         Ok(())
     }
 
+    /// Compiles the definitions of a snapshot, and serves what they define.
+    pub(crate) fn open_definitions(&self, state: &Snapshot) {
+        self.shared.kinds.open(state);
+    }
+
+    pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
+        self.shared.kinds.note(versions);
+    }
+
+    /// Grants definitions their names. False if something is left to do.
+    pub(crate) async fn settle_definitions(&self) -> bool {
+        let kinds = self.shared.kinds.current();
+        let Some(kind) = kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        else {
+            return true;
+        };
+        let mut after = String::new();
+        let mut settled = true;
+        while let Some((name, object)) = self.shared.kinds.unsettled(&after, self.shared.now()) {
+            let options = WriteOptions::default();
+            let mut origin = Origin::system("update");
+            origin.manager = "kube-apiserver".into();
+            let writing = self.shared.writing(kind, None, options, origin);
+            match write::update(&writing, &name, Part::Status, object).await {
+                Ok(_) => {}
+                // Somebody else wrote or deleted it: it comes again through the watch.
+                Err(status) if matches!(status.code(), 404 | 409) => {}
+                Err(status) => {
+                    tracing::warn!("cannot settle the definition {name}: {}", status.message());
+                    settled = false;
+                }
+            }
+            // What was granted counts before the next one is looked at.
+            let key = format!("{DEFINITIONS}{name}");
+            let state = self.shared.store.snapshot();
+            if let Some(version) = state.get(key.as_bytes()) {
+                self.shared.kinds.note(&[Arc::clone(version)]);
+            }
+            after = name;
+        }
+        settled
+    }
+
     /// Every collection of objects that can be deleted, each once.
     #[must_use]
     pub fn collections(&self) -> Vec<Collection> {
         let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.all.iter();
+        let kinds = self.shared.kinds.current();
+        let kinds = kinds.all.iter();
         let kinds = kinds.filter(|kind| {
             let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
             deletable && directories.insert(kind.resource.storage.clone())
@@ -142,6 +203,7 @@ impl ApiServer {
         kinds
             .map(|kind| Collection {
                 api_path: kind.api_path(),
+                group: kind.resource.group.to_string(),
                 plural: kind.resource.plural.to_string(),
                 namespaced: kind.is_namespaced(),
             })
@@ -177,109 +239,73 @@ impl Shared {
     async fn answer(&self, request: &Request) -> Result<Response, Status> {
         let route = route(&request.path);
         if let Route::Objects(target) = &route {
-            return self.objects(request, target).await;
+            let kinds = self.kinds.for_target(&self.store, target).await?;
+            return self.objects(&kinds, request, target).await;
         }
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
+        let kinds = &*self.kinds.current();
         Ok(match &route {
-            Route::Root => self.root(),
-            Route::CoreVersions => self.versions(request, DiscoveryPart::Core)?,
-            Route::Groups => self.versions(request, DiscoveryPart::Named)?,
-            Route::Group(name) => match discovery::group(&self.kinds, name) {
+            Route::Root => root(kinds),
+            Route::CoreVersions => versions(kinds, request, DiscoveryPart::Core)?,
+            Route::Groups => versions(kinds, request, DiscoveryPart::Named)?,
+            Route::Group(name) => match discovery::group(kinds, name) {
                 Some(group) => document(request, &group)?,
                 None => not_found(),
             },
             Route::GroupVersion { group, version } => {
-                if !self.kinds.has_version(group, version) {
-                    return self.unknown(group, version);
+                if !kinds.has_version(group, version) {
+                    return unknown(kinds, group, version);
                 }
-                let list = discovery::resource_list(&self.kinds, group, version);
+                let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
             }
-            Route::OpenApiV2 => openapi::v2(&self.kinds, request).await?,
-            Route::OpenApiV3(path) if path.is_empty() => openapi::index(&self.kinds),
-            Route::OpenApiV3(path) => {
-                openapi::v3(&self.kinds, request, path, &*self.clock).await?
-            }
+            Route::OpenApiV2 => openapi::v2(kinds, request).await?,
+            Route::OpenApiV3(path) if path.is_empty() => openapi::index(kinds),
+            Route::OpenApiV3(path) => openapi::v3(kinds, request, path, &*self.clock).await?,
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
     }
 
-    /// What is said of a path that leads nowhere depends on how far it got.
-    fn unknown(&self, group: &str, version: &str) -> Result<Response, Status> {
-        if group.is_empty() || self.kinds.has_version(group, version) {
-            return Err(Status::resource_not_found());
-        }
-        Ok(not_found())
+    fn now(&self) -> Timestamp {
+        let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
+        Timestamp::from_seconds(millis / 1000)
     }
 
-    /// `/`: the paths there are.
-    fn root(&self) -> Response {
-        let mut paths: Vec<String> = [
-            "/api",
-            "/apis",
-            "/healthz",
-            "/livez",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
-            "/version",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        for kind in &self.kinds.all {
-            let (group, version) = (&kind.resource.group, &kind.resource.version);
-            if group.is_empty() {
-                paths.push(format!("/api/{version}"));
-            } else {
-                paths.push(format!("/apis/{group}"));
-                paths.push(format!("/apis/{group}/{version}"));
-            }
-        }
-        paths.sort();
-        paths.dedup();
-        json_document(&serde_json::json!({"paths": paths}))
-    }
-
-    fn versions(&self, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
-        let accept = request.headers.get(ACCEPT);
-        let accept = accept
-            .and_then(|accept| accept.to_str().ok())
-            .unwrap_or("*/*");
-        for clause in clauses(accept) {
-            let Some(encoding) = clause.encoding() else {
-                continue;
-            };
-            match (clause.parameter("as"), clause.parameter("v")) {
-                (None, _) => {
-                    let value = match part {
-                        DiscoveryPart::Core => discovery::core_versions(""),
-                        DiscoveryPart::Named => discovery::group_list(&self.kinds),
-                    };
-                    return form::document(&value, encoding);
-                }
-                (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
-                    let value = discovery::aggregated(&self.kinds, part);
-                    return aggregated(request, &value, encoding);
-                }
-                _ => {}
-            }
-        }
-        Err(Status::not_acceptable(&["application/json", AGGREGATED]))
-    }
-
-    async fn objects(&self, request: &Request, target: &Target) -> Result<Response, Status> {
-        let Some(kind) = self
-            .kinds
-            .find(&target.group, &target.version, &target.plural)
-        else {
-            return self.unknown(&target.group, &target.version);
+    async fn objects(
+        &self,
+        kinds: &Kinds,
+        request: &Request,
+        target: &Target,
+    ) -> Result<Response, Status> {
+        let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
+            return unknown(kinds, &target.group, &target.version);
         };
         if !kind.is_kept() {
             return Err(Status::resource_not_found());
         }
+        if let Some(custom) = &kind.custom {
+            // A path that makes no sense for a custom kind is nobody's.
+            if !leads_somewhere(kind, request, target) {
+                return Ok(not_found());
+            }
+            let warnings: Vec<String> = custom.deprecation.clone().into_iter().collect();
+            let answered = self.objects_of(kinds, kind, request, target).await;
+            let response = answered.unwrap_or_else(Response::from);
+            return Ok(with_warnings(response, &warnings));
+        }
+        self.objects_of(kinds, kind, request, target).await
+    }
+
+    async fn objects_of(
+        &self,
+        kinds: &Kinds,
+        kind: &Arc<Kind>,
+        request: &Request,
+        target: &Target,
+    ) -> Result<Response, Status> {
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -294,6 +320,7 @@ impl Shared {
         }
         let asked = Asked {
             request,
+            kinds,
             kind,
             target,
             query: Query::parse(&request.query)?,
@@ -392,7 +419,7 @@ impl Shared {
             None => Part::Main,
             Some(sub) => {
                 let known = asked.kind.resource.subresource(sub);
-                let known = known.ok_or_else(Status::resource_not_found)?;
+                let known = known.ok_or_else(|| unknown_subresource(asked.kind, name))?;
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
@@ -452,21 +479,23 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let decoded = asked.decode(&self.kinds, Part::Main, &options)?;
+        let decoded = asked.decode(Part::Main, &options)?;
         let writing = asked.writing(self, options, "create");
         let written = write::create(&writing, decoded.object).await?;
+        let warnings = writing.with_notes(decoded.warnings);
         let response = self.respond(form, asked.kind, written)?;
-        Ok(with_warnings(response, &decoded.warnings))
+        Ok(with_warnings(response, &warnings))
     }
 
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let decoded = asked.decode(&self.kinds, part, &options)?;
+        let decoded = asked.decode(part, &options)?;
         let writing = asked.writing(self, options, "update");
         let written = write::update(&writing, name, part, decoded.object).await?;
+        let warnings = writing.with_notes(decoded.warnings);
         let response = self.respond(form, part.kind(asked.kind), written)?;
-        Ok(with_warnings(response, &decoded.warnings))
+        Ok(with_warnings(response, &warnings))
     }
 
     async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
@@ -482,6 +511,7 @@ impl Shared {
         writing.check_exists(name).await?;
         let change = Change::read(asked.kind, headers, body, validation)?;
         let (written, warnings) = write::patch(&writing, name, part, &change).await?;
+        let warnings = writing.with_notes(warnings);
         let response = self.respond(form, part.kind(asked.kind), written)?;
         Ok(with_warnings(response, &warnings))
     }
@@ -504,8 +534,9 @@ impl Shared {
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
         let written = write::apply(&writing, name, part, &config).await?;
+        let warnings = writing.with_notes(warnings.to_vec());
         let response = self.respond(form, kind, written)?;
-        Ok(with_warnings(response, warnings))
+        Ok(with_warnings(response, &warnings))
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
@@ -563,7 +594,88 @@ impl Shared {
             options,
             ownership: Ownership::default(),
             origin,
+            notes: Mutex::default(),
         }
+    }
+}
+
+/// What is said of a path that leads nowhere depends on how far it got.
+fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group, version) {
+        return Err(Status::resource_not_found());
+    }
+    Ok(not_found())
+}
+
+/// `/`: the paths there are.
+fn root(kinds: &Kinds) -> Response {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for kind in &kinds.all {
+        let (group, version) = (&kind.resource.group, &kind.resource.version);
+        if group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.push(format!("/apis/{group}/{version}"));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    json_document(&serde_json::json!({"paths": paths}))
+}
+
+fn versions(kinds: &Kinds, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
+    let accept = request.headers.get(ACCEPT);
+    let accept = accept
+        .and_then(|accept| accept.to_str().ok())
+        .unwrap_or("*/*");
+    for clause in clauses(accept) {
+        let Some(encoding) = clause.encoding() else {
+            continue;
+        };
+        match (clause.parameter("as"), clause.parameter("v")) {
+            (None, _) => {
+                let value = match part {
+                    DiscoveryPart::Core => discovery::core_versions(""),
+                    DiscoveryPart::Named => discovery::group_list(kinds),
+                };
+                return form::document(&value, encoding);
+            }
+            (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
+                let value = discovery::aggregated(kinds, part);
+                return aggregated(request, &value, encoding);
+            }
+            _ => {}
+        }
+    }
+    Err(Status::not_acceptable(&["application/json", AGGREGATED]))
+}
+
+/// A custom kind has no path for it, so it looks for an object.
+fn unknown_subresource(kind: &Kind, name: &str) -> Status {
+    match kind.custom {
+        Some(_) => Status::not_found(kind.resource.name(), name),
+        None => Status::resource_not_found(),
+    }
+}
+
+/// Namespaces are for kinds that have them; across namespaces there is only reading.
+fn leads_somewhere(kind: &Kind, request: &Request, target: &Target) -> bool {
+    match (&target.namespace, kind.is_namespaced()) {
+        (Some(_), namespaced) => namespaced,
+        (None, false) => true,
+        (None, true) => target.name.is_none() && request.method == Method::GET,
     }
 }
 
@@ -610,6 +722,7 @@ fn entity_tag(value: &Value) -> HeaderValue {
 /// A request about objects of a kind.
 struct Asked<'a> {
     request: &'a Request,
+    kinds: &'a Kinds,
     kind: &'a Arc<Kind>,
     target: &'a Target,
     query: Query<'a>,
@@ -632,9 +745,9 @@ impl<'a> Asked<'a> {
         negotiation::form(&self.request.headers, &self.query)
     }
 
-    fn decode(&self, kinds: &Kinds, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
+    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
         let kind = part.kind(self.kind);
-        let mut decoded = body::decode(kinds, kind, self.request, options.validation)?;
+        let mut decoded = body::decode(self.kinds, kind, self.request, options.validation)?;
         let told = name_owners_once(&mut decoded.object, Found::InTheBody);
         decoded.warnings.extend(told);
         Ok(decoded)

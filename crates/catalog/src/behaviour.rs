@@ -21,6 +21,15 @@ pub struct Behaviour {
     pub orphans_by_default: bool,
     /// Reads behave as if they came from a watch cache; only events do not.
     pub cached: bool,
+    pub hook: Hook,
+}
+
+/// What a kind does that data cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    None,
+    /// It defines other kinds.
+    Definition,
 }
 
 /// What may be a name.
@@ -39,6 +48,8 @@ pub enum GenerationRule {
     Untouched,
     /// 1 for ever.
     Fixed,
+    /// Anything but metadata has changed.
+    Content,
     /// Anything but metadata and status has changed.
     Spec,
     /// The same, but a new object keeps what it came with.
@@ -56,7 +67,8 @@ pub enum StatusRule {
     None,
     /// Only the subresource changes it.
     Split {
-        /// What a new object has, as JSON; `None` keeps what the client sent.
+        /// What a new object has, as JSON; empty for nothing, `None` keeps what the client
+        /// sent.
         initial: Option<&'static str>,
         /// What a write through the subresource cannot change.
         keeps: OnStatus,
@@ -103,6 +115,7 @@ impl Default for Behaviour {
             finalization: Finalization::Metadata,
             orphans_by_default: false,
             cached: true,
+            hook: Hook::None,
         }
     }
 }
@@ -133,6 +146,10 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         },
         orphans_by_default: is_in(&["replicationcontrollers", "jobs"]),
         cached: plural != "events",
+        hook: match plural {
+            "customresourcedefinitions" => Hook::Definition,
+            _ => Hook::None,
+        },
     }
 }
 

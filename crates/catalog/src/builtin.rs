@@ -47,6 +47,8 @@ fn resource(row: &Row) -> Resource {
             .iter()
             .map(|sub| subresource(row, sub))
             .collect(),
+        list_kind: format!("{}List", row.kind).into(),
+        verb_order: &Verb::ALL,
         storage: storage(row),
         behaviour: behaviour::of(row.group, row.plural, has("status")),
         fields: fields::selectable(row.group, row.plural),

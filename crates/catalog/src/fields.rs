@@ -1,12 +1,14 @@
 //! What field selectors can ask about.
 
+use crate::resource::Text;
 use optik_object::Value;
 use optik_object::selector::UnknownField;
+use std::borrow::Cow;
 
 /// The selectable fields of a kind, besides `metadata.name`.
 #[derive(Clone, Debug)]
 pub struct Fields {
-    pub rules: &'static [FieldRule],
+    pub rules: Cow<'static, [FieldRule]>,
     /// `metadata.namespace` can be selected.
     pub namespace: bool,
     /// How an unknown field is refused.
@@ -14,13 +16,36 @@ pub struct Fields {
 }
 
 /// One selectable field.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FieldRule {
     /// As the selector spells it.
-    pub label: &'static str,
-    /// Where the value is; the second path is tried if the first has none.
-    pub paths: &'static [&'static [&'static str]],
+    pub label: Text,
+    pub paths: Paths,
     pub shape: Shape,
+}
+
+/// Where the value is.
+#[derive(Clone, Debug)]
+pub enum Paths {
+    /// The second is tried if the first has none.
+    Static(&'static [&'static [&'static str]]),
+    One(Vec<Text>),
+}
+
+impl Paths {
+    fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        let said = |value: &&Value| !value.is_null() && value.as_str() != Some("");
+        match self {
+            Self::Static(paths) => paths.iter().find_map(|path| {
+                let value = path.iter().try_fold(object, |at, name| at.get(name))?;
+                Some(value).filter(said)
+            }),
+            Self::One(path) => {
+                let value = path.iter().try_fold(object, |at, name| at.get(&**name))?;
+                Some(value).filter(said)
+            }
+        }
+    }
 }
 
 /// What the value is made into; an absent one becomes the default.
@@ -29,6 +54,8 @@ pub enum Shape {
     Text(&'static str),
     Bool,
     Number,
+    /// Whatever it is, as it is printed.
+    Any,
     /// Known by name, but always empty.
     Never,
 }
@@ -37,65 +64,63 @@ impl FieldRule {
     /// The value to compare with.
     #[must_use]
     pub fn value(&self, object: &Value) -> String {
-        let found = self.paths.iter().find_map(|path| {
-            let value = path.iter().try_fold(object, |at, name| at.get(name))?;
-            let empty = value.is_null() || value.as_str() == Some("");
-            (!empty).then_some(value)
-        });
+        let found = self.paths.find(object);
         match (self.shape, found) {
             (Shape::Text(_), Some(Value::String(text))) => text.clone(),
             (Shape::Text(default), _) => default.into(),
             (Shape::Bool, found) => found.and_then(Value::as_bool).unwrap_or(false).to_string(),
             (Shape::Number, found) => found.and_then(Value::as_i64).unwrap_or(0).to_string(),
-            (Shape::Never, _) => String::new(),
+            (Shape::Any, Some(Value::String(text))) => text.clone(),
+            (Shape::Any, Some(other)) => other.to_string(),
+            (Shape::Any, None) | (Shape::Never, _) => String::new(),
         }
     }
 }
 
 impl Fields {
     #[must_use]
-    pub fn rule(&self, label: &str) -> Option<&'static FieldRule> {
+    pub fn rule(&self, label: &str) -> Option<&FieldRule> {
         self.rules.iter().find(|rule| rule.label == label)
     }
 }
 
 const fn text(label: &'static str, paths: &'static [&'static [&'static str]]) -> FieldRule {
+    field(label, paths, Shape::Text(""))
+}
+
+const fn field(
+    label: &'static str,
+    paths: &'static [&'static [&'static str]],
+    shape: Shape,
+) -> FieldRule {
     FieldRule {
-        label,
-        paths,
-        shape: Shape::Text(""),
+        label: Cow::Borrowed(label),
+        paths: Paths::Static(paths),
+        shape,
     }
 }
 
 const POD: &[FieldRule] = &[
     text("spec.nodeName", &[&["spec", "nodeName"]]),
     text("spec.host", &[&["spec", "nodeName"]]),
-    FieldRule {
-        label: "spec.restartPolicy",
-        paths: &[&["spec", "restartPolicy"]],
-        shape: Shape::Text("Always"),
-    },
-    FieldRule {
-        label: "spec.schedulerName",
-        paths: &[&["spec", "schedulerName"]],
-        shape: Shape::Text("default-scheduler"),
-    },
+    field(
+        "spec.restartPolicy",
+        &[&["spec", "restartPolicy"]],
+        Shape::Text("Always"),
+    ),
+    field(
+        "spec.schedulerName",
+        &[&["spec", "schedulerName"]],
+        Shape::Text("default-scheduler"),
+    ),
     text(
         "spec.serviceAccountName",
         &[&["spec", "serviceAccountName"]],
     ),
-    FieldRule {
-        label: "spec.hostNetwork",
-        paths: &[&["spec", "hostNetwork"]],
-        shape: Shape::Bool,
-    },
+    field("spec.hostNetwork", &[&["spec", "hostNetwork"]], Shape::Bool),
     text("status.phase", &[&["status", "phase"]]),
     text("status.podIP", &[&["status", "podIP"]]),
-    FieldRule {
-        label: "status.podIPs",
-        paths: &[],
-        shape: Shape::Never,
-    },
+    field("status.podIPs", &[], Shape::Never),
     text(
         "status.nominatedNodeName",
         &[&["status", "nominatedNodeName"]],
@@ -148,35 +173,27 @@ const EVENT_GROUP: &[FieldRule] = &[
     text("type", &[&["type"]]),
 ];
 
-const NODE: &[FieldRule] = &[FieldRule {
-    label: "spec.unschedulable",
-    paths: &[&["spec", "unschedulable"]],
-    shape: Shape::Bool,
-}];
+const NODE: &[FieldRule] = &[field(
+    "spec.unschedulable",
+    &[&["spec", "unschedulable"]],
+    Shape::Bool,
+)];
 const NAMESPACE: &[FieldRule] = &[text("status.phase", &[&["status", "phase"]])];
-const SECRET: &[FieldRule] = &[FieldRule {
-    label: "type",
-    paths: &[&["type"]],
-    shape: Shape::Text("Opaque"),
-}];
+const SECRET: &[FieldRule] = &[field("type", &[&["type"]], Shape::Text("Opaque"))];
 const SERVICE: &[FieldRule] = &[
     text("spec.clusterIP", &[&["spec", "clusterIP"]]),
-    FieldRule {
-        label: "spec.type",
-        paths: &[&["spec", "type"]],
-        shape: Shape::Text("ClusterIP"),
-    },
+    field("spec.type", &[&["spec", "type"]], Shape::Text("ClusterIP")),
 ];
-const REPLICATION_CONTROLLER: &[FieldRule] = &[FieldRule {
-    label: "status.replicas",
-    paths: &[&["status", "replicas"]],
-    shape: Shape::Number,
-}];
-const JOB: &[FieldRule] = &[FieldRule {
-    label: "status.successful",
-    paths: &[&["status", "succeeded"]],
-    shape: Shape::Number,
-}];
+const REPLICATION_CONTROLLER: &[FieldRule] = &[field(
+    "status.replicas",
+    &[&["status", "replicas"]],
+    Shape::Number,
+)];
+const JOB: &[FieldRule] = &[field(
+    "status.successful",
+    &[&["status", "succeeded"]],
+    Shape::Number,
+)];
 const SIGNER: &[FieldRule] = &[text("spec.signerName", &[&["spec", "signerName"]])];
 const POD_CERTIFICATE: &[FieldRule] = &[
     text("spec.signerName", &[&["spec", "signerName"]]),
@@ -215,7 +232,7 @@ pub fn selectable(group: &str, plural: &str) -> Fields {
         _ => UnknownField::OfOwnFields,
     };
     Fields {
-        rules,
+        rules: Cow::Borrowed(rules),
         namespace,
         unknown,
     }

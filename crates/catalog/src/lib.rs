@@ -14,10 +14,10 @@ mod resource;
 mod scaling;
 
 pub use behaviour::{
-    Behaviour, Finalization, GenerationRule, Grace, NameRule, OnStatus, StatusRule,
+    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, StatusRule,
 };
 pub use builtin::builtin;
-pub use fields::{FieldRule, Fields, Shape, selectable};
+pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
 pub use protobuf::messages;
 pub use resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
 pub use scaling::{Path, ScaleSelector, Scaling, scale};

@@ -25,6 +25,10 @@ pub struct Resource {
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub subresources: Vec<Subresource>,
+    /// `DeploymentList`
+    pub list_kind: Text,
+    /// In the order of discovery.
+    pub verb_order: &'static [Verb],
     /// Where its objects are kept: `configmaps`, `services/specs`. `None` if nothing
     /// is kept, as for reviews.
     pub storage: Option<Text>,
@@ -140,8 +144,14 @@ impl Verbs {
     }
 
     pub fn iter(self) -> impl Iterator<Item = Verb> {
-        Verb::ALL
-            .into_iter()
+        self.iter_as(&Verb::ALL)
+    }
+
+    /// In another order.
+    pub fn iter_as(self, order: &'static [Verb]) -> impl Iterator<Item = Verb> {
+        order
+            .iter()
+            .copied()
             .filter(move |verb| self.contains(*verb))
     }
 }

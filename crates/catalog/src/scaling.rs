@@ -2,7 +2,7 @@
 
 use crate::behaviour::Behaviour;
 use crate::fields;
-use crate::resource::{Resource, Scope, Text, Verbs};
+use crate::resource::{Resource, Scope, Text, Verb, Verbs};
 
 /// Names of members, from the object down to a value.
 pub type Path = Vec<Text>;
@@ -58,6 +58,8 @@ pub fn scale() -> Resource {
         plural: "scales".into(),
         singular: "scale".into(),
         kind: "Scale".into(),
+        list_kind: "ScaleList".into(),
+        verb_order: &Verb::ALL,
         scope: Scope::Namespaced,
         verbs: Verbs::default(),
         short_names: Vec::new(),

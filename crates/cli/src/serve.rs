@@ -182,6 +182,14 @@ async fn serve_api(
         options.compaction_interval,
         clock.clone(),
     ));
+    tokio::spawn(optik_apiserver::keep_definitions(
+        api.clone(),
+        store.clone(),
+    ));
+    tokio::spawn(optik_lifecycle::keep_definitions_clean(
+        api.clone(),
+        store.clone(),
+    ));
     tokio::spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
     let server = Server::new(api, presented);
     server.ready();

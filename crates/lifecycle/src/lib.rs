@@ -5,6 +5,8 @@
 //! look at the state and go on.
 
 mod client;
+mod definitions;
 mod namespaces;
 
+pub use definitions::keep_definitions_clean;
 pub use namespaces::keep_namespaces;

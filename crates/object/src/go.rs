@@ -71,7 +71,8 @@ pub(crate) fn json_float(value: f64) -> String {
 }
 
 /// A float as `%v` prints it: as in JSON, but `1e-05`.
-pub(crate) fn plain_float(value: f64) -> String {
+#[must_use]
+pub fn plain_float(value: f64) -> String {
     let (digits, exponent) = shortest(value);
     let text = if value != 0.0 && !(-4..21).contains(&exponent) {
         scientific(&digits, exponent, 2)

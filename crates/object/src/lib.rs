@@ -26,14 +26,15 @@ pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
 pub use field_error::{FieldError, FieldErrorKind};
-pub use go::quote;
+pub use go::{plain_float, quote};
 pub use json::{
     DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, occurrences, parse,
     to_bytes,
 };
 pub use meta::{Meta, MetaError, OwnerReference};
 pub use names::{
-    Problems, dns_label, dns_subdomain, generate_name, label_key, label_value, path_segment,
+    Problems, dns_1035_label, dns_label, dns_subdomain, generate_name, label_key, label_value,
+    path_segment,
 };
 pub use object::{NotAnObject, Object};
 pub use paging::{Continue, Snapshot, TokenError};

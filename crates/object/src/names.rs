@@ -27,6 +27,12 @@ const DNS_SUBDOMAIN: Pattern = Pattern {
     regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
     examples: &["example.com"],
 };
+const DNS_1035_LABEL: Pattern = Pattern {
+    text: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+           an alphabetic character, and end with an alphanumeric character",
+    regex: "[a-z]([-a-z0-9]*[a-z0-9])?",
+    examples: &["my-name", "abc-123"],
+};
 const LABEL_KEY: Pattern = Pattern {
     text: "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
            an alphanumeric character",
@@ -74,6 +80,16 @@ pub fn dns_label(name: &str) -> Problems {
         } else {
             DNS_LABEL.problem()
         });
+    }
+    problems
+}
+
+/// The names of custom kinds and their versions.
+#[must_use]
+pub fn dns_1035_label(name: &str) -> Problems {
+    let mut problems = too_long(name, LABEL_BYTES_MAX);
+    if !is_dns_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        problems.push(DNS_1035_LABEL.problem());
     }
     problems
 }

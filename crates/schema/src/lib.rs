@@ -14,6 +14,7 @@ mod check;
 mod node;
 mod nulls;
 mod schema;
+pub mod structural;
 mod table;
 mod unknown;
 mod zero;

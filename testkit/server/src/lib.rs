@@ -48,7 +48,8 @@ impl TestServer {
         server
     }
 
-    /// The same without controllers: nothing happens but what clients do.
+    /// The same without the controllers of built-in kinds: nothing happens but what
+    /// clients do. Definitions are followed: without that there are no custom kinds.
     ///
     /// # Panics
     /// If it cannot.
@@ -61,6 +62,14 @@ impl TestServer {
     async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
         let api = ApiServer::new(store.clone());
         api.bootstrap().await.expect("the store can be written");
+        tasks.spawn(optik_apiserver::keep_definitions(
+            api.clone(),
+            store.clone(),
+        ));
+        tasks.spawn(optik_lifecycle::keep_definitions_clean(
+            api.clone(),
+            store.clone(),
+        ));
         let listener = listen().await;
         let address = listener.local_addr().expect("it is bound");
         let server = Server::new(api.clone(), ServeOptions::default());

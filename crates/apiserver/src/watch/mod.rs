@@ -46,8 +46,13 @@ pub(crate) struct Surroundings {
 /// begin may count on it.
 pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Bytes> {
     let form = watching.form;
+    let life = watching.kind.custom.as_ref();
+    let life = life.map(|custom| custom.life.clone());
     match begin(around, watching).await {
-        Ok(stream) => stream.boxed(),
+        Ok(stream) => match life {
+            Some(life) => until_over(stream.boxed(), life).boxed(),
+            None => stream.boxed(),
+        },
         Err(status) => {
             let last = teller::failure(form, &status);
             once(std::future::ready(last)).boxed()
@@ -108,4 +113,21 @@ fn open(store: &Store, watching: &Watching, start: Revision) -> Result<Watch, St
             WatchError::Compacted { .. } => Status::watch_expired(),
             _ => stopping(),
         })
+}
+
+/// Ends with the life of the kind, once what has come by then is told.
+fn until_over(
+    pieces: BoxStream<'static, Bytes>,
+    life: tokio::sync::watch::Receiver<()>,
+) -> impl futures::Stream<Item = Bytes> + Send {
+    futures::stream::unfold((pieces, life), |(mut pieces, mut life)| async move {
+        let piece = tokio::select! {
+            // The events first: the last ones are the deletions of the objects.
+            biased;
+            piece = pieces.next() => piece?,
+            // Nothing is ever sent; what comes is the end of the sender.
+            _ = life.changed() => return None,
+        };
+        Some((piece, (pieces, life)))
+    })
 }

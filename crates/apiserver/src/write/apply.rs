@@ -6,7 +6,8 @@ use super::update::{Part, check_place, replace};
 use super::{FieldValidation, Patience, Writing, Written, scale};
 use crate::body::settle;
 use crate::complaints::unmarshal_errors;
-use crate::kinds::{Kind, parse_stored};
+use crate::custom;
+use crate::kinds::Kind;
 use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
 use optik_patch::{ApplyError, printed_type};
@@ -116,7 +117,8 @@ async fn change(
     let config = &configuration.object;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let stored = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
+    let stored = writing.kind.open(current.value());
+    let stored = stored.map_err(|error| damaged(&key, error))?;
     let live = match part {
         Part::Scale => Cow::Owned(scale::managed_view(
             writing,
@@ -159,7 +161,9 @@ fn merged(
     config.check(writing.options.validation)?;
     let mut value = Value::from(object);
     let kind = part.kind(writing.kind);
-    if let Some(schema) = kind.schema() {
+    if let Some(custom) = &kind.custom {
+        custom::patched(custom, &mut value).map_err(Status::bad_request)?;
+    } else if let Some(schema) = kind.schema() {
         prune(schema, &mut value);
         drop_nulls(schema, &mut value);
     }

@@ -75,12 +75,15 @@ pub(super) async fn create_once(
     rules::on_create(kind, &mut object);
     ownership::record(writing, Part::Main, None, &mut object);
     let name = object.name().to_owned();
+    rules::check_open(kind, &name)?;
     if let Some(namespace) = writing.namespace {
         namespaces::check_open(writing.store, kind, namespace, &name).await?;
     }
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
     errors.extend(check_managers(&object));
+    errors.extend(rules::check(kind, Part::Main, &object, None));
+    writing.note(rules::warnings(kind, Part::Main, &object, None));
     if !errors.is_empty() {
         return Err(Status::invalid(kind.resource.name(), &name, &errors));
     }

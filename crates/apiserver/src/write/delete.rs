@@ -2,13 +2,14 @@
 
 use super::delete_options::{DeleteOptions, Dependents};
 use super::{Outcome, Patience, Writing, rules};
-use crate::kinds::{Shown, parse_stored};
+use crate::definitions;
+use crate::kinds::Shown;
 use crate::namespaces::IMMORTAL;
 use crate::selection::Selection;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use optik_catalog::{Finalization, Grace};
+use optik_catalog::{Finalization, Grace, Hook};
 use optik_object::{Object, Status, Timestamp, UidMismatch, Value};
 use optik_store::{Revision, Version};
 use std::sync::Arc;
@@ -43,7 +44,8 @@ pub(crate) async fn delete(
             return Err(Status::not_found(resource, name));
         };
         let ours = changed_by_us == Some(current.mod_revision());
-        let object = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
+        let object = writing.kind.open(current.value());
+        let object = object.map_err(|error| damaged(&key, error))?;
         check_preconditions(writing, options, &object, current, ours)?;
         let step = step(writing, options, &object);
         match carry_out(writing, options, &key, current, &object, step).await? {
@@ -114,6 +116,10 @@ fn step(writing: &Writing<'_>, options: &DeleteOptions, old: &Object) -> Step {
         return step_of_namespace(writing, options, old);
     }
     let mut object = old.clone();
+    if kind.resource.behaviour.hook == Hook::Definition && !old.is_being_deleted() {
+        definitions::begin_deletion(&mut object, writing.now());
+        return Step::Mark(object);
+    }
     let graceful = match kind.resource.behaviour.grace {
         Grace::None => Graceful::NotSupported,
         Grace::Pod => shorten_or_begin(options, &mut object, writing.now()),
@@ -349,8 +355,8 @@ pub(crate) async fn delete_all(
     let range = writing.kind.range(writing.namespace);
     let kind = writing.kind;
     let mut out = format!(
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}"}},"items":["#,
-        kind.resource.kind,
+        r#"{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"}},"items":["#,
+        kind.resource.list_kind,
         kind.api_version,
         latest.revision()
     )

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -47,6 +47,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) options: WriteOptions,
     pub(crate) ownership: Ownership,
     pub(crate) origin: Origin,
+    /// What the client is told although the write succeeds.
+    pub(crate) notes: Mutex<Vec<String>>,
 }
 
 /// What a write left behind.
@@ -66,6 +68,18 @@ impl Writing<'_> {
     fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
+    }
+
+    /// Replaces what was noted: only the last attempt counts.
+    fn note(&self, notes: Vec<String>) {
+        *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
+    }
+
+    /// What was noted, behind what was odd about the body.
+    pub(crate) fn with_notes(&self, mut warnings: Vec<String>) -> Vec<String> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.append(&mut notes);
+        warnings
     }
 
     fn key(&self, name: &str) -> String {
@@ -156,6 +170,10 @@ impl Writing<'_> {
     fn show_unstored(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         let object = crate::kinds::parse_stored(bytes);
         let mut object = object.map_err(|error| damaged("a dry run", error))?;
+        if self.kind.custom.is_some() {
+            self.kind.write_custom(object, out);
+            return Ok(());
+        }
         self.kind.face.to_client(&mut object);
         object.set_type(&self.kind.resource.kind, &self.kind.api_version);
         out.extend_from_slice(&self.encode(&object)?);

@@ -43,7 +43,10 @@ pub(super) fn record(
                 live: live.as_deref(),
                 manager: &manager,
                 now: writing.now(),
-                family: Family::BuiltIn,
+                family: match writing.kind.custom {
+                    Some(_) => Family::Custom,
+                    None => Family::BuiltIn,
+                },
             };
             if writing.kind.face == Face::AsStored {
                 return update(endpoint, &write, object);

@@ -8,6 +8,7 @@ use super::update::{Part, check_place, replace};
 use super::{Patience, Writing, Written, scale};
 use crate::body::settle;
 use crate::complaints::{Found, name_owners_once};
+use crate::custom;
 use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use http::HeaderMap;
@@ -29,6 +30,13 @@ pub(crate) enum PatchType {
     Apply,
 }
 
+/// What custom kinds take.
+const FOR_CUSTOM: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
 impl PatchType {
     pub(crate) fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
         let value = headers.get(CONTENT_TYPE);
@@ -38,6 +46,7 @@ impl PatchType {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ if kind.custom.is_some() => Err(Status::unsupported_media_type(FOR_CUSTOM)),
             "application/strategic-merge-patch+json" if kind.schema().is_some() => {
                 Ok(Self::Strategic)
             }
@@ -191,6 +200,19 @@ fn check(
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings.extend_from_slice(change.complaints());
+    }
+    if let Some(custom) = &kind.custom {
+        check_type(kind, change, value)?;
+        let unknown = custom::patched(custom, value)
+            .map_err(|error| invalid_patch(&change.printed(value), &error))?;
+        if validation != FieldValidation::Ignore {
+            warnings.extend(unknown);
+        }
+        if validation == FieldValidation::Strict && !warnings.is_empty() {
+            let detail = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(invalid_patch(&change.printed(value), &detail));
+        }
+        return Ok(warnings);
     }
     if let Some(schema) = kind.schema() {
         if let Err(error) = check_types(schema, value) {

@@ -1,9 +1,11 @@
 //! What kinds do to an object on its way in, as their descriptors say.
 
 use super::metadata::copy_member;
+use super::update::Part;
 use crate::kinds::Kind;
-use optik_catalog::{Finalization, GenerationRule, OnStatus, StatusRule};
-use optik_object::{Map, Object, Value};
+use crate::{custom, definitions};
+use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
+use optik_object::{FieldError, Map, Object, Status, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -18,9 +20,13 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         ..
     } = behaviour.status
     {
-        let status = optik_object::parse(initial.as_bytes());
-        let status = status.map_or(Value::Null, |parsed| parsed.value);
-        object.members_mut().insert("status".into(), status);
+        match optik_object::parse(initial.as_bytes()) {
+            Ok(status) => {
+                let members = object.members_mut();
+                members.insert("status".into(), status.value);
+            }
+            Err(_) => drop(object.members_mut().remove("status")),
+        }
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
@@ -30,6 +36,54 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
+    if behaviour.hook == Hook::Definition {
+        definitions::on_create(object);
+    }
+}
+
+/// What the kind itself has against an object.
+pub(super) fn check(
+    kind: &Kind,
+    part: Part,
+    object: &Object,
+    old: Option<&Object>,
+) -> Vec<FieldError> {
+    if let Some(custom) = &kind.custom {
+        return custom::check(custom, part, object, old);
+    }
+    match (kind.resource.behaviour.hook, part) {
+        (Hook::None, _) => Vec::new(),
+        (Hook::Definition, Part::Main) => definitions::check(object, old),
+        (Hook::Definition, _) => definitions::check_status(object),
+    }
+}
+
+/// What a client is told although its write succeeds.
+pub(super) fn warnings(
+    kind: &Kind,
+    part: Part,
+    object: &Object,
+    old: Option<&Object>,
+) -> Vec<String> {
+    match (&kind.custom, kind.resource.behaviour.hook) {
+        _ if part != Part::Main => Vec::new(),
+        (Some(_), _) => custom::warnings(object, old),
+        (None, Hook::Definition) => definitions::formats_unknown(object, old),
+        (None, Hook::None) => Vec::new(),
+    }
+}
+
+/// Nothing new is made of a kind that goes away.
+pub(super) fn check_open(kind: &Kind, name: &str) -> Result<(), Status> {
+    if kind
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.terminating)
+    {
+        let text = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(kind.resource.name(), name, text));
+    }
+    Ok(())
 }
 
 fn hold_content(object: &mut Object) {
@@ -67,6 +121,9 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.finalization == Finalization::Spec {
         take_member(object, old, "spec");
         label_name(object);
+    }
+    if behaviour.hook == Hook::Definition {
+        definitions::on_update(object);
     }
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
@@ -132,6 +189,7 @@ fn counts(rule: GenerationRule, object: &Object, old: &Object) -> bool {
     };
     match rule {
         GenerationRule::Untouched | GenerationRule::Fixed => false,
+        GenerationRule::Content => differs(object, old, &["metadata", "kind", "apiVersion"]),
         GenerationRule::Spec | GenerationRule::SpecOnUpdate => spec_differs(object, old),
         GenerationRule::SpecOrAnnotations => {
             spec_differs(object, old) || metadata_differs("annotations")
@@ -143,14 +201,14 @@ fn counts(rule: GenerationRule, object: &Object, old: &Object) -> bool {
 /// Anything but metadata and status; what was written in an older version differs in
 /// its type, which does not count.
 fn spec_differs(object: &Object, old: &Object) -> bool {
-    let of = |object: &Object| {
-        let mut members = object.members().clone();
-        for member in ["metadata", "status", "kind", "apiVersion"] {
-            members.remove(member);
-        }
-        members
-    };
-    of(object) != of(old)
+    differs(object, old, &["metadata", "status", "kind", "apiVersion"])
+}
+
+fn differs(object: &Object, old: &Object, except: &[&str]) -> bool {
+    let counts = |name: &&String| !except.contains(&name.as_str());
+    let (new, old) = (object.members(), old.members());
+    let mut names = new.keys().chain(old.keys()).filter(counts);
+    names.any(|name| new.get(name) != old.get(name))
 }
 
 /// Whether nothing but the end is left of an object that is being deleted.

@@ -3,7 +3,7 @@
 use super::create::{create_once, settle_namespace};
 use super::metadata::{self, copy_member};
 use super::{Outcome, Patience, Writing, Written, ownership, rules, scale};
-use crate::kinds::{Kind, parse_stored};
+use crate::kinds::Kind;
 use crate::scale::scale_kind;
 use crate::trouble::damaged;
 use bytes::Bytes;
@@ -93,7 +93,8 @@ pub(super) async fn replace(
     body: Object,
 ) -> Result<Option<Written>, Status> {
     let revision = current.mod_revision();
-    let old = parse_stored(current.value()).map_err(|error| damaged(key, error))?;
+    let old = writing.kind.open(current.value());
+    let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
         Part::Scale => {
             scale::check(body.name(), &body)?;
@@ -188,6 +189,8 @@ pub(super) fn prepare(
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
+    errors.extend(rules::check(kind, part, &object, Some(old)));
+    writing.note(rules::warnings(kind, part, &object, Some(old)));
     let name = object.name();
     if old.is_being_deleted() {
         let added: Vec<&str> = object

@@ -83,9 +83,7 @@ impl<'t> Encoder<'t> {
         out: &mut Writer,
     ) -> Result<(), ProtobufError> {
         match (self.table.message(id).form, value.kind()) {
-            (Form::Object, Kind::Object | Kind::Null) => {
-                self.object(id, Some(value), depth, out)
-            }
+            (Form::Object, Kind::Object | Kind::Null) => self.object(id, Some(value), depth, out),
             (Form::Object, _) => Err(unfit(field, "an object")),
             (Form::Time, _) => time::write(value, Digits::Seconds, field, out),
             (Form::MicroTime, _) => time::write(value, Digits::Micros, field, out),
@@ -180,8 +178,8 @@ impl<'t> Encoder<'t> {
             Type::Bool | Type::Int32 | Type::Int64 => out.varint_field(field.number, 0),
             Type::Double => out.fixed64_field(field.number, 0),
             Type::Text | Type::Bytes => out.bytes_field(field.number, b""),
-            Type::Message(id) => out.nested(field.number, |out| {
-                match self.table.message(id).form {
+            Type::Message(id) => {
+                out.nested(field.number, |out| match self.table.message(id).form {
                     Form::Object => self.object(id, None, depth + 1, out),
                     Form::Quantity => {
                         out.bytes_field(1, b"0");
@@ -198,8 +196,8 @@ impl<'t> Encoder<'t> {
                         Ok(())
                     }
                     _ => Ok(()),
-                }
-            })?,
+                })?
+            }
         }
         Ok(())
     }

@@ -75,6 +75,33 @@ impl Status {
         ))
     }
 
+    /// 400: the body does not say what it is.
+    #[must_use]
+    pub fn unrecognized(kind: &str, text: &str, body: &[u8]) -> Self {
+        Self::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {text} ({})",
+            beginning(body)
+        ))
+    }
+
+    /// 405 on a resource that has the path, but not the verb.
+    #[must_use]
+    pub fn method_not_supported(resource: ResourceName<'_>, action: &str) -> Self {
+        let full = match resource.group {
+            "" => resource.plural.to_owned(),
+            group => format!("{}.{group}", resource.plural),
+        };
+        let message = format!(
+            "{action} is not supported on resources of kind {}",
+            quote(&full)
+        );
+        Self::failure(Reason::MethodNotAllowed, message).with_details(Details {
+            group: resource.group.into(),
+            kind: resource.plural.into(),
+            ..Details::default()
+        })
+    }
+
     /// 400: the body says what it is, but cannot be read as what the endpoint takes. For
     /// a strict decoding error, `text` is the message of [`Self::strict_decoding`].
     #[must_use]

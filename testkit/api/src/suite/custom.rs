@@ -22,7 +22,7 @@ checks! { custom:
     [] members_come_in_order [CustomResources],
     [] bodies_must_say_what_they_are [CustomResources],
     [] strategic_patches_are_refused [CustomResources, Patch],
-    [] types_of_fields_are_checked [CustomResources, Admission],
+    [] types_of_fields_are_checked [CustomResources],
     [] unknown_fields_are_dropped [CustomResources],
     [] a_deleted_kind_takes_its_objects_along [CustomResources],
     [] a_changed_kind_ends_its_watches [CustomResources],

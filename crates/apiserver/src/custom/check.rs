@@ -1,0 +1,131 @@
+//! Is an object what its schema says?
+
+use super::{Custom, ScalePaths};
+use crate::write::Part;
+use optik_object::{FieldError, FieldErrorKind, Object, Value};
+use optik_schema::structural::{Validation, check_embedded, check_lists, validate};
+
+/// Everything that is wrong with a new or changed object.
+pub(crate) fn check(
+    custom: &Custom,
+    part: Part,
+    object: &Object,
+    old: Option<&Object>,
+) -> Vec<FieldError> {
+    let schema = &custom.own().schema;
+    let value = Value::from(object.clone());
+    let before = old.map(|old| Value::from(old.clone()));
+    let mut errors = match part {
+        Part::Status => {
+            let of_status = schema.property("status").zip(value.get("status"));
+            let how = Validation {
+                base: "status",
+                old: before.as_ref().and_then(|before| before.get("status")),
+            };
+            of_status.map_or(Vec::new(), |(schema, status)| validate(schema, status, how))
+        }
+        _ => {
+            let how = Validation {
+                base: "",
+                old: before.as_ref(),
+            };
+            validate(schema, &value, how)
+        }
+    };
+    if let Some(scale) = &custom.scale {
+        if part != Part::Status {
+            check_replicas(&value, &scale.spec, &mut errors);
+        }
+        check_scale_status(&value, scale, &mut errors);
+    }
+    if part != Part::Status {
+        errors.extend(check_embedded(schema, &value));
+    }
+    let lists_before = before.as_ref().map(|before| check_lists(schema, before));
+    if lists_before.is_none_or(|errors| errors.is_empty()) {
+        errors.extend(check_lists(schema, &value));
+    }
+    if custom.own().has_rules && errors.iter().any(blocks_rules) {
+        let text = "some validation rules were not checked because the object was invalid; \
+                    correct the existing errors to complete validation";
+        errors.push(FieldError::invalid("<nil>", Value::Null, text));
+    }
+    errors
+}
+
+/// Rules are not run on objects whose shape is wrong.
+fn blocks_rules(error: &FieldError) -> bool {
+    matches!(
+        error.kind,
+        FieldErrorKind::NotSupported { .. }
+            | FieldErrorKind::Required
+            | FieldErrorKind::TooLong
+            | FieldErrorKind::TooMany { .. }
+            | FieldErrorKind::TypeInvalid { .. }
+    )
+}
+
+/// The value that a path such as `.spec.replicas` leads to.
+fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    path.split('.').try_fold(value, |at, name| at.get(name))
+}
+
+fn check_replicas(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(found) = find(value, path) else {
+        return;
+    };
+    let text = match found.as_i64() {
+        Some(number) if number < 0 => "should be a non-negative integer".to_owned(),
+        Some(number) if number > i64::from(i32::MAX) => {
+            format!("should be less than or equal to {}", i32::MAX)
+        }
+        Some(_) => return,
+        None => {
+            let error = format!("{path} accessor error: {found} is not an int64");
+            errors.push(FieldError::invalid(path, 0, error));
+            return;
+        }
+    };
+    errors.push(FieldError::invalid(path, found.clone(), text));
+}
+
+fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldError>) {
+    check_replicas(value, &scale.status, errors);
+    let selector = scale.selector.as_deref();
+    if let Some(path) = selector
+        && let Some(found) = find(value, path)
+        && !found.is_string()
+    {
+        let error = format!("{path} accessor error: {found} is not a string");
+        errors.push(FieldError::invalid(path, "", error));
+    }
+}
+
+const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
+
+/// What is odd about finalizers that were added.
+pub(crate) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let mut added: Vec<&str> = object
+        .finalizers()
+        .filter(|name| !old.is_some_and(|old| old.finalizers().any(|known| known == *name)))
+        .filter(|name| !name.contains('/') && !STANDARD_FINALIZERS.contains(name))
+        .collect();
+    added.sort_unstable();
+    added.dedup();
+    added
+        .into_iter()
+        .map(|name| {
+            let path = if name.contains('.') {
+                "including a path (/) "
+            } else {
+                ""
+            };
+            format!(
+                "metadata.finalizers: {}: prefer a domain-qualified finalizer name {path}to avoid \
+                 accidental conflicts with other finalizer writers",
+                optik_object::quote(name)
+            )
+        })
+        .collect()
+}

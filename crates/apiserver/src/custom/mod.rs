@@ -1,0 +1,116 @@
+//! Objects of kinds that a definition made: how they are read, settled and checked.
+
+mod body;
+mod check;
+
+pub(crate) use body::{check_body, patched};
+pub(crate) use check::{check, warnings};
+
+use optik_object::{Object, Value};
+use optik_schema::Schema;
+use optik_schema::structural::{
+    Structural, drop_unset, fill, prune_structural, settle_embedded, types_of,
+};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::watch;
+
+/// What a kind has that was defined at run time, in one of its versions.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    pub(crate) versions: Arc<Versions>,
+    /// Which of them this is.
+    pub(crate) own: usize,
+    pub(crate) scale: Option<ScalePaths>,
+    /// What every request to this version is told.
+    pub(crate) deprecation: Option<String>,
+    /// The definition is being deleted: nothing new is made.
+    pub(crate) terminating: bool,
+    /// Discovery knows it.
+    pub(crate) established: bool,
+    /// Ends when the definition changes or goes.
+    pub(crate) life: watch::Receiver<()>,
+}
+
+/// All versions of a kind. Between them nothing but the apiVersion differs.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    pub(crate) all: Vec<VersionSchema>,
+    /// Which of them is kept.
+    pub(crate) stored: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct VersionSchema {
+    /// `example.com/v1`
+    pub(crate) api_version: String,
+    pub(crate) schema: Arc<Structural>,
+    /// For server-side apply; most kinds never need it.
+    types: OnceLock<Schema>,
+    pub(crate) has_rules: bool,
+}
+
+/// Where a scale finds its numbers: `.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
+}
+
+impl VersionSchema {
+    pub(crate) fn new(api_version: String, schema: Arc<Structural>) -> Self {
+        Self {
+            api_version,
+            has_rules: schema.has_rules(),
+            schema,
+            types: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn types(&self) -> &Schema {
+        self.types.get_or_init(|| types_of(&self.schema))
+    }
+}
+
+impl Versions {
+    pub(crate) fn find(&self, api_version: &str) -> Option<&VersionSchema> {
+        self.all
+            .iter()
+            .find(|version| version.api_version == api_version)
+    }
+
+    pub(crate) fn stored(&self) -> &VersionSchema {
+        &self.all[self.stored]
+    }
+}
+
+impl Custom {
+    pub(crate) fn own(&self) -> &VersionSchema {
+        &self.versions.all[self.own]
+    }
+
+    /// What was stored, as its schema is today: undeclared members are gone, defaults
+    /// that were added since are there. Its type becomes the stored one.
+    pub(crate) fn refresh(&self, object: &mut Object, kind: &str) {
+        let stored = self.versions.stored();
+        let version = self.versions.find(object.api_version()).unwrap_or(stored);
+        let mut value = Value::Object(std::mem::take(object.members_mut()));
+        prune_structural(&version.schema, &mut value, true);
+        settle(&version.schema, &mut value);
+        if let Value::Object(members) = value {
+            *object.members_mut() = members;
+        }
+        object.set_type(kind, &stored.api_version);
+    }
+
+    /// What a client sent, pruned before, as it is kept.
+    pub(crate) fn settle(&self, value: &mut Value) {
+        settle(&self.own().schema, value);
+    }
+}
+
+fn settle(schema: &Structural, value: &mut Value) {
+    settle_embedded(schema, value);
+    drop_unset(schema, value);
+    fill(schema, value);
+}

@@ -1,0 +1,145 @@
+//! All definitions there are, and the kinds they make.
+
+use super::DIRECTORY;
+use super::compile::{compile, compile_schemas};
+use super::definition::Definition;
+use super::names::{Taken, settle};
+use crate::custom::Versions;
+use crate::kinds::{Kind, parse_stored};
+use optik_object::{Object, Timestamp};
+use optik_store::{KeyRange, Revision, Snapshot, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Definitions by name.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stored: Arc<Version>,
+    definition: Definition,
+    schemas: Arc<Versions>,
+    kinds: Vec<Arc<Kind>>,
+    /// Dropped when the kinds are no longer what they were.
+    life: watch::Sender<()>,
+}
+
+fn name_of(key: &[u8]) -> String {
+    let name = key.get(DIRECTORY.len()..).unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl Book {
+    /// Becomes what a snapshot has.
+    pub(crate) fn open(&mut self, state: &Snapshot) {
+        let range = KeyRange::prefix(DIRECTORY);
+        let mut known = std::mem::take(&mut self.entries);
+        for version in state.entries(&range) {
+            let name = name_of(version.key());
+            if let Some(entry) = known.remove(&name) {
+                self.entries.insert(name, entry);
+            }
+            self.put(version);
+        }
+    }
+
+    /// Takes a change in.
+    pub(crate) fn note(&mut self, version: &Arc<Version>) {
+        if version.is_deletion() {
+            self.entries.remove(&name_of(version.key()));
+        } else {
+            self.put(version);
+        }
+    }
+
+    fn put(&mut self, version: &Arc<Version>) {
+        let name = name_of(version.key());
+        let known = self.entries.remove(&name);
+        if let Some(known) = known {
+            if known.stored.mod_revision() >= version.mod_revision() {
+                self.entries.insert(name, known);
+                return;
+            }
+            if let Some(entry) = Entry::read(version, Some(known)) {
+                self.entries.insert(name, entry);
+            }
+        } else if let Some(entry) = Entry::read(version, None) {
+            self.entries.insert(name, entry);
+        }
+    }
+
+    /// The kinds of all definitions, by group, then by name.
+    pub(crate) fn kinds(&self) -> Vec<Arc<Kind>> {
+        let mut entries: Vec<&Entry> = self.entries.values().collect();
+        entries.sort_by_key(|entry| (&entry.definition.group, &entry.definition.name));
+        let kinds = entries.iter().flat_map(|entry| &entry.kinds);
+        kinds.map(Arc::clone).collect()
+    }
+
+    /// Which revision of each definition these kinds are made of.
+    pub(crate) fn revisions(&self) -> BTreeMap<String, Revision> {
+        let entries = self.entries.iter();
+        entries
+            .map(|(name, entry)| (name.clone(), entry.stored.mod_revision()))
+            .collect()
+    }
+
+    /// A definition whose status is not what it should be, and what it should be. One at
+    /// a time: what it is granted, the next one does not get.
+    pub(crate) fn unsettled(&self, after: &str, now: Timestamp) -> Option<(String, Object)> {
+        let beyond = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        self.entries
+            .range::<str, _>(beyond)
+            .find_map(|(name, entry)| {
+                let definition = &entry.definition;
+                if definition.is_settled() {
+                    return None;
+                }
+                let object = parse_stored(entry.stored.value()).ok()?;
+                let group = self.entries.values().map(|entry| &entry.definition);
+                let group = group.filter(|other| other.group == definition.group);
+                let settled = settle(&object, definition, &Taken::by(group), now)?;
+                Some((name.clone(), with_revision(settled, &entry.stored)))
+            })
+    }
+}
+
+/// A write says what it was based on.
+fn with_revision(mut object: Object, stored: &Version) -> Object {
+    object.set_resource_version(stored.mod_revision().get());
+    object
+}
+
+impl Entry {
+    /// Compiles a definition; of one that only got another status, what was compiled
+    /// before stays, and so do the watches of its objects.
+    fn read(version: &Arc<Version>, known: Option<Self>) -> Option<Self> {
+        let object = parse_stored(version.value()).ok()?;
+        let definition = Definition::read(&object);
+        let same = known.filter(|known| {
+            let old = &known.definition;
+            old.uid == definition.uid
+                && old.generation == definition.generation
+                && old.accepted == definition.accepted
+        });
+        let (schemas, life) = match same {
+            Some(known) => (known.schemas, known.life),
+            None => (
+                compile_schemas(&object, &definition),
+                watch::Sender::new(()),
+            ),
+        };
+        let kinds = compile(&object, &definition, &schemas, &life.subscribe());
+        Some(Self {
+            stored: Arc::clone(version),
+            definition,
+            schemas,
+            kinds,
+            life,
+        })
+    }
+}

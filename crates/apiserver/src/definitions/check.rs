@@ -1,0 +1,477 @@
+//! The rules for definitions (extension §1.2), in the order and the words of upstream.
+
+use super::conditions;
+use super::definition::{texts, versions};
+use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
+use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain};
+
+/// Everything that is wrong with a new or changed definition.
+pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if old.is_none() {
+        check_name(object, &mut errors);
+    }
+    check_spec(object, old, &mut errors);
+    if let Some(old) = old {
+        check_unchanged(object, old, &mut errors);
+    }
+    let accepted = object.get("status").and_then(|s| s.get("acceptedNames"));
+    check_names(accepted, "status.acceptedNames", &mut errors);
+    check_stored_versions(object, &mut errors);
+    check_approval(object, old, &mut errors);
+    let preserves = |object: &Object| spec(object, "preserveUnknownFields") == Some(&true.into());
+    if preserves(object) && !old.is_some_and(preserves) {
+        let text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                    spec.versions[*].schema instead";
+        let error = FieldError::invalid("spec.preserveUnknownFields", true, text);
+        errors.push(error);
+    }
+    errors
+}
+
+/// Only what a status can get wrong.
+pub(crate) fn check_status(object: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let accepted = object.get("status").and_then(|s| s.get("acceptedNames"));
+    check_names(accepted, "status.acceptedNames", &mut errors);
+    errors
+}
+
+fn spec<'o>(object: &'o Object, member: &str) -> Option<&'o Value> {
+    object.get("spec")?.get(member)
+}
+
+pub(super) fn text<'v>(value: Option<&'v Value>, member: &str) -> &'v str {
+    let member = value.and_then(|value| value.get(member));
+    member.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn check_name(object: &Object, errors: &mut Vec<FieldError>) {
+    let plural = text(spec(object, "names"), "plural");
+    let group = text(object.get("spec"), "group");
+    let name = object.name();
+    if !name.is_empty() && name != format!("{plural}.{group}") {
+        let text = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", name, text));
+    }
+}
+
+fn check_spec(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let own = object.get("spec");
+    check_group(text(own, "group"), errors);
+    check_one_of(
+        "spec.scope",
+        text(own, "scope"),
+        &["Cluster", "Namespaced"],
+        errors,
+    );
+    for (index, version) in versions(object).iter().enumerate() {
+        if super::schemas::of_version(version).is_none() {
+            let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            errors.push(FieldError::required(path, ""));
+        }
+    }
+    check_versions(object, errors);
+    for name in ["plural", "singular", "kind", "listKind"] {
+        if text(spec(object, "names"), name).is_empty() {
+            errors.push(FieldError::required(format!("spec.names.{name}"), ""));
+        }
+    }
+    check_names(spec(object, "names"), "spec.names", errors);
+    check_schemas(object, old, errors);
+    check_subresources(object, errors);
+    check_columns(object, errors);
+    check_selectable(object, old, errors);
+    check_conversion(spec(object, "conversion"), errors);
+}
+
+fn check_group(group: &str, errors: &mut Vec<FieldError>) {
+    if group.is_empty() {
+        errors.push(FieldError::required("spec.group", ""));
+        return;
+    }
+    let problems = dns_subdomain(group);
+    if !problems.is_empty() {
+        let text = problems.join(",");
+        errors.push(FieldError::invalid("spec.group", group, text));
+    } else if !group.contains('.') {
+        let text = "should be a domain with at least one dot";
+        errors.push(FieldError::invalid("spec.group", group, text));
+    }
+}
+
+fn check_one_of(path: &str, given: &str, accepted: &[&str], errors: &mut Vec<FieldError>) {
+    if given.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else if !accepted.contains(&given) {
+        errors.push(FieldError::not_supported(path, given, accepted));
+    }
+}
+
+fn check_label(path: String, name: &str, errors: &mut Vec<FieldError>) {
+    let problems = dns_1035_label(name);
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid(path, name, problems.join(",")));
+    }
+}
+
+fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
+    let all = versions(object);
+    let mut names = Vec::new();
+    let mut storage = 0;
+    let mut unique = true;
+    for (index, version) in all.iter().enumerate() {
+        let name = text(Some(version), "name");
+        unique &= !names.contains(&name);
+        names.push(name);
+        storage += usize::from(version["storage"] == Value::Bool(true));
+        check_label(format!("spec.versions[{index}].name"), name, errors);
+        check_deprecation(version, index, errors);
+    }
+    let mut refuse = |text: &str| {
+        let shown = Value::from(all.to_vec());
+        errors.push(FieldError::invalid("spec.versions", shown, text));
+    };
+    if !unique {
+        refuse("must contain unique version names");
+    }
+    if storage != 1 {
+        refuse("must have exactly one version marked as storage version");
+    }
+}
+
+const WARNING_BYTES_MAX: usize = 256;
+
+fn check_deprecation(version: &Value, index: usize, errors: &mut Vec<FieldError>) {
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
+        return;
+    };
+    let path = format!("spec.versions[{index}].deprecationWarning");
+    let mut refuse = |text: String| {
+        errors.push(FieldError::invalid(path.clone(), warning, text));
+    };
+    if version["deprecated"] != Value::Bool(true) {
+        return refuse("can only be set for deprecated versions".into());
+    }
+    if warning.len() > WARNING_BYTES_MAX {
+        refuse(format!("must be <= {WARNING_BYTES_MAX} characters long"));
+    }
+    if warning.is_empty() {
+        refuse("must not be an empty string".into());
+    }
+    if let Some((at, _)) = warning.char_indices().find(|(_, c)| c.is_control()) {
+        refuse(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index \
+             {at}"
+        ));
+    }
+}
+
+fn check_names(names: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let given = |name: &str| Some(text(names, name)).filter(|text| !text.is_empty());
+    for name in ["plural", "singular"] {
+        if let Some(label) = given(name) {
+            check_label(format!("{path}.{name}"), label, errors);
+        }
+    }
+    for name in ["kind", "listKind"] {
+        let Some(kind) = given(name) else { continue };
+        let problems = dns_1035_label(&kind.to_lowercase());
+        if !problems.is_empty() {
+            let text = format!(
+                "may have mixed case, but should otherwise match: {}",
+                problems.join(",")
+            );
+            errors.push(FieldError::invalid(format!("{path}.{name}"), kind, text));
+        }
+    }
+    let list = |name: &str| texts(names.and_then(|names| names.get(name)));
+    for (index, label) in list("shortNames").iter().enumerate() {
+        check_label(format!("{path}.shortNames[{index}]"), label, errors);
+    }
+    if let (Some(kind), Some(list_kind)) = (given("kind"), given("listKind"))
+        && kind == list_kind
+    {
+        let text = "kind and listKind may not be the same";
+        errors.push(FieldError::invalid(format!("{path}.listKind"), kind, text));
+    }
+    for (index, label) in list("categories").iter().enumerate() {
+        check_label(format!("{path}.categories[{index}]"), label, errors);
+    }
+}
+
+fn check_conversion(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let Some(conversion) = conversion.filter(|conversion| conversion.is_object()) else {
+        return;
+    };
+    let path = "spec.conversion";
+    let strategy = text(Some(conversion), "strategy");
+    check_one_of(
+        &format!("{path}.strategy"),
+        strategy,
+        &["None", "Webhook"],
+        errors,
+    );
+    let webhook = conversion.get("webhook");
+    let client = webhook.and_then(|webhook| webhook.get("clientConfig"));
+    let client = client.filter(|client| client.is_object());
+    let reviews = texts(webhook.and_then(|webhook| webhook.get("conversionReviewVersions")));
+    let client_path = format!("{path}.webhookClientConfig");
+    let reviews_path = format!("{path}.conversionReviewVersions");
+    if strategy != "Webhook" {
+        let text = "should not be set when strategy is not set to Webhook";
+        if client.is_some() {
+            errors.push(FieldError::forbidden(client_path, text));
+        }
+        if !reviews.is_empty() {
+            errors.push(FieldError::forbidden(reviews_path, text));
+        }
+        return;
+    }
+    match client {
+        Some(client) => check_client(client, &client_path, errors),
+        None => {
+            let text = "required when strategy is set to Webhook";
+            errors.push(FieldError::required(client_path, text));
+        }
+    }
+    check_reviews(&reviews, &reviews_path, errors);
+}
+
+fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let url = client.get("url").and_then(Value::as_str);
+    let service = client.get("service").filter(|service| service.is_object());
+    match (url, service) {
+        (Some(url), None) => check_url(url, &format!("{path}.url"), errors),
+        (None, Some(service)) => {
+            for name in ["name", "namespace"] {
+                if text(Some(service), name).is_empty() {
+                    let text = format!("service {name} is required");
+                    errors.push(FieldError::required(format!("{path}.service.{name}"), text));
+                }
+            }
+            let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
+            if !(1..=65535).contains(&port) {
+                let text = "port is not valid: must be between 1 and 65535, inclusive";
+                errors.push(FieldError::invalid(
+                    format!("{path}.service.port"),
+                    port,
+                    text,
+                ));
+            }
+        }
+        _ => {
+            let text = "exactly one of url or service is required";
+            errors.push(FieldError::required(path, text));
+        }
+    }
+}
+
+fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let mut refuse = |value: &str, text: String| {
+        errors.push(FieldError::invalid(path, value, text));
+    };
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if scheme != "https" {
+        refuse(
+            scheme,
+            format!("'https' is the only allowed URL scheme{FORM}"),
+        );
+    }
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    if host.is_empty() {
+        refuse("", format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        refuse(user, "user information is not permitted in the URL".into());
+    }
+    if !fragment.is_empty() {
+        refuse(fragment, "fragments are not permitted in the URL".into());
+    }
+    if !query.is_empty() {
+        refuse(
+            query,
+            "query parameters are not permitted in the URL".into(),
+        );
+    }
+}
+
+fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
+    if reviews.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    for (index, version) in reviews.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        if reviews[..index].contains(version) {
+            let error = FieldError::invalid(path, version.as_str(), "duplicate version");
+            errors.push(error);
+            continue;
+        }
+        for problem in dns_1035_label(version) {
+            let error = FieldError::invalid(path.clone(), version.as_str(), problem);
+            errors.push(error);
+        }
+    }
+    let known = |version: &String| matches!(version.as_str(), "v1" | "v1beta1");
+    if !reviews.iter().any(known) {
+        let text = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(path, reviews.to_vec(), text));
+    }
+}
+
+/// Names that objects depend on stay.
+fn check_unchanged(object: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    let mut check = |path: &str, new: Option<&Value>, old: Option<&Value>| {
+        if new != old {
+            let value = new.cloned().unwrap_or("".into());
+            errors.push(FieldError::invalid(path, value, "field is immutable"));
+        }
+    };
+    let name = |object: &'_ Object, member: &str| {
+        spec(object, "names")
+            .and_then(|names| names.get(member))
+            .cloned()
+    };
+    if conditions::is_true(old, conditions::ESTABLISHED) {
+        check("spec.scope", spec(object, "scope"), spec(old, "scope"));
+        let (new, old) = (name(object, "kind"), name(old, "kind"));
+        check("spec.names.kind", new.as_ref(), old.as_ref());
+    }
+    check("spec.group", spec(object, "group"), spec(old, "group"));
+    let (new, old) = (name(object, "plural"), name(old, "plural"));
+    check("spec.names.plural", new.as_ref(), old.as_ref());
+}
+
+fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
+    let path = "status.storedVersions";
+    let status = object.get("status");
+    let stored = texts(status.and_then(|status| status.get("storedVersions")));
+    if stored.is_empty() {
+        let text = "must have at least one stored version";
+        let none = Value::Array(Vec::new());
+        errors.push(FieldError::invalid(path, none, text));
+        return;
+    }
+    let named: Vec<(&str, bool)> = versions(object)
+        .iter()
+        .map(|version| (text(Some(version), "name"), version["storage"] == true))
+        .collect();
+    for (name, storage) in &named {
+        if *storage && !stored.iter().any(|known| known == name) {
+            let text = format!("must have the storage version {name}");
+            errors.push(FieldError::invalid(path, stored.clone(), text));
+        }
+    }
+    for (index, version) in stored.iter().enumerate() {
+        if !named.iter().any(|(name, _)| name == version) {
+            let text = format!(
+                "missing from spec.versions; {version} was previously a storage version, and must \
+                 remain in spec.versions until a storage migration ensures no data remains \
+                 persisted in {version} and removes {version} from status.storedVersions"
+            );
+            let path = format!("{path}[{index}]");
+            errors.push(FieldError::invalid(path, version.as_str(), text));
+        }
+    }
+}
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+
+/// Whether a definition of a protected group may be one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Approval {
+    NotNeeded,
+    Missing,
+    Invalid,
+    Bypassed,
+    Given,
+}
+
+fn approval(object: &Object) -> Approval {
+    let group = text(object.get("spec"), "group");
+    let is_protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        let rest = group.strip_suffix(domain);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    let annotation = object.annotation(APPROVAL).unwrap_or_default();
+    let has_host = || {
+        let rest = annotation.split_once("://");
+        rest.is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty())
+    };
+    match annotation {
+        _ if !is_protected => Approval::NotNeeded,
+        "" => Approval::Missing,
+        text if text.starts_with("unapproved") => Approval::Bypassed,
+        _ if has_host() => Approval::Given,
+        _ => Approval::Invalid,
+    }
+}
+
+fn approval_text(object: &Object, approval: Approval) -> String {
+    let annotation = object.annotation(APPROVAL).unwrap_or_default();
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match approval {
+        Approval::NotNeeded => String::new(),
+        Approval::Missing => {
+            format!("protected groups must have approval annotation \"{APPROVAL}\", {see}")
+        }
+        Approval::Invalid => format!(
+            "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a \
+             reason starting with \"unapproved\", {see}"
+        ),
+        Approval::Bypassed => format!("not approved: {}", optik_object::quote(annotation)),
+        Approval::Given => format!("approved in {annotation}"),
+    }
+}
+
+fn check_approval(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let state = approval(object);
+    if old.is_some_and(|old| approval(old) == state) {
+        return;
+    }
+    let path = format!("metadata.annotations[{APPROVAL}]");
+    let text = approval_text(object, state);
+    match state {
+        Approval::Missing => errors.push(FieldError::required(path, text)),
+        Approval::Invalid => {
+            let given = object.annotation(APPROVAL).unwrap_or_default();
+            errors.push(FieldError::invalid(path, given, text));
+        }
+        Approval::NotNeeded | Approval::Bypassed | Approval::Given => {}
+    }
+}
+
+/// Whether the status says of the approval what is true.
+pub(super) fn is_approval_told(object: &Object) -> bool {
+    let Some((holds, reason, message)) = approval_condition(object) else {
+        return true;
+    };
+    let condition = conditions::Condition {
+        kind: conditions::APPROVED,
+        holds,
+        reason,
+        message: &message,
+    };
+    conditions::says(object, &condition)
+}
+
+/// What a definition of a protected group says about its approval.
+pub(super) fn approval_condition(object: &Object) -> Option<(bool, &'static str, String)> {
+    let state = approval(object);
+    let (holds, reason) = match state {
+        Approval::NotNeeded => return None,
+        Approval::Missing => (false, "MissingAnnotation"),
+        Approval::Invalid => (false, "InvalidAnnotation"),
+        Approval::Bypassed => (false, "UnapprovedAnnotation"),
+        Approval::Given => (true, "ApprovedAnnotation"),
+    };
+    Some((holds, reason, approval_text(object, state)))
+}

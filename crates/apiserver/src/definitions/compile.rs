@@ -1,0 +1,245 @@
+//! From a definition to the kinds it makes, one for each version that is served.
+
+use super::definition::{Definition, versions};
+use super::schemas::of_version;
+use crate::custom::{Custom, ScalePaths, VersionSchema, Versions};
+use crate::kinds::Kind;
+use optik_catalog::{
+    Action, Behaviour, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
+    ResponseKind, ScaleSelector, Scaling, Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
+};
+use optik_object::selector::UnknownField;
+use optik_object::{Object, Value};
+use optik_schema::structural::Structural;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What discovery lists, in the order of upstream.
+const VERBS: &[Verb] = &[
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Watch,
+];
+/// What is left of a definition that is being deleted.
+const LAST_VERBS: &[Verb] = &[
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Watch,
+];
+const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+
+/// The schemas of all versions; equal ones are one.
+pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<Versions> {
+    let mut known: Vec<(&Value, Arc<Structural>)> = Vec::new();
+    let mut all = Vec::new();
+    let mut stored = 0;
+    for (index, version) in versions(object).iter().enumerate() {
+        let schema = of_version(version).unwrap_or(&Value::Null);
+        let found = known.iter().find(|(value, _)| *value == schema);
+        let compiled = match found {
+            Some((_, compiled)) => Arc::clone(compiled),
+            None => Arc::new(Structural::read(schema)),
+        };
+        known.push((schema, Arc::clone(&compiled)));
+        let name = version["name"].as_str().unwrap_or_default();
+        let api_version = format!("{}/{name}", definition.group);
+        all.push(VersionSchema::new(api_version, compiled));
+        if version["storage"] == Value::Bool(true) {
+            stored = index;
+        }
+    }
+    Arc::new(Versions { all, stored })
+}
+
+/// The kinds of a definition that is served.
+pub(super) fn compile(
+    object: &Object,
+    definition: &Definition,
+    schemas: &Arc<Versions>,
+    life: &watch::Receiver<()>,
+) -> Vec<Arc<Kind>> {
+    let mut kinds = Vec::new();
+    if !definition.is_served() {
+        return kinds;
+    }
+    for (own, version) in versions(object).iter().enumerate() {
+        if version["served"] != Value::Bool(true) {
+            continue;
+        }
+        let custom = Custom {
+            versions: Arc::clone(schemas),
+            own,
+            scale: scale_paths(version),
+            deprecation: deprecation(object, definition, version),
+            terminating: definition.deleting,
+            established: definition.established,
+            life: life.clone(),
+        };
+        let resource = resource(definition, version);
+        kinds.push(Arc::new(Kind::custom(resource, custom)));
+    }
+    kinds
+}
+
+fn resource(definition: &Definition, version: &Value) -> Resource {
+    let names = &definition.accepted;
+    let owned = |text: &str| Text::from(text.to_owned());
+    let texts = |list: &[String]| list.iter().map(|text| owned(text)).collect();
+    let subresources = subresources(definition, version);
+    let has_status = subresources.iter().any(|sub| sub.name == "status");
+    let plural = &definition.wanted.plural;
+    Resource {
+        group: owned(&definition.group),
+        version: owned(version["name"].as_str().unwrap_or_default()),
+        plural: owned(plural),
+        singular: owned(&names.singular),
+        kind: owned(&names.kind),
+        list_kind: owned(&names.list_kind),
+        scope: if definition.namespaced {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
+        verbs: Verbs::of(VERBS),
+        verb_order: if definition.deleting {
+            LAST_VERBS
+        } else {
+            VERBS
+        },
+        short_names: texts(&names.short_names),
+        categories: texts(&names.categories),
+        subresources,
+        storage: Some(format!("{}/{plural}", definition.group).into()),
+        behaviour: Behaviour {
+            unconditional_update: false,
+            generation: GenerationRule::Content,
+            status: if has_status {
+                StatusRule::Split {
+                    initial: Some(""),
+                    keeps: OnStatus::All,
+                }
+            } else {
+                StatusRule::None
+            },
+            ..Behaviour::default()
+        },
+        fields: fields(definition, version),
+        scaling: scale_paths(version).as_ref().map(scaling),
+    }
+}
+
+fn subresources(definition: &Definition, version: &Value) -> Vec<Subresource> {
+    let has = |name: &str| {
+        version["subresources"]
+            .get(name)
+            .is_some_and(Value::is_object)
+    };
+    let verbs = Verbs::of(SUBRESOURCE_VERBS);
+    let mut list = Vec::new();
+    if has("status") {
+        list.push(Subresource {
+            name: "status".into(),
+            verbs,
+            action: Action::Status,
+            kind: ResponseKind {
+                group: "".into(),
+                version: "".into(),
+                kind: definition.accepted.kind.clone().into(),
+            },
+        });
+    }
+    if has("scale") {
+        list.push(Subresource {
+            name: "scale".into(),
+            verbs,
+            action: Action::Scale,
+            kind: ResponseKind {
+                group: "autoscaling".into(),
+                version: "v1".into(),
+                kind: "Scale".into(),
+            },
+        });
+    }
+    list
+}
+
+fn scale_paths(version: &Value) -> Option<ScalePaths> {
+    let scale = version.get("subresources")?.get("scale")?;
+    let text = |name: &str| scale.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(ScalePaths {
+        spec: text("specReplicasPath")?,
+        status: text("statusReplicasPath")?,
+        selector: text("labelSelectorPath").filter(|path| !path.is_empty()),
+    })
+}
+
+fn scaling(paths: &ScalePaths) -> Scaling {
+    let path = |text: &str| -> Path {
+        let names = text.split('.').filter(|name| !name.is_empty());
+        names.map(|name| Text::from(name.to_owned())).collect()
+    };
+    Scaling {
+        replicas: path(&paths.spec),
+        unset: None,
+        observed: path(&paths.status),
+        selector: match &paths.selector {
+            None => ScaleSelector::None,
+            Some(selector) => ScaleSelector::Text(path(selector)),
+        },
+    }
+}
+
+fn fields(definition: &Definition, version: &Value) -> Fields {
+    let list = version.get("selectableFields").and_then(Value::as_array);
+    let paths = list.into_iter().flatten();
+    let paths = paths.filter_map(|field| field["jsonPath"].as_str());
+    let rules = paths.map(|path| {
+        let label = path.strip_prefix('.').unwrap_or(path);
+        FieldRule {
+            label: label.to_owned().into(),
+            paths: Paths::One(
+                label
+                    .split('.')
+                    .map(|name| name.to_owned().into())
+                    .collect(),
+            ),
+            shape: Shape::Any,
+        }
+    });
+    Fields {
+        rules: rules.collect::<Vec<_>>().into(),
+        namespace: definition.namespaced,
+        unknown: UnknownField::OfOwnFields,
+    }
+}
+
+/// What clients of a deprecated version are told: its own words, or where to go.
+fn deprecation(object: &Object, definition: &Definition, version: &Value) -> Option<String> {
+    if version["deprecated"] != Value::Bool(true) {
+        return None;
+    }
+    if let Some(text) = version["deprecationWarning"].as_str() {
+        return Some(text.to_owned());
+    }
+    let (group, kind) = (&definition.group, &definition.accepted.kind);
+    let name = version["name"].as_str().unwrap_or_default();
+    let mut text = format!("{group}/{name} {kind} is deprecated");
+    let served = versions(object)
+        .iter()
+        .filter(|other| other["served"] == true && other["deprecated"] != true);
+    let names = served.filter_map(|other| other["name"].as_str());
+    let newest = names
+        .filter(|other| crate::kinds::version_order(other) > crate::kinds::version_order(name))
+        .max_by_key(|other| crate::kinds::version_order(other));
+    if let Some(newest) = newest {
+        text.push_str(&format!("; use {group}/{newest} {kind}"));
+    }
+    Some(text)
+}

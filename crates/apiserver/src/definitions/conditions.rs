@@ -1,0 +1,71 @@
+//! Conditions of a definition.
+
+use optik_object::{Map, Object, Timestamp, Value};
+use serde_json::json;
+
+pub(crate) const NAMES_ACCEPTED: &str = "NamesAccepted";
+pub(crate) const ESTABLISHED: &str = "Established";
+pub(crate) const TERMINATING: &str = "Terminating";
+pub(crate) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// What is to be said of a condition.
+pub(crate) struct Condition<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) holds: bool,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+}
+
+fn text(holds: bool) -> &'static str {
+    if holds { "True" } else { "False" }
+}
+
+pub(crate) fn find<'o>(object: &'o Object, kind: &str) -> Option<&'o Value> {
+    let list = object.get("status")?.get("conditions")?.as_array()?;
+    list.iter().find(|condition| condition["type"] == kind)
+}
+
+pub(crate) fn is_true(object: &Object, kind: &str) -> bool {
+    find(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// Whether a condition says so already, whenever that was.
+pub(crate) fn says(object: &Object, condition: &Condition<'_>) -> bool {
+    find(object, condition.kind).is_some_and(|found| {
+        found["status"] == text(condition.holds)
+            && found["reason"] == condition.reason
+            && found["message"] == condition.message
+    })
+}
+
+/// Sets a condition; its time changes only with its status.
+pub(crate) fn set(object: &mut Object, condition: &Condition<'_>, now: Timestamp) {
+    let status = object.members_mut().entry("status").or_insert(Value::Null);
+    if !status.is_object() {
+        *status = Map::new().into();
+    }
+    let list = &mut status["conditions"];
+    if !list.is_array() {
+        *list = Value::Array(Vec::new());
+    }
+    let Value::Array(list) = list else { return };
+    let holds = text(condition.holds);
+    let made = json!({
+        "type": condition.kind, "status": holds, "lastTransitionTime": now.to_string(),
+        "reason": condition.reason, "message": condition.message,
+    });
+    let known = list
+        .iter_mut()
+        .find(|known| known["type"] == condition.kind);
+    match known {
+        None => list.push(made),
+        Some(known) => {
+            let since = known["lastTransitionTime"].clone();
+            let unchanged = known["status"] == holds && since.is_string();
+            *known = made;
+            if unchanged {
+                known["lastTransitionTime"] = since;
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a definition says, read once.
+
+use super::conditions;
+use optik_object::{Object, Value};
+
+/// A definition without its schemas.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// `widgets.example.com`
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    pub(crate) group: String,
+    pub(crate) namespaced: bool,
+    /// What it wants to be called.
+    pub(crate) wanted: Names,
+    /// What it is called.
+    pub(crate) accepted: Names,
+    pub(crate) names_accepted: bool,
+    pub(crate) established: bool,
+    pub(crate) deleting: bool,
+    /// Its group needs no approval, or it says whether it has one.
+    pub(crate) approved: bool,
+}
+
+/// The names of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn read(value: Option<&Value>) -> Self {
+        let text = |name: &str| {
+            let text = value.and_then(|value| value.get(name)?.as_str());
+            text.unwrap_or_default().to_owned()
+        };
+        let texts = |name: &str| texts(value.and_then(|value| value.get(name)));
+        Self {
+            plural: text("plural"),
+            singular: text("singular"),
+            kind: text("kind"),
+            list_kind: text("listKind"),
+            short_names: texts("shortNames"),
+            categories: texts("categories"),
+        }
+    }
+
+    /// As a status shows them.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut value = serde_json::json!({"plural": self.plural, "kind": self.kind});
+        for (name, text) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
+            if !text.is_empty() {
+                value[name] = text.as_str().into();
+            }
+        }
+        for (name, list) in [
+            ("shortNames", &self.short_names),
+            ("categories", &self.categories),
+        ] {
+            if !list.is_empty() {
+                value[name] = list.clone().into();
+            }
+        }
+        value
+    }
+}
+
+pub(crate) fn texts(value: Option<&Value>) -> Vec<String> {
+    let list = value.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+impl Definition {
+    pub(crate) fn read(object: &Object) -> Self {
+        let spec = |name: &str| object.get("spec").and_then(|spec| spec.get(name));
+        let status = object.get("status");
+        Self {
+            name: object.name().into(),
+            uid: object.uid().into(),
+            generation: object.generation(),
+            group: spec("group")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into(),
+            namespaced: spec("scope").and_then(Value::as_str) != Some("Cluster"),
+            wanted: Names::read(spec("names")),
+            accepted: Names::read(status.and_then(|status| status.get("acceptedNames"))),
+            names_accepted: conditions::is_true(object, conditions::NAMES_ACCEPTED),
+            established: conditions::is_true(object, conditions::ESTABLISHED),
+            deleting: object.is_being_deleted(),
+            approved: super::check::is_approval_told(object),
+        }
+    }
+
+    /// Whether its names are what it wants, and it says so.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.established && self.names_accepted && self.wanted == self.accepted && self.approved
+    }
+
+    /// Whether requests find it.
+    pub(crate) fn is_served(&self) -> bool {
+        self.names_accepted || self.established
+    }
+}
+
+/// The versions of a definition, as they stand there.
+pub(crate) fn versions(object: &Object) -> &[Value] {
+    let versions = object.get("spec").and_then(|spec| spec.get("versions"));
+    let list = versions.and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+/// The version in which objects are kept.
+pub(crate) fn storage_version(object: &Object) -> Option<&str> {
+    let mut versions = versions(object).iter();
+    let storage = versions.find(|version| version["storage"] == Value::Bool(true))?;
+    storage["name"].as_str()
+}

@@ -1,0 +1,62 @@
+//! The task that keeps kinds what the stored definitions say.
+//!
+//! Every change of a definition, by this server or another one, comes through a watch
+//! of the store. It is compiled, the new kinds are published, and then the definition
+//! is granted its names.
+
+use super::DIRECTORY;
+use crate::server::ApiServer;
+use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use std::time::Duration;
+
+/// How soon it is tried again when the store cannot be written.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// How many changes are taken in before kinds are published, at most.
+const TOGETHER: usize = 256;
+
+/// Follows the definitions for as long as it is polled, or until the store stops.
+pub async fn keep_definitions(api: ApiServer, store: Store) {
+    while let Err(WatchError::Compacted { .. }) = follow(&api, &store).await {
+        // Events are gone that we did not see: begin with the state again.
+    }
+}
+
+async fn follow(api: &ApiServer, store: &Store) -> Result<(), WatchError> {
+    let state = store.snapshot();
+    let mut watch = store.watch(WatchSpec {
+        range: KeyRange::prefix(DIRECTORY),
+        from: WatchFrom::Revision(state.revision().next()),
+    })?;
+    api.open_definitions(&state);
+    drop(state);
+    loop {
+        let settled = api.settle_definitions().await;
+        take_in(api, &mut watch, settled).await?;
+    }
+}
+
+/// Waits for changes; with something left to do, not for long.
+async fn take_in(api: &ApiServer, watch: &mut Watch, settled: bool) -> Result<(), WatchError> {
+    let first = if settled {
+        watch.next().await?
+    } else {
+        match tokio::time::timeout(TRY_AGAIN, watch.next()).await {
+            Ok(batch) => batch?,
+            Err(_) => return Ok(()),
+        }
+    };
+    let mut changes: Vec<_> = first
+        .events()
+        .map(|event| event.version().clone())
+        .collect();
+    // What has gathered meanwhile is published together.
+    while changes.len() < TOGETHER {
+        let ready = tokio::time::timeout(Duration::ZERO, watch.next()).await;
+        match ready {
+            Ok(batch) => changes.extend(batch?.events().map(|event| event.version().clone())),
+            Err(_) => break,
+        }
+    }
+    api.note_definitions(&changes);
+    Ok(())
+}

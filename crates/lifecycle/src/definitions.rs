@@ -1,0 +1,198 @@
+//! Definitions that are deleted go away, and take the objects of their kinds with them.
+
+use crate::client::{Answer, Client};
+use http::Method;
+use optik_apiserver::{ApiServer, Collection};
+use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
+const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// How soon a definition is looked at again whose objects wait for somebody else.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Finishes deletions of definitions for as long as it is polled, or until the store
+/// stops.
+pub async fn keep_definitions_clean(api: ApiServer, store: Store) {
+    let client = Client::new(api, "crd-finalizer");
+    while let Err(WatchError::Compacted { .. }) = follow(&client, &store).await {
+        // Events are gone that we did not see: begin with the state again.
+    }
+}
+
+async fn follow(client: &Client, store: &Store) -> Result<(), WatchError> {
+    let state = store.snapshot();
+    let range = KeyRange::prefix(DIRECTORY);
+    let mut watch = store.watch(WatchSpec {
+        range: range.clone(),
+        from: WatchFrom::Revision(state.revision().next()),
+    })?;
+    let mut leaving = BTreeSet::new();
+    for version in state.entries(&range) {
+        note(version.key(), version.value(), &mut leaving);
+    }
+    drop(state);
+    loop {
+        for name in leaving.clone() {
+            if finish(client, store, &name).await {
+                leaving.remove(&name);
+            }
+        }
+        wait(&mut watch, &mut leaving).await?;
+    }
+}
+
+/// Waits for a change of a definition; with work left, not for long.
+async fn wait(watch: &mut Watch, leaving: &mut BTreeSet<String>) -> Result<(), WatchError> {
+    let batch = if leaving.is_empty() {
+        watch.next().await?
+    } else {
+        match tokio::time::timeout(LOOK_AGAIN, watch.next()).await {
+            Ok(batch) => batch?,
+            Err(_) => return Ok(()),
+        }
+    };
+    for event in batch.events() {
+        let version = event.version();
+        if !version.is_deletion() {
+            note(version.key(), version.value(), leaving);
+        }
+    }
+    Ok(())
+}
+
+/// Remembers a definition that is being deleted and waits for us.
+fn note(key: &[u8], value: &[u8], leaving: &mut BTreeSet<String>) {
+    let Ok(object) = serde_json::from_slice::<Value>(value) else {
+        return;
+    };
+    let name = key.get(DIRECTORY.len()..).map(String::from_utf8_lossy);
+    if let Some(name) = name
+        && is_ours(&object)
+    {
+        leaving.insert(name.into_owned());
+    }
+}
+
+fn is_ours(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    object["metadata"]["deletionTimestamp"].is_string()
+        && finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER))
+}
+
+/// Deletes the objects of a definition, then lets the definition go. False if something
+/// is left.
+async fn finish(client: &Client, store: &Store, name: &str) -> bool {
+    let path = format!("{PATH}{name}");
+    let found = client.send(Method::GET, &path, None).await;
+    if found.code == 404 {
+        return true;
+    }
+    if found.code != 200 || !is_ours(&found.body) {
+        return found.code == 200;
+    }
+    let mut object = found.body;
+    let pending = is_pending(&object);
+    if pending {
+        let text = "CustomResource deletion is in progress";
+        say(&mut object, "True", "InstanceDeletionInProgress", text);
+        let told = write(client, &path, &object).await;
+        if told.code != 200 {
+            return told.code == 404;
+        }
+        object = told.body;
+    }
+    if is_established(&object) {
+        let plural = object["spec"]["names"]["plural"].as_str().unwrap_or("");
+        let group = object["spec"]["group"].as_str().unwrap_or("");
+        if !clear(client, store, group, plural).await {
+            return false;
+        }
+        let text = "removed all instances";
+        say(&mut object, "False", "InstanceDeletionCompleted", text);
+    } else {
+        let text = "resource was never established";
+        say(&mut object, "False", "NeverEstablished", text);
+    }
+    if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+        finalizers.retain(|name| name != FINALIZER);
+    }
+    let done = write(client, &path, &object).await;
+    // Somebody else changed it meanwhile: look again.
+    done.code == 200 || done.code == 404
+}
+
+async fn write(client: &Client, path: &str, object: &Value) -> Answer {
+    let path = format!("{path}/status");
+    client.send(Method::PUT, &path, Some(object)).await
+}
+
+fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    let list = object["status"]["conditions"].as_array();
+    list.into_iter().flatten()
+}
+
+fn is_established(object: &Value) -> bool {
+    conditions(object).any(|one| one["type"] == "Established" && one["status"] == "True")
+}
+
+/// Whether nobody has begun yet.
+fn is_pending(object: &Value) -> bool {
+    let mut conditions = conditions(object);
+    conditions.any(|one| one["type"] == "Terminating" && one["reason"] == "InstanceDeletionPending")
+}
+
+fn say(object: &mut Value, status: &str, reason: &str, message: &str) {
+    let list = object["status"]["conditions"].as_array_mut();
+    for condition in list.into_iter().flatten() {
+        if condition["type"] == "Terminating" {
+            condition["status"] = status.into();
+            condition["reason"] = reason.into();
+            condition["message"] = message.into();
+        }
+    }
+}
+
+/// Deletes the objects of a kind, wherever they are. False if something is left.
+async fn clear(client: &Client, store: &Store, group: &str, plural: &str) -> bool {
+    let directory = format!("/registry/{group}/{plural}/");
+    let range = KeyRange::prefix(&*directory);
+    let Ok(state) = store.latest().await else {
+        return false;
+    };
+    let mut collections = client.api().collections().into_iter();
+    let collection = collections.find(|one| one.is(group, plural));
+    let Some(collection) = collection else {
+        // No version is served any more; what is kept of it is nobody's.
+        return state.entries(&range).next().is_none();
+    };
+    let mut places: BTreeSet<String> = BTreeSet::new();
+    for version in state.entries(&range) {
+        let rest = version.key().get(directory.len()..).unwrap_or_default();
+        let rest = String::from_utf8_lossy(rest);
+        places.insert(place(&collection, &rest));
+    }
+    drop(state);
+    for path in &places {
+        let options = json!({"propagationPolicy": "Background"});
+        let deleted = client.send(Method::DELETE, path, Some(&options)).await;
+        if deleted.code != 200 {
+            tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
+        }
+    }
+    match store.latest().await {
+        Ok(state) => state.entries(&range).next().is_none(),
+        Err(_) => false,
+    }
+}
+
+/// The collection that an object is in, by the rest of its key.
+fn place(collection: &Collection, rest: &str) -> String {
+    match rest.split_once('/') {
+        Some((namespace, _)) if collection.namespaced => collection.path(namespace),
+        _ => collection.cluster_path(),
+    }
+}

@@ -1,0 +1,201 @@
+//! Members that nobody declared.
+
+use super::node::Structural;
+use optik_object::{Map, Value};
+
+/// What every resource has, whatever its schema says.
+const RESOURCE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Drops members that are not declared. `root`: the value is a whole resource.
+pub fn prune_structural(schema: &Structural, value: &mut Value, root: bool) {
+    let mut walk = Walk {
+        found: None,
+        path: String::new(),
+    };
+    walk.prune(
+        Some(schema),
+        value,
+        Keeping {
+            resource: root,
+            all: false,
+        },
+    );
+}
+
+/// Drops them and says what they were, sorted: `spec.ports[1].bogus`.
+pub fn unknown_in(schema: &Structural, value: &mut Value, root: bool) -> Vec<String> {
+    let mut walk = Walk {
+        found: Some(Vec::new()),
+        path: String::new(),
+    };
+    walk.prune(
+        Some(schema),
+        value,
+        Keeping {
+            resource: root,
+            all: false,
+        },
+    );
+    let mut found = walk.found.unwrap_or_default();
+    found.sort();
+    found
+}
+
+/// More of them are dropped without a word.
+const NAMED_MAX: usize = 128;
+
+/// What stays although nobody declared it.
+#[derive(Clone, Copy, Default)]
+struct Keeping {
+    /// Type and metadata, as every resource has them.
+    resource: bool,
+    all: bool,
+}
+
+struct Walk {
+    /// The names of what is dropped, if somebody asks.
+    found: Option<Vec<String>>,
+    path: String,
+}
+
+impl Walk {
+    fn prune(&mut self, schema: Option<&Structural>, value: &mut Value, keeping: Keeping) {
+        let keeping = Keeping {
+            resource: keeping.resource || schema.is_some_and(|schema| schema.embedded),
+            all: keeping.all || schema.is_some_and(|schema| schema.preserve),
+        };
+        match value {
+            Value::Object(members) => self.members(schema, members, keeping),
+            Value::Array(items) => {
+                let of_items = schema.and_then(|schema| schema.items.as_deref());
+                // What is preserved has nothing to prune where nothing is declared.
+                if of_items.is_none() && keeping.all {
+                    return;
+                }
+                // Items of a list that preserves preserve, too.
+                let keeping = Keeping {
+                    resource: false,
+                    all: keeping.all,
+                };
+                for (index, item) in items.iter_mut().enumerate() {
+                    let mark = self.enter_index(index);
+                    self.prune(of_items, item, keeping);
+                    self.leave(mark);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn members(&mut self, schema: Option<&Structural>, members: &mut Map, keeping: Keeping) {
+        let preserve = keeping.all;
+        members.retain(|name, value| {
+            if keeping.resource && RESOURCE_MEMBERS.contains(&name.as_str()) {
+                return true;
+            }
+            let declared = schema.and_then(|schema| schema.property(name));
+            let additional = schema.and_then(Structural::additional);
+            if declared.is_none() && additional.is_none() {
+                if !preserve {
+                    self.note(name);
+                }
+                return preserve;
+            }
+            let of = declared.or_else(|| schema.and_then(Structural::additional_schema));
+            let mark = self.enter(name);
+            self.prune(of, value, Keeping::default());
+            self.leave(mark);
+            true
+        });
+    }
+
+    fn note(&mut self, name: &str) {
+        if let Some(found) = &mut self.found
+            && found.len() < NAMED_MAX
+        {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            found.push(format!("{}{dot}{name}", self.path));
+        }
+    }
+
+    fn enter(&mut self, name: &str) -> usize {
+        let mark = self.path.len();
+        if self.found.is_some() {
+            if mark > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(name);
+        }
+        mark
+    }
+
+    fn enter_index(&mut self, index: usize) -> usize {
+        let mark = self.path.len();
+        if self.found.is_some() {
+            self.path.push_str(&format!("[{index}]"));
+        }
+        mark
+    }
+
+    fn leave(&mut self, mark: usize) {
+        self.path.truncate(mark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(schema: &Value, value: Value, expected: &Value, unknown: &[&str]) {
+        let schema = Structural::read(schema);
+        let mut named = value.clone();
+        assert_eq!(unknown_in(&schema, &mut named, true), unknown);
+        let mut pruned = value;
+        prune_structural(&schema, &mut pruned, true);
+        assert_eq!(&pruned, expected);
+        assert_eq!(named, pruned);
+    }
+
+    #[test]
+    fn only_what_is_declared_stays() {
+        check(
+            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                "a": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "object", "properties": {
+                    "x": {"type": "string"}}}},
+                "map": {"type": "object", "additionalProperties": {"type": "object"}},
+            }}}}),
+            json!({"kind": "K", "apiVersion": "v", "metadata": {"anything": 1}, "more": 1,
+                "spec": {"a": "b", "b": 1, "list": [{"x": "", "y": 1}], "map": {"k": {"z": 1}}}}),
+            &json!({"kind": "K", "apiVersion": "v", "metadata": {"anything": 1},
+                "spec": {"a": "b", "list": [{"x": ""}], "map": {"k": {}}}}),
+            &["more", "spec.b", "spec.list[0].y", "spec.map.k.z"],
+        );
+    }
+
+    /// Assertion 31: what is preserved stays, what is declared below it is pruned again.
+    #[test]
+    fn what_is_preserved_stays() {
+        check(
+            &json!({"type": "object", "properties": {"spec": {"type": "object",
+                "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                    "child": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}),
+            json!({"spec": {"free": {"x": [1]}, "child": {"a": "", "b": 1}}}),
+            &json!({"spec": {"free": {"x": [1]}, "child": {"a": ""}}}),
+            &["spec.child.b"],
+        );
+    }
+
+    #[test]
+    fn embedded_resources_keep_their_metadata() {
+        check(
+            &json!({"type": "object", "properties": {"t": {"type": "object",
+                "x-kubernetes-embedded-resource": true,
+                "properties": {"spec": {"type": "object"}}}}}),
+            json!({"t": {"kind": "P", "metadata": {"name": "n"}, "spec": {"a": 1}, "x": 1}}),
+            &json!({"t": {"kind": "P", "metadata": {"name": "n"}, "spec": {}}}),
+            &["t.spec.a", "t.x"],
+        );
+    }
+}

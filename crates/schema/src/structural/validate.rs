@@ -1,0 +1,662 @@
+//! Are values what a schema says? If not, which words does Go find?
+//!
+//! Follows upstream's validator step by step where its order can be seen: which errors
+//! come first, which alternatives count as closest, what is said twice.
+
+use super::compare::Before;
+use super::format;
+use super::node::{Additional, Checks, Junctors, Structural, TypeName};
+use super::number::Number;
+use super::path::{At, NOWHERE};
+use optik_object::{FieldError, FieldErrorKind, Map, Value, quote};
+
+/// What to check, and how the result is told.
+#[derive(Clone, Copy)]
+pub struct Validation<'a> {
+    /// What the paths of errors begin with: empty, or `status`.
+    pub base: &'a str,
+    /// The value before an update: what has not changed since is not complained about.
+    pub old: Option<&'a Value>,
+}
+
+/// Everything that is wrong with a value.
+#[must_use]
+pub fn validate(schema: &Structural, value: &Value, how: Validation<'_>) -> Vec<FieldError> {
+    let before = how.old.map(|old| Before {
+        schema,
+        old,
+        new: value,
+    });
+    let root = At::root("");
+    let outcome = ratcheted(schema, value, &root, before);
+    let errors = outcome.errors.into_iter();
+    errors.map(|error| error.told(how.base)).collect()
+}
+
+/// Something wrong, as it is told and as it is compared.
+#[derive(Clone, Debug)]
+struct Complaint {
+    /// Where, in the value: `.a` and `a` are the same place. `None`: nowhere.
+    place: Option<String>,
+    kind: FieldErrorKind,
+    /// What two complaints are the same by.
+    message: String,
+    /// What is told of the message.
+    detail: String,
+}
+
+impl Complaint {
+    fn told(self, base: &str) -> FieldError {
+        let place = self.place.unwrap_or_default();
+        let place = place.strip_prefix('.').unwrap_or(&place);
+        let path = match (base, place) {
+            ("", "") => NOWHERE.into(),
+            (base, "") => base.into(),
+            ("", place) => place.into(),
+            (base, place) => format!("{base}.{place}"),
+        };
+        FieldError::new(path, self.kind, self.detail)
+    }
+}
+
+/// What a check found, and how much it had to like.
+#[derive(Debug, Default)]
+struct Outcome {
+    errors: Vec<Complaint>,
+    liked: u32,
+}
+
+impl Outcome {
+    fn add(&mut self, error: Complaint) {
+        if !self
+            .errors
+            .iter()
+            .any(|known| known.message == error.message)
+        {
+            self.errors.push(error);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.liked += other.liked;
+        for error in other.errors {
+            self.add(error);
+        }
+    }
+
+    fn like(&mut self) {
+        self.liked += 1;
+    }
+
+    fn is_valid(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// An error about a value, with the whole sentence.
+    fn refuse(&mut self, at: &At<'_>, value: Value, sentence: &str) {
+        let place = at.text();
+        let message = format!("{place} in body {sentence}");
+        self.add(Complaint {
+            detail: message.clone(),
+            message,
+            place: Some(place),
+            kind: FieldErrorKind::Invalid { value },
+        });
+    }
+
+    /// An error of a kind that has words of its own.
+    fn refuse_as(&mut self, at: &At<'_>, sentence: &str, error: FieldError) {
+        let place = at.text();
+        self.add(Complaint {
+            message: format!("{place} in body {sentence}"),
+            place: Some(place),
+            kind: error.kind,
+            detail: error.detail,
+        });
+    }
+
+    /// An error that is nobody's in particular.
+    fn complain(&mut self, message: String) {
+        self.add(Complaint {
+            place: None,
+            kind: FieldErrorKind::Invalid { value: "".into() },
+            detail: message.clone(),
+            message,
+        });
+    }
+}
+
+/// Checks a value; what was wrong with it before the update, too, is forgiven.
+fn ratcheted(
+    schema: &Structural,
+    value: &Value,
+    at: &At<'_>,
+    before: Option<Before<'_>>,
+) -> Outcome {
+    let mut outcome = check(schema, value, at, before);
+    if !outcome.is_valid() && before.is_some_and(Before::unchanged) {
+        outcome.errors.clear();
+    }
+    outcome
+}
+
+fn check(schema: &Structural, value: &Value, at: &At<'_>, before: Option<Before<'_>>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let format = supported_format(schema);
+    let typed = schema.type_name != TypeName::Unset || schema.int_or_string;
+    let enumeration = schema.checks.as_ref().map(|checks| &checks.enumeration);
+    let enumeration = enumeration.map_or(&[][..], |values| values);
+    if value.is_null() {
+        check_type(schema, format, value, at, &mut outcome);
+        check_enum(enumeration, value, at, &mut outcome);
+        return outcome;
+    }
+    if typed || !format.is_empty() {
+        check_type(schema, format, value, at, &mut outcome);
+        outcome.like();
+    }
+    match schema.junctors() {
+        Some(junctors) => outcome.merge(check_junctors(junctors, value, at, before)),
+        None => outcome.like(),
+    }
+    outcome.like();
+    check_scalar(schema, format, value, at, &mut outcome);
+    if let Value::Array(items) = value {
+        check_items(schema, items, at, before, &mut outcome);
+        outcome.liked += 2;
+    }
+    check_enum(enumeration, value, at, &mut outcome);
+    outcome.like();
+    if let Value::Object(members) = value {
+        check_members(schema, members, at, before, &mut outcome);
+        outcome.like();
+    }
+    outcome.like();
+    outcome
+}
+
+/// Formats that are not known are not checked.
+fn supported_format(schema: &Structural) -> &str {
+    let format = schema.format();
+    let type_name = if schema.int_or_string {
+        &TypeName::Unset
+    } else {
+        &schema.type_name
+    };
+    if format::is_known_format(type_name, format) {
+        format
+    } else {
+        ""
+    }
+}
+
+fn type_of(value: &Value) -> (&'static str, &'static str) {
+    match Number::of(value) {
+        Some(Number::Whole(_)) => ("integer", "int64"),
+        Some(Number::Float(_)) => ("number", "float64"),
+        None => match value {
+            Value::Null => ("null", ""),
+            Value::Bool(_) => ("boolean", ""),
+            Value::String(_) | Value::Number(_) => ("string", ""),
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
+        },
+    }
+}
+
+fn check_type(
+    schema: &Structural,
+    format: &str,
+    value: &Value,
+    at: &At<'_>,
+    outcome: &mut Outcome,
+) {
+    let wanted = if schema.int_or_string {
+        "integer,string"
+    } else {
+        schema.type_name.as_str()
+    };
+    let wants = |name: &str| {
+        wanted
+            .split(',')
+            .any(|known| known == name && !name.is_empty())
+    };
+    let (found, found_format) = type_of(value);
+    if value.is_null() {
+        if !wanted.is_empty() && !schema.nullable {
+            refuse_type(at, wanted, found, outcome);
+        } else {
+            outcome.like();
+        }
+        return;
+    }
+    let number = Number::of(value);
+    let whole = found == "number" && wants("integer") && number.is_some_and(Number::is_whole);
+    let wider = found == "integer" && wants("number");
+    let fits = wants(found) || whole || wider;
+    let textual = matches!(value, Value::String(_) | Value::Array(_));
+    if !textual && !format.is_empty() && !fits && format != found_format {
+        refuse_type(at, format, found_format, outcome);
+        return;
+    }
+    let by_format = !wants("number") && !wants("integer") && !format.is_empty() && textual;
+    if by_format || fits {
+        outcome.like();
+    } else {
+        refuse_type(at, wanted, found, outcome);
+    }
+}
+
+fn refuse_type(at: &At<'_>, wanted: &str, found: &str, outcome: &mut Outcome) {
+    let place = at.text();
+    let message = format!("{place} in body must be of type {wanted}: {}", quote(found));
+    outcome.add(Complaint {
+        detail: message.clone(),
+        message,
+        place: Some(place),
+        kind: FieldErrorKind::TypeInvalid {
+            value: found.into(),
+        },
+    });
+}
+
+fn check_scalar(
+    schema: &Structural,
+    format: &str,
+    value: &Value,
+    at: &At<'_>,
+    outcome: &mut Outcome,
+) {
+    let checks = schema.checks.as_deref();
+    match value {
+        Value::String(text) => {
+            if let Some(checks) = checks {
+                check_text(checks, text, at, outcome);
+            }
+            outcome.like();
+            if !format.is_empty() && format::is_textual(format) {
+                if !format::matches(format, text) {
+                    let message = format!(
+                        "{} in body must be of type {format}: {}",
+                        at.text(),
+                        quote(text)
+                    );
+                    outcome.add(Complaint {
+                        detail: message.clone(),
+                        message,
+                        place: Some(at.text()),
+                        kind: FieldErrorKind::TypeInvalid {
+                            value: value.clone(),
+                        },
+                    });
+                }
+                outcome.like();
+            }
+        }
+        Value::Number(_) => {
+            check_range(schema, format, value, at, outcome);
+            if let Some(checks) = checks {
+                check_bounds(schema, checks, format, value, at, outcome);
+            }
+            outcome.liked += 2;
+        }
+        _ => {}
+    }
+}
+
+/// Only the first of these is told.
+fn check_text(checks: &Checks, text: &str, at: &At<'_>, outcome: &mut Outcome) {
+    let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+    if let Some(most) = checks.max_length
+        && length() > most
+    {
+        let bytes = usize::try_from(most).unwrap_or(0);
+        let sentence = format!("should be at most {most} chars long");
+        return outcome.refuse_as(at, &sentence, FieldError::too_long("", bytes));
+    }
+    if let Some(least) = checks.min_length
+        && length() < least
+    {
+        let sentence = format!("should be at least {least} chars long");
+        return outcome.refuse(at, text.into(), &sentence);
+    }
+    if let Some(pattern) = &checks.pattern
+        && !pattern.matches(text)
+    {
+        let sentence = format!("should match '{}'", pattern.source());
+        outcome.refuse(at, text.into(), &sentence);
+    }
+}
+
+/// The format of a number counts only if the type is one of numbers.
+fn number_format<'f>(schema: &Structural, format: &'f str) -> (TypeName, &'f str) {
+    if schema.int_or_string {
+        return (TypeName::Unset, "");
+    }
+    match (&schema.type_name, format) {
+        (TypeName::Integer, "int32" | "int64") => (TypeName::Integer, format),
+        (TypeName::Integer, _) => (TypeName::Integer, ""),
+        (TypeName::Number, "float" | "double") => (TypeName::Number, format),
+        (TypeName::Number, _) => (TypeName::Number, ""),
+        _ => (TypeName::Unset, ""),
+    }
+}
+
+fn check_range(
+    schema: &Structural,
+    format: &str,
+    value: &Value,
+    at: &At<'_>,
+    outcome: &mut Outcome,
+) {
+    if let Some(number) = Number::of(value) {
+        in_range(schema, format, (number, "Checked"), at, outcome);
+    }
+}
+
+/// Whether a number, or a bound, is of the type and format of the place.
+fn in_range(
+    schema: &Structural,
+    format: &str,
+    (number, what): (Number, &str),
+    at: &At<'_>,
+    outcome: &mut Outcome,
+) {
+    let (type_name, format) = number_format(schema, format);
+    if number.fits(&type_name, format) {
+        return;
+    }
+    let of = match format {
+        "" => "(default format)".to_owned(),
+        format => format!("with format {format}"),
+    };
+    let (type_name, place) = (type_name.as_str(), at.text());
+    outcome.complain(format!(
+        "{what} value must be of type {type_name} {of} in {place}"
+    ));
+}
+
+fn check_bounds(
+    schema: &Structural,
+    checks: &Checks,
+    format: &str,
+    value: &Value,
+    at: &At<'_>,
+    outcome: &mut Outcome,
+) {
+    let Some(number) = Number::of(value) else {
+        return;
+    };
+    let bound = |bound: f64, what: &str, outcome: &mut Outcome| {
+        in_range(schema, format, (Number::Float(bound), what), at, outcome);
+        number.bound(bound)
+    };
+    if let Some(factor) = checks.multiple_of {
+        let factor = bound(factor, "MultipleOf", outcome);
+        if !number.is_multiple_of(factor) {
+            let sentence = format!("should be a multiple of {}", factor.text());
+            outcome.refuse(at, value.clone(), &sentence);
+        }
+    }
+    if let Some(least) = checks.minimum {
+        let least = bound(least, "Minimum boundary", outcome);
+        let order = number.cmp(least);
+        if order.is_lt() || (checks.exclusive_minimum && order.is_eq()) {
+            let or = if checks.exclusive_minimum {
+                ""
+            } else {
+                "or equal to "
+            };
+            let sentence = format!("should be greater than {or}{}", least.text());
+            outcome.refuse(at, value.clone(), &sentence);
+        }
+    }
+    if let Some(most) = checks.maximum {
+        let most = bound(most, "Maximum boundary", outcome);
+        let order = number.cmp(most);
+        if order.is_gt() || (checks.exclusive_maximum && order.is_eq()) {
+            let or = if checks.exclusive_maximum {
+                ""
+            } else {
+                "or equal to "
+            };
+            let sentence = format!("should be less than {or}{}", most.text());
+            outcome.refuse(at, value.clone(), &sentence);
+        }
+    }
+}
+
+fn check_items(
+    schema: &Structural,
+    items: &[Value],
+    at: &At<'_>,
+    before: Option<Before<'_>>,
+    outcome: &mut Outcome,
+) {
+    if let Some(of) = &schema.items {
+        for (index, item) in items.iter().enumerate() {
+            let before = before.and_then(|before| before.item(index));
+            outcome.merge(ratcheted(of, item, &at.index(index), before));
+        }
+    }
+    let Some(checks) = &schema.checks else { return };
+    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    if let Some(least) = checks.min_items
+        && count < least
+    {
+        let sentence = format!("should have at least {least} items");
+        outcome.refuse(at, count.into(), &sentence);
+    }
+    if let Some(most) = checks.max_items
+        && count > most
+    {
+        let sentence = format!("should have at most {most} items");
+        let most = usize::try_from(most).unwrap_or(0);
+        outcome.refuse_as(at, &sentence, FieldError::too_many("", items.len(), most));
+    }
+    if checks.unique_items && has_duplicates(items) {
+        outcome.refuse(at, Value::from(""), "shouldn't contain duplicates");
+    }
+}
+
+fn has_duplicates(items: &[Value]) -> bool {
+    let mut texts: Vec<String> = items.iter().map(Value::to_string).collect();
+    texts.sort();
+    texts.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn check_enum(values: &[Value], value: &Value, at: &At<'_>, outcome: &mut Outcome) {
+    if values.is_empty() || values.iter().any(|known| is_same(known, value)) {
+        return;
+    }
+    let shown: Vec<String> = values
+        .iter()
+        .map(|known| match known {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+        .collect();
+    let texts: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let error = FieldError::not_supported("", value.clone(), &texts);
+    outcome.refuse_as(at, &format!("should be one of {shown:?}"), error);
+}
+
+/// Numbers are the same in whatever form; null is never.
+fn is_same(known: &Value, value: &Value) -> bool {
+    match (Number::of(known), Number::of(value)) {
+        (Some(known), Some(value)) => match (known, value) {
+            (Number::Whole(known), Number::Whole(value)) => known == value,
+            (known, value) => known.as_float() == value.as_float(),
+        },
+        _ => known == value && !known.is_null(),
+    }
+}
+
+fn check_members(
+    schema: &Structural,
+    members: &Map,
+    at: &At<'_>,
+    before: Option<Before<'_>>,
+    outcome: &mut Outcome,
+) {
+    if let Some(checks) = &schema.checks {
+        check_count(checks, members, at, outcome);
+    }
+    match schema.additional() {
+        Some(Additional::None) => {
+            for name in members.keys() {
+                if schema.property(name).is_none() {
+                    let place = at.text();
+                    let message = format!("{place}.{name} in body is a forbidden property");
+                    outcome.add(Complaint {
+                        detail: message.clone(),
+                        message,
+                        place: Some(place),
+                        kind: FieldErrorKind::Invalid {
+                            value: name.as_str().into(),
+                        },
+                    });
+                }
+            }
+        }
+        Some(Additional::Of(of)) => {
+            for (name, member) in members {
+                if schema.property(name).is_none() {
+                    let before = before.and_then(|before| before.member(name));
+                    outcome.merge(ratcheted(of, member, &at.member(name), before));
+                }
+            }
+        }
+        Some(Additional::Any) | None => {}
+    }
+    for (name, of) in &schema.properties {
+        if let Some(member) = members.get(&**name) {
+            let before = before.and_then(|before| before.member(name));
+            outcome.merge(ratcheted(of, member, &at.member(name), before));
+        }
+    }
+    let required = schema.checks.as_ref().map(|checks| &checks.required);
+    for name in required.into_iter().flatten() {
+        if !members.contains_key(&**name) {
+            let child = at.member(name);
+            let sentence = "is required";
+            outcome.refuse_as(&child, sentence, FieldError::required("", ""));
+        }
+    }
+}
+
+fn check_count(checks: &Checks, members: &Map, at: &At<'_>, outcome: &mut Outcome) {
+    let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
+    if let Some(least) = checks.min_properties
+        && count < least
+    {
+        let sentence = format!("should have at least {least} properties");
+        outcome.refuse(at, count.into(), &sentence);
+    }
+    if let Some(most) = checks.max_properties
+        && count > most
+    {
+        let sentence = format!("should have at most {most} properties");
+        let most = usize::try_from(most).unwrap_or(0);
+        outcome.refuse_as(at, &sentence, FieldError::too_many("", members.len(), most));
+    }
+}
+
+/// The branches look at the same value; what is below them is compared with what was
+/// there before, they themselves are not.
+fn check_junctors(
+    junctors: &Junctors,
+    value: &Value,
+    at: &At<'_>,
+    before: Option<Before<'_>>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let run = |branch: &Structural| check(branch, value, at, before);
+    if !junctors.any_of.is_empty() {
+        any_of(&junctors.any_of, &run, at, &mut outcome);
+    }
+    if !junctors.one_of.is_empty() {
+        one_of(&junctors.one_of, &run, at, &mut outcome);
+    }
+    if !junctors.all_of.is_empty() {
+        all_of(&junctors.all_of, &run, at, &mut outcome);
+    }
+    if let Some(not) = &junctors.not
+        && run(not).is_valid()
+    {
+        let place = quote(&at.text());
+        outcome.complain(format!("{place} must not validate the schema (not)"));
+    }
+    outcome.like();
+    outcome
+}
+
+type Run<'a> = &'a dyn Fn(&Structural) -> Outcome;
+
+fn any_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
+    let mut closest: Option<Outcome> = None;
+    for branch in branches {
+        let result = run(branch);
+        if result.is_valid() {
+            outcome.merge(result);
+            return;
+        }
+        if closest
+            .as_ref()
+            .is_none_or(|best| result.liked > best.liked)
+        {
+            closest = Some(result);
+        }
+    }
+    let place = quote(&at.text());
+    outcome.complain(format!("{place} must validate at least one schema (anyOf)"));
+    outcome.merge(closest.unwrap_or_default());
+}
+
+fn one_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
+    let mut closest: Option<Outcome> = None;
+    let mut first = None;
+    let mut valid = 0;
+    for branch in branches {
+        let result = run(branch);
+        if result.is_valid() {
+            valid += 1;
+            closest = None;
+            first.get_or_insert(result);
+        } else if valid == 0
+            && closest
+                .as_ref()
+                .is_none_or(|best| result.liked > best.liked)
+        {
+            closest = Some(result);
+        }
+    }
+    if valid == 1 {
+        return outcome.merge(first.unwrap_or_default());
+    }
+    let found = match valid {
+        0 => "Found none valid".to_owned(),
+        valid => format!("Found {valid} valid alternatives"),
+    };
+    let place = quote(&at.text());
+    outcome.complain(format!(
+        "{place} must validate one and only one schema (oneOf). {found}"
+    ));
+    outcome.merge(closest.unwrap_or_default());
+}
+
+fn all_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
+    let mut valid = 0;
+    for branch in branches {
+        let result = run(branch);
+        valid += usize::from(result.is_valid());
+        outcome.merge(result);
+    }
+    if valid < branches.len() {
+        let none = if valid == 0 { ". None validated" } else { "" };
+        let place = quote(&at.text());
+        outcome.complain(format!(
+            "{place} must validate all the schemas (allOf){none}"
+        ));
+    }
+}
