@@ -7,6 +7,7 @@ use crate::access::{Asked, Identity, authenticate, authorize, is_foreign};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
 use crate::deadline;
 use crate::handler::Handler;
+use crate::metrics;
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
@@ -14,7 +15,7 @@ use crate::upload;
 use crate::websocket;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use optik_apiserver::{Request, Response};
 use optik_object::Status;
@@ -40,7 +41,19 @@ pub(crate) async fn answer<H: Handler>(
     let (head, body) = request.into_parts();
     let sent_id = head.headers.get(&AUDIT_ID).cloned();
     let form = Form::of(asked(&head), &head.headers);
+    let (method, uri) = (head.method.clone(), head.uri.clone());
+    let about = Asked {
+        method: &method,
+        path: uri.path(),
+        query: uri.query().unwrap_or_default(),
+    };
+    let counted = shared.metrics.begin(about, form.long_running);
+    let began = shared.options.clock.monotonic();
     let mut response = in_time(&shared, &caller.identity, form, head, body).await;
+    drop(counted);
+    let took = shared.options.clock.monotonic().since(began);
+    let took = Some(took).filter(|_| !form.long_running);
+    shared.metrics.note(about, response.status().as_u16(), took);
     if let Some(socket) = socket.filter(|_| form.long_running) {
         response = socket.switch(response, &shared.tasks);
     }
@@ -88,6 +101,13 @@ async fn in_time<H: Handler>(
     }
 }
 
+/// What the server counts, and what its handler does.
+async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
+    let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
+}
+
 /// A refusal, in what the client reads.
 fn refused(status: &Status, accept: Option<HeaderValue>) -> Response {
     let headers = accept.map(|accept| (ACCEPT, accept));
@@ -121,6 +141,9 @@ async fn respond<H: Handler>(
     authorize(&user, asked(&head))?;
     if let Some(page) = pages::find(&shared.health, asked(&head)).await {
         return Ok(page);
+    }
+    if head.uri.path() == "/metrics" {
+        return Ok(metrics_page(shared).await);
     }
     // Nothing behind this point needs credentials, so nothing there can leak them.
     head.headers.remove(AUTHORIZATION);

@@ -12,6 +12,7 @@ mod deadline;
 mod exchange;
 mod handler;
 mod kubeconfig;
+mod metrics;
 mod options;
 mod pages;
 mod peers;

@@ -50,6 +50,8 @@ pub enum Need {
     WebSocket,
     /// Large answers are compressed for those who ask for it.
     Gzip,
+    /// `/metrics`.
+    Metrics,
     /// Wrong tokens are refused.
     Authentication,
     /// Minutes of waiting.
@@ -74,6 +76,7 @@ const NAMED: &[(&str, Need)] = &[
     ("yaml", Need::Yaml),
     ("websocket", Need::WebSocket),
     ("gzip", Need::Gzip),
+    ("metrics", Need::Metrics),
     ("authentication", Need::Authentication),
     ("slow-minutes", Need::SlowMinutes),
 ];

@@ -29,9 +29,11 @@ mod revisions;
 mod selectors;
 mod slow;
 mod streaming;
+mod tables;
 mod transport;
 mod update;
 mod watching;
+mod wire;
 
 const MODULES: &[&[Check]] = &[
     noop::CHECKS,
@@ -58,6 +60,8 @@ const MODULES: &[&[Check]] = &[
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
+    tables::CHECKS,
+    wire::CHECKS,
 ];
 
 /// Every check.
