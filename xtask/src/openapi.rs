@@ -39,8 +39,7 @@ pub(crate) fn run(words: &[String]) -> Outcome {
 fn write(text: &str) -> Outcome {
     let target = root().join(TABLE);
     let fail = |cause: std::io::Error| format!("{}: {cause}", target.display());
-    let mut encoder =
-        flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(text.as_bytes()).map_err(fail)?;
     let bytes = encoder.finish().map_err(fail)?;
     println!("{} bytes, {} compressed", text.len(), bytes.len());

@@ -54,7 +54,10 @@ impl Clause<'_> {
 
     /// The look that it asks for; `None` if there is no such thing.
     fn look(&self, encoding: Encoding, rows: RowObject) -> Option<Look> {
-        if self.parameter("stream").is_some_and(|stream| stream != "watch") {
+        if self
+            .parameter("stream")
+            .is_some_and(|stream| stream != "watch")
+        {
             return None;
         }
         let wanted = ["as", "g", "v"].map(|name| self.parameter(name));
@@ -172,7 +175,9 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
 /// The encoding for a refusal: JSON, if nothing else will do either.
 pub(crate) fn encoding_of_refusal(headers: &HeaderMap) -> Encoding {
     let accept = accept(headers);
-    accept.and_then(|accept| plain(&clauses(accept))).unwrap_or_default()
+    accept
+        .and_then(|accept| plain(&clauses(accept)))
+        .unwrap_or_default()
 }
 
 fn plain(clauses: &[Clause<'_>]) -> Option<Encoding> {

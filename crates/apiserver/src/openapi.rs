@@ -4,9 +4,7 @@ use crate::exchange::{Request, Response};
 use crate::kinds::Kinds;
 use crate::negotiation::{accept, clauses};
 use crate::query::Query;
-use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use optik_catalog::Resource;
 use optik_object::{Status, Timestamp};
@@ -97,7 +95,11 @@ pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Sta
     })
     .await?;
     let response = Response::json(StatusCode::OK, body);
-    let response = with(response, CONTENT_TYPE, if protobuf { V2_PROTOBUF } else { JSON });
+    let response = with(
+        response,
+        CONTENT_TYPE,
+        if protobuf { V2_PROTOBUF } else { JSON },
+    );
     let response = with(response, ETAG, &tag);
     Ok(with(response, VARY, "Accept"))
 }
@@ -158,6 +160,9 @@ mod tests {
     fn dates() {
         let time: Timestamp = "2026-11-15T13:56:21Z".parse().unwrap();
         assert_eq!(http_date(time), "Sun, 15 Nov 2026 13:56:21 GMT");
-        assert_eq!(http_date(Timestamp::default()), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            http_date(Timestamp::default()),
+            "Thu, 01 Jan 1970 00:00:00 GMT"
+        );
     }
 }

@@ -19,7 +19,7 @@ use crate::write::{
     Written,
 };
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
 use optik_object::{Object, Status, Tape, Value};
@@ -234,9 +234,7 @@ impl Shared {
             }
             Route::OpenApiV2 => openapi::v2(&self.kinds, request).await?,
             Route::OpenApiV3(path) if path.is_empty() => openapi::index(&self.kinds),
-            Route::OpenApiV3(path) => {
-                openapi::v3(&self.kinds, request, path, &*self.clock).await?
-            }
+            Route::OpenApiV3(path) => openapi::v3(&self.kinds, request, path, &*self.clock).await?,
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
@@ -280,10 +278,7 @@ impl Shared {
     }
 
     fn versions(&self, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
-        let accept = request.headers.get(ACCEPT);
-        let accept = accept
-            .and_then(|accept| accept.to_str().ok())
-            .unwrap_or("*/*");
+        let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
         for clause in clauses(accept) {
             let Some(encoding) = clause.encoding() else {
                 continue;

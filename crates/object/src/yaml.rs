@@ -6,9 +6,9 @@
 //! maps may nest [`DEPTH_MAX`] deep, those in brackets 255 deep.
 
 mod scalar;
-mod write;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use write::{write, write_item};
 

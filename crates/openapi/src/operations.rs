@@ -268,7 +268,12 @@ impl Named {
         Self {
             kind: [group.into(), version.into(), resource.kind.to_string()],
             schema: schema.copied().unwrap_or_default().to_owned(),
-            stem: format!("{}{}{scope}{}", capital(short), capital(version), resource.kind),
+            stem: format!(
+                "{}{}{scope}{}",
+                capital(short),
+                capital(version),
+                resource.kind
+            ),
             suffix: String::new(),
             tag: format!("{short}_{version}"),
         }

@@ -131,7 +131,12 @@ mod tests {
     #[test]
     fn nothing_of_the_newer_version_is_left() {
         let text = document(optik_catalog::builtin().iter()).to_string();
-        for word in ["components/schemas", "\"allOf\"", "\"oneOf\"", "requestBody"] {
+        for word in [
+            "components/schemas",
+            "\"allOf\"",
+            "\"oneOf\"",
+            "requestBody",
+        ] {
             assert!(!text.contains(word), "{word}");
         }
         assert!(text.contains("#/definitions/io.k8s.api.core.v1.PodSpec"));

@@ -57,7 +57,10 @@ pub fn hash<'r>(resources: impl Iterator<Item = &'r Resource>) -> String {
         let names = [group, version, plural, kind];
         hash.update(format!("{names:?} {scope:?} {verbs:?} {subresources:?}"));
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02X}"))
+        .collect()
 }
 
 /// The document of one group and version, as JSON; `None` if there is none.
@@ -202,7 +205,11 @@ mod tests {
             let key = format!("/{path}{scope}/{}/{{name}}", resource.plural);
             let patch = &document["paths"][&key]["patch"];
             let parameters = patch["parameters"].as_array().unwrap();
-            assert!(parameters.iter().any(|own| own["name"] == "fieldValidation"));
+            assert!(
+                parameters
+                    .iter()
+                    .any(|own| own["name"] == "fieldValidation")
+            );
             let kind = &patch["x-kubernetes-group-version-kind"];
             assert_eq!(kind["kind"], *resource.kind);
             let content = &patch["requestBody"]["content"];

@@ -21,7 +21,11 @@ use optik_apiserver::{Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
+
+/// Nothing takes less.
+const TIME_MIN: Duration = Duration::from_micros(1);
 
 /// The other end of a connection.
 pub(crate) struct Caller {
@@ -94,6 +98,8 @@ async fn in_time<H: Handler>(
     };
     match limit {
         None => work.await,
+        // What is due at once is late, however fast we are.
+        Some(limit) if limit < TIME_MIN => form.apply(too_late(), &shared.stop).await,
         Some(limit) => match timeout(limit, work).await {
             Ok(response) => response,
             Err(_) => form.apply(too_late(), &shared.stop).await,

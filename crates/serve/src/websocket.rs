@@ -63,7 +63,8 @@ pub(crate) fn asked(request: &mut http::Request<Incoming>) -> Option<Asked> {
 fn lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
     headers.get_all(name).iter().any(|value| {
         let text = value.to_str().unwrap_or_default();
-        text.split(',').any(|own| own.trim().eq_ignore_ascii_case(word))
+        text.split(',')
+            .any(|own| own.trim().eq_ignore_ascii_case(word))
     })
 }
 
@@ -144,7 +145,9 @@ impl Framing {
             }
             Self::Lengths => {
                 let length = piece.get(..4)?.try_into().ok()?;
-                let end = usize::try_from(u32::from_be_bytes(length)).ok()?.checked_add(4)?;
+                let end = usize::try_from(u32::from_be_bytes(length))
+                    .ok()?
+                    .checked_add(4)?;
                 if end > piece.len() {
                     return None;
                 }
@@ -265,7 +268,11 @@ impl Incomings {
 /// A number of that many bytes behind the first two.
 fn number(bytes: &[u8], size: usize) -> Option<u64> {
     let digits = bytes.get(2..2 + size)?;
-    Some(digits.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Some(
+        digits
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    )
 }
 
 #[cfg(test)]
@@ -284,7 +291,9 @@ mod tests {
         let mut incoming = Incomings::default();
         assert_eq!(incoming.next().unwrap(), None);
         // "Hello", masked, as the RFC has it; then a ping of nothing.
-        let hello = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        let hello = [
+            0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
+        ];
         for (at, byte) in hello.iter().enumerate() {
             incoming.bytes.push(*byte);
             let next = incoming.next().unwrap();

@@ -41,7 +41,11 @@ pub(crate) fn scalar(value: View<'_>) -> String {
 }
 
 pub(crate) fn or_none(text: String) -> String {
-    if text.is_empty() { "<none>".into() } else { text }
+    if text.is_empty() {
+        "<none>".into()
+    } else {
+        text
+    }
 }
 
 pub(crate) fn joined<'v>(values: impl Iterator<Item = View<'v>>, between: &str) -> String {
@@ -64,7 +68,11 @@ pub(crate) fn selector(selector: Option<View<'_>>) -> Option<String> {
         return Some(String::new());
     };
     let mut parts: Vec<(String, String)> = Vec::new();
-    for (key, value) in selector.get("matchLabels").into_iter().flat_map(View::members) {
+    for (key, value) in selector
+        .get("matchLabels")
+        .into_iter()
+        .flat_map(View::members)
+    {
         let (key, value) = (key.text()?, value.text()?);
         parts.push((key.to_string(), format!("{key}={value}")));
     }
@@ -120,5 +128,7 @@ pub(crate) fn condition<'v>(object: View<'v>, kind: &str) -> Option<View<'v>> {
 }
 
 pub(crate) fn is_true(condition: View<'_>) -> bool {
-    condition.get("status").is_some_and(|status| status.is("True"))
+    condition
+        .get("status")
+        .is_some_and(|status| status.is("True"))
 }

@@ -68,7 +68,10 @@ impl<'o> Row<'o> {
 
     /// The text that a path leads to, or another one.
     pub fn text_or(&mut self, object: View<'_>, path: &[&str], other: &str) {
-        match object.at(path).filter(|value| value.text().is_some_and(|text| !text.is_empty())) {
+        match object
+            .at(path)
+            .filter(|value| value.text().is_some_and(|text| !text.is_empty()))
+        {
             Some(value) => self.copy(value),
             None => self.text(other),
         }

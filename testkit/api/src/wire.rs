@@ -62,11 +62,29 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (65, &["revisions::a_list_of_the_future_waits_and_fails"]),
     (66, &["streaming::options_are_validated"]),
     (67, &["wire::time_is_limited_on_demand"]),
-    (68, &["delete::a_delete_answers_with_a_status", "delete::a_finalizer_keeps_the_object"]),
-    (69, &["streaming::a_streaming_list_is_consistent_and_goes_on"]),
-    (70, &["watching::initial_events_end_with_a_bookmark_if_bookmarks_are_allowed"]),
-    (71, &["streaming::without_initial_events_a_watch_begins_now"]),
-    (75, &["compaction::a_watch_of_the_forgotten_past_fails_in_its_stream"]),
+    (
+        68,
+        &[
+            "delete::a_delete_answers_with_a_status",
+            "delete::a_finalizer_keeps_the_object",
+        ],
+    ),
+    (
+        69,
+        &["streaming::a_streaming_list_is_consistent_and_goes_on"],
+    ),
+    (
+        70,
+        &["watching::initial_events_end_with_a_bookmark_if_bookmarks_are_allowed"],
+    ),
+    (
+        71,
+        &["streaming::without_initial_events_a_watch_begins_now"],
+    ),
+    (
+        75,
+        &["compaction::a_watch_of_the_forgotten_past_fails_in_its_stream"],
+    ),
     (76, &["watching::a_watch_ends_in_time"]),
     (77, &["wire::requests_have_names"]),
     (78, &["wire::requests_have_names"]),

@@ -244,5 +244,6 @@ pub(crate) async fn measured<P: Pieces>(
     });
     let last = stream::once(std::future::ready(Bytes::from_static(end)));
     let all = first.chain(stream::iter(held)).chain(again).chain(last);
-    all.filter(|piece| std::future::ready(!piece.is_empty())).boxed()
+    all.filter(|piece| std::future::ready(!piece.is_empty()))
+        .boxed()
 }

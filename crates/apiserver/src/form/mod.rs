@@ -32,10 +32,7 @@ pub(crate) enum Look {
     #[default]
     Whole,
     /// What all kinds have. `of_list`: the client named the list, not its items.
-    Metadata {
-        version: MetaVersion,
-        of_list: bool,
-    },
+    Metadata { version: MetaVersion, of_list: bool },
     Table {
         version: MetaVersion,
         rows: RowObject,

@@ -252,13 +252,7 @@ impl Canvas<'_> {
         out.push(b']');
     }
 
-    fn write_row(
-        self,
-        view: View<'_>,
-        version: MetaVersion,
-        rows: RowObject,
-        out: &mut Vec<u8>,
-    ) {
+    fn write_row(self, view: View<'_>, version: MetaVersion, rows: RowObject, out: &mut Vec<u8>) {
         let printer = self.kind.printer();
         out.extend_from_slice(br#"{"cells":"#);
         let mut row = Row::new(out, self.now);

@@ -29,8 +29,6 @@ pub(crate) fn document(value: &Value, encoding: Encoding) -> Result<Response, St
     let of = |name: &str| value[name].as_str().unwrap_or_default();
     let body = encoded(encoding, view, of("apiVersion"), of("kind"))?;
     let mut response = Response::json(StatusCode::OK, body);
-    response
-        .headers
-        .insert(CONTENT_TYPE, encoding.media_type());
+    response.headers.insert(CONTENT_TYPE, encoding.media_type());
     Ok(response)
 }

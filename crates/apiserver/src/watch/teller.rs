@@ -46,7 +46,10 @@ impl Teller {
         let written = kind.write(shown, &mut self.scratch);
         if let Err(error) = written {
             let plural = &kind.resource.plural;
-            tracing::error!("an event of {plural} at {} is left out: {error}", shown.revision);
+            tracing::error!(
+                "an event of {plural} at {} is left out: {error}",
+                shown.revision
+            );
             return false;
         }
         self.paint(kind, event_type.name(), out)
@@ -77,9 +80,11 @@ impl Teller {
         event: &Event,
     ) -> Option<Bytes> {
         if self.form.is_plain() {
-            let make = || encode(event_type, event, |shown, line| {
-                write_event(kind, event_type, shown, line)
-            });
+            let make = || {
+                encode(event_type, event, |shown, line| {
+                    write_event(kind, event_type, shown, line)
+                })
+            };
             return encoded.line(kind, self.form, event_type, event, make);
         }
         if !self.columns_told {
@@ -98,7 +103,12 @@ impl Teller {
     }
 
     /// An event without an object: how far the watch has come.
-    pub(super) fn bookmark(&mut self, kind: &Kind, revision: Revision, ends_initial: bool) -> Bytes {
+    pub(super) fn bookmark(
+        &mut self,
+        kind: &Kind,
+        revision: Revision,
+        ends_initial: bool,
+    ) -> Bytes {
         let mark = bookmark(kind, revision, ends_initial);
         if self.form.is_plain() {
             let line = [br#"{"type":"BOOKMARK","object":"#, mark.as_bytes(), b"}\n"];

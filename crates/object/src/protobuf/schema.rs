@@ -73,9 +73,7 @@ pub(super) fn write(
             schema(2, value, out)
         }
         (_, Kind::Object) => schema(1, value, out),
-        (SchemaOr::Schemas, Kind::List) => {
-            value.items().try_for_each(|item| schema(2, item, out))
-        }
+        (SchemaOr::Schemas, Kind::List) => value.items().try_for_each(|item| schema(2, item, out)),
         (SchemaOr::Strings, Kind::List) => strings(2, value, field, out),
         (_, Kind::Null) => Ok(()),
         _ => Err(ProtobufError::Unfit {

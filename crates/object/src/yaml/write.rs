@@ -331,7 +331,9 @@ impl Traits {
         let mut before: Option<char> = None;
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
-            let blank_follows = chars.peek().is_none_or(|next| matches!(next, ' ' | '\t' | '\n'));
+            let blank_follows = chars
+                .peek()
+                .is_none_or(|next| matches!(next, ' ' | '\t' | '\n'));
             let blank_before = before.is_none_or(|before| matches!(before, ' ' | '\t' | '\n'));
             indicators |= match (before, c) {
                 (
@@ -410,14 +412,15 @@ fn is_base_60(text: &str) -> bool {
     let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
     let mut parts = whole.split(':');
     let first = parts.next().unwrap_or_default();
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let digits = |part: &str| {
+        part.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_')
+    };
     let mut rest = parts.peekable();
     first.starts_with(|c: char| c.is_ascii_digit())
         && digits(first)
         && rest.peek().is_some()
-        && rest.all(|part| {
-            matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
-        })
+        && rest.all(|part| matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9']))
 }
 
 fn escape(c: char) -> Option<String> {
@@ -549,7 +552,11 @@ text3: |+
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
-        let text = prop_oneof!["[ -~\n\t]{0,12}", "[a-c :#'\"\\\\-]{0,120}", any::<String>()];
+        let text = prop_oneof![
+            "[ -~\n\t]{0,12}",
+            "[a-c :#'\"\\\\-]{0,120}",
+            any::<String>()
+        ];
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),

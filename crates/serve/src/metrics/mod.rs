@@ -248,8 +248,16 @@ mod tests {
     fn requests_are_counted_by_what_they_are_about_88() {
         let metrics = Metrics::new(UnixMillis(0));
         let path = "/apis/apps/v1/namespaces/a/deployments/b/status";
-        metrics.note(asked(&Method::GET, path), 200, Some(Duration::from_millis(20)));
-        metrics.note(asked(&Method::GET, path), 404, Some(Duration::from_millis(1)));
+        metrics.note(
+            asked(&Method::GET, path),
+            200,
+            Some(Duration::from_millis(20)),
+        );
+        metrics.note(
+            asked(&Method::GET, path),
+            404,
+            Some(Duration::from_millis(1)),
+        );
         let text = page(&metrics);
         let labels = "component=\"apiserver\",dry_run=\"\",group=\"apps\",\
                       resource=\"deployments\",scope=\"resource\",subresource=\"status\",\

@@ -17,20 +17,32 @@ pub(crate) fn page(metrics: &Metrics) -> String {
     }
     let flight = &metrics.in_flight;
     head("apiserver_current_inflight_requests", "gauge", &mut out);
-    for (kind, gauge) in [("mutating", &flight.mutating), ("readOnly", &flight.reading)] {
+    for (kind, gauge) in [
+        ("mutating", &flight.mutating),
+        ("readOnly", &flight.reading),
+    ] {
         let now = gauge.load(Ordering::Relaxed);
         let name = "apiserver_current_inflight_requests";
-        line(&mut out, format_args!("{name}{{request_kind=\"{kind}\"}} {now}"));
+        line(
+            &mut out,
+            format_args!("{name}{{request_kind=\"{kind}\"}} {now}"),
+        );
     }
     head("apiserver_longrunning_requests", "gauge", &mut out);
     let now = flight.long_running.load(Ordering::Relaxed);
-    line(&mut out, format_args!("apiserver_longrunning_requests {now}"));
+    line(
+        &mut out,
+        format_args!("apiserver_longrunning_requests {now}"),
+    );
     head("kubernetes_build_info", "gauge", &mut out);
     let build = "git_version=\"v1.36.4\",major=\"1\",minor=\"36\",platform=\"linux/amd64\"";
     line(&mut out, format_args!("kubernetes_build_info{{{build}}} 1"));
     head("process_start_time_seconds", "gauge", &mut out);
     let started = metrics.started.0 as f64 / 1000.0;
-    line(&mut out, format_args!("process_start_time_seconds {started}"));
+    line(
+        &mut out,
+        format_args!("process_start_time_seconds {started}"),
+    );
     process(&mut out);
     out
 }
@@ -64,10 +76,16 @@ fn durations(name: &str, rows: &[Row], out: &mut String) {
         let mut below = 0;
         for (bound, count) in BUCKETS_SECONDS.iter().zip(row.buckets) {
             below += count;
-            line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}"));
+            line(
+                out,
+                format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}"),
+            );
         }
         let (count, seconds) = (row.count, row.seconds);
-        line(out, format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"));
+        line(
+            out,
+            format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"),
+        );
         line(out, format_args!("{name}_sum{{{labels}}} {seconds}"));
         line(out, format_args!("{name}_count{{{labels}}} {count}"));
     }

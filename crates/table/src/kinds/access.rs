@@ -98,7 +98,11 @@ pub(crate) fn policy_binding(object: View<'_>, row: &mut Row<'_>) {
     row.name(object);
     row.text_or(object, &["spec", "policyName"], "");
     let parameter = given(object, &["spec", "paramRef"]);
-    let of = |name: &str| parameter.map(|own| text_at(own, &[name])).unwrap_or_default();
+    let of = |name: &str| {
+        parameter
+            .map(|own| text_at(own, &[name]))
+            .unwrap_or_default()
+    };
     let by_selector = parameter.and_then(|own| given(own, &["selector"]));
     match (&*of("name"), &*of("namespace"), by_selector) {
         ("", _, Some(own)) => row.text(&selector(Some(own)).unwrap_or_default()),

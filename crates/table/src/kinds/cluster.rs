@@ -1,8 +1,6 @@
 //! What a cluster consists of.
 
-use crate::format::{
-    condition, flag_at, given, is_true, items, length, or_none, scalar, text_at,
-};
+use crate::format::{condition, flag_at, given, is_true, items, length, or_none, scalar, text_at};
 use crate::row::Row;
 use optik_object::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +58,10 @@ pub(crate) fn node(object: View<'_>, row: &mut Row<'_>) {
 }
 
 fn roles(object: View<'_>) -> String {
-    let labels = object.at(&["metadata", "labels"]).into_iter().flat_map(View::members);
+    let labels = object
+        .at(&["metadata", "labels"])
+        .into_iter()
+        .flat_map(View::members);
     let roles: BTreeSet<String> = labels
         .filter_map(|(key, value)| {
             let key = key.text()?;
@@ -76,13 +77,18 @@ fn roles(object: View<'_>) -> String {
 }
 
 pub(crate) fn resource_quota(object: View<'_>, row: &mut Row<'_>) {
-    let hard = object.at(&["status", "hard"]).into_iter().flat_map(View::members);
+    let hard = object
+        .at(&["status", "hard"])
+        .into_iter()
+        .flat_map(View::members);
     let hard: BTreeMap<String, String> = hard
         .filter_map(|(key, value)| Some((key.text()?.into_owned(), scalar(value))))
         .collect();
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (name, hard) in hard {
-        let used = object.at(&["status", "used", &name]).map_or("0".into(), scalar);
+        let used = object
+            .at(&["status", "used", &name])
+            .map_or("0".into(), scalar);
         let text = format!("{name}: {used}/{hard}");
         match name.starts_with("limits.") {
             true => limits.push(text),

@@ -11,17 +11,31 @@ fn either<'v>(object: View<'v>, names: [&str; 2]) -> Option<View<'v>> {
 }
 
 fn text<'v>(object: View<'v>, names: [&str; 2]) -> Cow<'v, str> {
-    either(object, names).and_then(View::text).unwrap_or_default()
+    either(object, names)
+        .and_then(View::text)
+        .unwrap_or_default()
 }
 
 pub(crate) fn event(object: View<'_>, row: &mut Row<'_>) {
     let about = either(object, ["involvedObject", "regarding"]);
-    let of_about = |name: &str| about.map(|about| text_at(about, &[name])).unwrap_or_default();
+    let of_about = |name: &str| {
+        about
+            .map(|about| text_at(about, &[name]))
+            .unwrap_or_default()
+    };
     let first = text(object, ["firstTimestamp", "deprecatedFirstTimestamp"]);
     let event_time = text_at(object, &["eventTime"]);
-    let first = row.since(if first.is_empty() { &event_time } else { &first });
+    let first = row.since(if first.is_empty() {
+        &event_time
+    } else {
+        &first
+    });
     let last = text(object, ["lastTimestamp", "deprecatedLastTimestamp"]);
-    let last = if last.is_empty() { first.clone() } else { row.since(&last) };
+    let last = if last.is_empty() {
+        first.clone()
+    } else {
+        row.since(&last)
+    };
     let count = either(object, ["count", "deprecatedCount"]).and_then(View::as_i64);
     let (last, count) = match given(object, &["series"]) {
         Some(series) => (
@@ -49,7 +63,11 @@ pub(crate) fn event(object: View<'_>, row: &mut Row<'_>) {
 
 fn source(object: View<'_>) -> String {
     let source = either(object, ["source", "deprecatedSource"]);
-    let of = |name: &str| source.map(|source| text_at(source, &[name])).unwrap_or_default();
+    let of = |name: &str| {
+        source
+            .map(|source| text_at(source, &[name]))
+            .unwrap_or_default()
+    };
     let component = match of("component") {
         none if none.is_empty() => text(object, ["reportingComponent", "reportingController"]),
         component => component,

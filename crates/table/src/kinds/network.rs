@@ -25,7 +25,11 @@ pub(crate) fn service(object: View<'_>, row: &mut Row<'_>) {
 
 fn port(port: View<'_>) -> String {
     let protocol = text_at(port, &["protocol"]);
-    let protocol = if protocol.is_empty() { "TCP" } else { &protocol };
+    let protocol = if protocol.is_empty() {
+        "TCP"
+    } else {
+        &protocol
+    };
     let number = number_at(port, &["port"]);
     match number_at(port, &["nodePort"]) {
         node @ 1.. => format!("{number}:{node}/{protocol}"),
@@ -142,7 +146,8 @@ fn hosts(object: View<'_>) -> String {
 
 pub(crate) fn ingress_class(object: View<'_>, row: &mut Row<'_>) {
     let annotations = object.at(&["metadata", "annotations"]);
-    let default = annotations.and_then(|map| map.get("ingressclass.kubernetes.io/is-default-class"));
+    let default =
+        annotations.and_then(|map| map.get("ingressclass.kubernetes.io/is-default-class"));
     let name = text_at(object, &["metadata", "name"]);
     match default.is_some_and(|default| default.is("true")) {
         true => row.text(&format!("{name} (default)")),

@@ -193,7 +193,8 @@ impl Restarts {
 
 /// An init container that goes on running.
 fn is_sidecar(spec: View<'_>) -> bool {
-    spec.get("restartPolicy").is_some_and(|policy| policy.is("Always"))
+    spec.get("restartPolicy")
+        .is_some_and(|policy| policy.is("Always"))
 }
 
 fn first_reason(object: View<'_>) -> String {

@@ -54,7 +54,12 @@ fn target(metric: View<'_>, status: Option<View<'_>>) -> String {
         own.map_or_else(|| "<unknown>".to_owned(), scalar)
     };
     let average = wanted("averageValue").map(|own| (current("averageValue"), scalar(own)));
-    let value = || (current("value"), wanted("value").map(scalar).unwrap_or_default());
+    let value = || {
+        (
+            current("value"),
+            wanted("value").map(scalar).unwrap_or_default(),
+        )
+    };
     match source {
         "pods" => {
             let (current, wanted) = average.unwrap_or_default();
@@ -78,7 +83,10 @@ fn target(metric: View<'_>, status: Option<View<'_>>) -> String {
             };
             let wanted = wanted("averageUtilization").map(|own| percent(scalar(own)));
             let wanted = wanted.as_deref().unwrap_or("<auto>");
-            format!("{name}: {}/{wanted}", percent(current("averageUtilization")))
+            format!(
+                "{name}: {}/{wanted}",
+                percent(current("averageUtilization"))
+            )
         }
     }
 }

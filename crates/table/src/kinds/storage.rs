@@ -107,7 +107,11 @@ pub(crate) fn csi_driver(object: View<'_>, row: &mut Row<'_>) {
     row.flag(flag_at(object, &["spec", "requiresRepublish"]) == Some(true));
     let modes = joined(items(object, &["spec", "volumeLifecycleModes"]), ",");
     // Nobody said: the one that always was.
-    row.text(if modes.is_empty() { "Persistent" } else { &modes });
+    row.text(if modes.is_empty() {
+        "Persistent"
+    } else {
+        &modes
+    });
     row.age(object);
 }
 

@@ -107,9 +107,9 @@ const JOB_CONDITIONS_ALIVE: &[&str] = &["Suspended", "FailureTarget", "SuccessCr
 pub(crate) fn job(object: View<'_>, row: &mut Row<'_>) {
     let holds = |kind: &&&str| condition(object, kind).is_some_and(is_true);
     let status = JOB_CONDITIONS.iter().find(holds);
-    let status = status.copied().or_else(|| {
-        given(object, &["metadata", "deletionTimestamp"]).map(|_| "Terminating")
-    });
+    let status = status
+        .copied()
+        .or_else(|| given(object, &["metadata", "deletionTimestamp"]).map(|_| "Terminating"));
     let status = status.or_else(|| JOB_CONDITIONS_ALIVE.iter().find(holds).copied());
     row.name(object);
     row.text(status.unwrap_or("Running"));
@@ -139,11 +139,13 @@ pub(crate) fn cron_job(object: View<'_>, row: &mut Row<'_>) {
     row.name(object);
     row.text_or(object, &["spec", "schedule"], "");
     row.text_or(object, &["spec", "timeZone"], "<none>");
-    row.text(match object.at(&["spec", "suspend"]).and_then(View::as_bool) {
-        Some(true) => "True",
-        // Nobody said: it is not.
-        Some(false) | None => "False",
-    });
+    row.text(
+        match object.at(&["spec", "suspend"]).and_then(View::as_bool) {
+            Some(true) => "True",
+            // Nobody said: it is not.
+            Some(false) | None => "False",
+        },
+    );
     row.number(length(object, &["status", "active"]));
     let last = given(object, &["status", "lastScheduleTime"]).and_then(View::text);
     let last = last.map(|last| row.since(&last));

