@@ -24,15 +24,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-schema", &["optik-object"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
+    ("optik-openapi", &["optik-catalog"]),
+    ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
             "optik-catalog",
             "optik-object",
+            "optik-openapi",
             "optik-patch",
             "optik-platform",
             "optik-schema",
             "optik-store",
+            "optik-table",
         ],
     ),
     ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
@@ -71,6 +75,8 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("optik-schema", PURE),
     ("optik-patch", PURE),
     ("optik-catalog", PURE),
+    ("optik-openapi", PURE),
+    ("optik-table", PURE),
     (
         "optik-apiserver",
         &[

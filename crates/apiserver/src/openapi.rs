@@ -23,7 +23,7 @@ fn resources(kinds: &Kinds) -> Vec<Resource> {
 
 /// `/openapi/v3`
 pub(crate) fn index(kinds: &Kinds) -> Response {
-    let index = optik_openapi::index(resources(kinds).iter());
+    let index = optik_openapi::index(&resources(kinds));
     let mut body = optik_object::to_bytes(&index);
     body.push(b'\n');
     Response::json(StatusCode::OK, body)

@@ -22,7 +22,7 @@ use crate::write::{
     PatchType, WriteOptions, Writing, Written,
 };
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
 use optik_object::{Object, Status, Tape, Timestamp, Value};
@@ -210,11 +210,47 @@ impl ApiServer {
             .collect()
     }
 
+    /// How many objects there are of each kind, as Prometheus reads it.
+    pub async fn metrics(&self) -> String {
+        let shared = Arc::clone(&self.shared);
+        let counted = tokio::task::spawn_blocking(move || counted(&shared)).await;
+        counted.unwrap_or_default()
+    }
+
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
         let answered = self.shared.answer(&request).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
+}
+
+fn counted(shared: &Shared) -> String {
+    let state = shared.store.snapshot();
+    let mut directories = BTreeSet::new();
+    let (mut storage, mut resources) = (String::new(), String::new());
+    for kind in &shared.kinds.current().all {
+        let resource = &kind.resource;
+        if !kind.is_kept() || !directories.insert(&resource.storage) {
+            continue;
+        }
+        let count = state.entries(&kind.range(None)).count();
+        let name = &resource.plural;
+        let full = match &*resource.group {
+            "" => name.to_string(),
+            group => format!("{name}.{group}"),
+        };
+        storage.push_str(&format!(
+            "apiserver_storage_objects{{resource=\"{full}\"}} {count}\n"
+        ));
+        let group = &resource.group;
+        resources.push_str(&format!(
+            "apiserver_resource_objects{{group=\"{group}\",resource=\"{name}\"}} {count}\n"
+        ));
+    }
+    format!(
+        "# TYPE apiserver_storage_objects gauge\n{storage}\
+         # TYPE apiserver_resource_objects gauge\n{resources}"
+    )
 }
 
 fn not_found() -> Response {
@@ -614,6 +650,7 @@ fn root(kinds: &Kinds) -> Response {
         "/apis",
         "/healthz",
         "/livez",
+        "/metrics",
         "/openapi/v2",
         "/openapi/v3",
         "/readyz",
@@ -636,10 +673,7 @@ fn root(kinds: &Kinds) -> Response {
 }
 
 fn versions(kinds: &Kinds, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
-    let accept = request.headers.get(ACCEPT);
-    let accept = accept
-        .and_then(|accept| accept.to_str().ok())
-        .unwrap_or("*/*");
+    let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
     for clause in clauses(accept) {
         let Some(encoding) = clause.encoding() else {
             continue;

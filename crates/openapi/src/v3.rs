@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The index: where the document of each group and version is.
 #[must_use]
-pub fn index<'r>(resources: impl Iterator<Item = &'r Resource> + Clone) -> Value {
+pub fn index(resources: &[Resource]) -> Value {
     let mut paths = Map::new();
-    for resource in resources.clone() {
+    for resource in resources {
         let path = path_of(&resource.group, &resource.version);
         if paths.contains_key(&path) {
             continue;
         }
-        let hash = hash(of(resources.clone(), &path));
+        let hash = hash(of(resources.iter(), &path));
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }

@@ -8,6 +8,7 @@ use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
 use crate::carry::Carried;
 use crate::deadline;
 use crate::handler::Handler;
+use crate::metrics;
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
@@ -16,14 +17,18 @@ use crate::websocket;
 use futures::FutureExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use optik_apiserver::{Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
+
+/// Nothing takes less.
+const TIME_MIN: Duration = Duration::from_micros(1);
 
 /// The other end of a connection.
 pub(crate) struct Caller {
@@ -43,7 +48,19 @@ pub(crate) async fn answer<H: Handler>(
     let (head, body) = request.into_parts();
     let sent_id = head.headers.get(&AUDIT_ID).cloned();
     let form = Form::of(asked(&head), &head.headers);
+    let (method, uri) = (head.method.clone(), head.uri.clone());
+    let about = Asked {
+        method: &method,
+        path: uri.path(),
+        query: uri.query().unwrap_or_default(),
+    };
+    let counted = shared.metrics.begin(about, form.long_running);
+    let began = shared.options.clock.monotonic();
     let mut response = in_time(&shared, &caller.identity, form, head, body).await;
+    drop(counted);
+    let took = shared.options.clock.monotonic().since(began);
+    let took = Some(took).filter(|_| !form.long_running);
+    shared.metrics.note(about, response.status().as_u16(), took);
     if let Some(socket) = socket.filter(|_| form.long_running) {
         response = socket.switch(response, &shared.tasks);
     }
@@ -84,11 +101,20 @@ async fn in_time<H: Handler>(
     };
     match limit {
         None => work.await,
+        // What is due at once is late, however fast we are.
+        Some(limit) if limit < TIME_MIN => form.apply(too_late(), &shared.stop).await,
         Some(limit) => match timeout(limit, work).await {
             Ok(response) => response,
             Err(_) => form.apply(too_late(), &shared.stop).await,
         },
     }
+}
+
+/// What the server counts, and what its handler does.
+async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
+    let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
 }
 
 /// A refusal, in what the client reads.
@@ -124,6 +150,9 @@ async fn respond<H: Handler>(
     authorize(&user, asked(&head))?;
     if let Some(page) = pages::find(&shared.health, asked(&head)).await {
         return Ok(page);
+    }
+    if head.uri.path() == "/metrics" {
+        return Ok(metrics_page(shared).await);
     }
     // Nothing behind this point needs credentials, so nothing there can leak them.
     head.headers.remove(AUTHORIZATION);

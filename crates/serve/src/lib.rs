@@ -14,6 +14,7 @@ mod exchange;
 mod gather;
 mod handler;
 mod kubeconfig;
+mod metrics;
 mod options;
 mod pages;
 mod peers;

@@ -2,6 +2,7 @@
 
 use crate::connection::{self, protocol};
 use crate::handler::Handler;
+use crate::metrics::Metrics;
 use crate::options::{Limits, Options};
 use crate::pages::Health;
 use crate::peers::{Patience, Peers};
@@ -38,6 +39,7 @@ pub(crate) struct Shared<H> {
     pub(crate) handler: H,
     pub(crate) options: Options,
     pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
     pub(crate) peers: Arc<Peers>,
     pub(crate) protocol: Builder<TokioExecutor>,
     /// Connections, and writes that may outlive theirs.
@@ -54,6 +56,7 @@ impl<H: Handler> Server<H> {
         let shared = Shared {
             handler,
             health: Health::new(Arc::clone(&options.store)),
+            metrics: Metrics::new(options.clock.wall()),
             peers: Arc::default(),
             protocol: protocol(limits.streams_per_connection_max),
             tasks: TaskTracker::new(),

@@ -74,6 +74,8 @@ pub enum Need {
     WebSocket,
     /// Large answers are compressed for those who ask for it.
     Gzip,
+    /// `/metrics`.
+    Metrics,
     /// Wrong tokens are refused.
     Authentication,
     /// Roles and their bindings decide who may do what.
@@ -100,6 +102,7 @@ const NAMED: &[(&str, Need)] = &[
     ("yaml", Need::Yaml),
     ("websocket", Need::WebSocket),
     ("gzip", Need::Gzip),
+    ("metrics", Need::Metrics),
     ("authentication", Need::Authentication),
     ("authorization", Need::Authorization),
     ("slow-minutes", Need::SlowMinutes),

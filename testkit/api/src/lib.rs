@@ -28,6 +28,7 @@ mod target;
 mod traits;
 mod watch;
 mod websocket;
+pub mod wire;
 
 pub use answer::Answer;
 pub use check::{Check, Contract, Need};

@@ -1,6 +1,6 @@
 //! The table of checks itself.
 
-use optik_api_testkit::{Contract, suite};
+use optik_api_testkit::{Contract, suite, wire};
 use std::collections::BTreeSet;
 
 /// Informers are checked with the clients that have them, not here.
@@ -28,4 +28,14 @@ fn covered(contract: Contract) -> BTreeSet<u16> {
 fn names_are_unique() {
     let names: BTreeSet<&str> = suite::all().map(|check| check.name).collect();
     assert_eq!(names.len(), suite::all().count());
+}
+
+#[test]
+fn the_checklist_of_the_wire_names_checks() {
+    let names: BTreeSet<&str> = suite::all().map(|check| check.name).collect();
+    for (number, checks) in wire::ASSERTIONS {
+        for check in *checks {
+            assert!(names.contains(check), "{number}: {check}");
+        }
+    }
 }

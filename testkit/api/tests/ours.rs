@@ -1,6 +1,6 @@
 //! Our own server, on every engine, by the checks that a real kube-apiserver passes.
 
-use optik_api_testkit::{Contract, Need, Target, Traits, suite};
+use optik_api_testkit::{Contract, Need, Target, Traits, suite, wire};
 use optik_server_testkit::{Engine, TestServer};
 use optik_store::{CompactError, Origin, Put, Store, Txn};
 use std::ops::RangeInclusive;
@@ -44,6 +44,22 @@ const CONCURRENCY: &[RangeInclusive<u16>] = &[
     117..=118,
 ];
 
+/// The same for the checklist of the wire.
+const WIRE_PROVEN: &[std::ops::RangeInclusive<u16>] = &[
+    1..=10,
+    15..=24,
+    26..=27,
+    30..=31,
+    35..=46,
+    48..=52,
+    54..=55,
+    58..=60,
+    63..=71,
+    75..=78,
+    80..=82,
+    87..=88,
+];
+
 async fn check(engine: Engine) {
     let server = TestServer::start_bare(engine).await;
     let store = server.store.clone();
@@ -67,6 +83,10 @@ async fn check(engine: Engine) {
                 "{prefix}{number} is not proven:\n{report}"
             );
         }
+    }
+    let proven = wire::proven(&report);
+    for number in WIRE_PROVEN.iter().cloned().flatten() {
+        assert!(proven.contains(&number), "wire {number} is not proven");
     }
     server.stop().await;
 }

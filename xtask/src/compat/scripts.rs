@@ -13,7 +13,8 @@ pub(crate) fn seeds() -> Outcome {
 
 /// kubectl as people use it.
 pub(crate) fn kubectl() -> Outcome {
-    run("compat/kubectl/run.sh")
+    run("compat/kubectl/run.sh")?;
+    run("compat/kubectl/read.sh")
 }
 
 fn run(script: &str) -> Outcome {

@@ -67,6 +67,9 @@ impl Tape {
     }
 }
 
+/// The length of most names and values, and then some.
+const SHORT_BYTES: usize = 24;
+
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -178,6 +181,18 @@ impl Scanner<'_> {
     fn text(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
         let start = self.at - 1;
         let mut kind = Kind::Text;
+        // Most are short: a look at each byte costs less than getting ready for many.
+        let near = self.bytes.get(self.at..)?;
+        let near = &near[..near.len().min(SHORT_BYTES)];
+        match near.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+            Some(at) if near[at] == b'"' => {
+                self.at += at + 1;
+                push(nodes, kind, start, self.at);
+                return Some(());
+            }
+            Some(at) => self.at += at,
+            None => self.at += near.len(),
+        }
         loop {
             let rest = self.bytes.get(self.at..)?;
             let found = memchr::memchr2(b'"', b'\\', rest)?;
@@ -274,6 +289,17 @@ impl<'t> View<'t> {
             Kind::Escaped => serde_json::from_slice(self.json()).ok().map(Cow::Owned),
             _ => None,
         }
+    }
+
+    /// The bytes of a text in which nothing is escaped. Nobody has looked whether they
+    /// are UTF-8.
+    pub(crate) fn plain_bytes(self) -> Option<&'t [u8]> {
+        let node = self.node();
+        if node.kind != Kind::Text {
+            return None;
+        }
+        self.bytes
+            .get(node.start as usize + 1..node.end as usize - 1)
     }
 
     /// Whether it is this text.

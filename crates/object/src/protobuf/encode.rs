@@ -63,14 +63,17 @@ impl Messages {
 
 pub(super) struct Encoder<'t> {
     table: &'t Messages,
+    /// Where the values of fields are, for each message that is being written; 0 if
+    /// nowhere.
+    places: Vec<u32>,
 }
-
-/// No message has more fields that are looked up in one go.
-const FIELDS_MAX: usize = 64;
 
 impl<'t> Encoder<'t> {
     pub(super) fn new(table: &'t Messages) -> Self {
-        Self { table }
+        Self {
+            table,
+            places: Vec::with_capacity(256),
+        }
     }
 
     /// The inside of a message.
@@ -111,19 +114,24 @@ impl<'t> Encoder<'t> {
             return Err(ProtobufError::TooDeep);
         }
         let message = self.table.message(id);
-        for (chunk, fields) in message.fields.chunks(FIELDS_MAX).enumerate() {
-            let first = chunk * FIELDS_MAX;
-            let found = find(message, value, first);
-            for (field, place) in fields.iter().zip(found) {
-                let own = value.filter(|_| place != 0).map(|value| value.seek(place));
-                match (field.shape, field.kind) {
-                    (Shape::Inline, Type::Message(id)) => {
-                        out.nested(field.number, |out| self.object(id, value, depth + 1, out))?;
-                    }
-                    _ => self.field(field, own, depth, out)?,
+        let first = self.places.len();
+        self.places.resize(first + message.fields.len(), 0);
+        if let Some(value) = value {
+            find(message, value, &mut self.places[first..]);
+        }
+        for (at, field) in message.fields.iter().enumerate() {
+            match (field.shape, field.kind) {
+                (Shape::Inline, Type::Message(id)) => {
+                    out.nested(field.number, |out| self.object(id, value, depth + 1, out))?;
+                }
+                _ => {
+                    let place = self.places[first + at];
+                    let own = value.filter(|_| place != 0).map(|value| value.seek(place));
+                    self.field(field, own, depth, out)?;
                 }
             }
         }
+        self.places.truncate(first);
         Ok(())
     }
 
@@ -150,7 +158,7 @@ impl<'t> Encoder<'t> {
             (Shape::List, _) => Err(unfit(field.name, "a list")),
             (Shape::Map, Kind::Object) => value.members().try_for_each(|(key, value)| {
                 out.nested(field.number, |out| {
-                    out.bytes_field(1, text(key, field.name)?.as_bytes());
+                    write_text(1, key, field.name, out)?;
                     self.value(field, 2, value, depth, out)
                 })
             }),
@@ -196,7 +204,7 @@ impl<'t> Encoder<'t> {
                         Ok(())
                     }
                     _ => Ok(()),
-                })?
+                })?;
             }
         }
         Ok(())
@@ -228,7 +236,7 @@ impl<'t> Encoder<'t> {
                 (_, Some(value)) => out.fixed64_field(number, value.to_bits()),
                 _ => return Err(unfit(field.name, "a number")),
             },
-            Type::Text => out.bytes_field(number, text(value, field.name)?.as_bytes()),
+            Type::Text => write_text(number, value, field.name, out)?,
             Type::Bytes => match bytes::from_text(&text(value, field.name)?) {
                 Some(bytes) => out.bytes_field(number, &bytes),
                 None => return Err(unfit(field.name, "base64")),
@@ -241,21 +249,29 @@ impl<'t> Encoder<'t> {
     }
 }
 
-/// Where the values of some fields are, in the order of the fields; 0 if nowhere.
-fn find(message: &Message, value: Option<View<'_>>, first: usize) -> [u32; FIELDS_MAX] {
-    let mut found = [0; FIELDS_MAX];
-    let members = value.into_iter().flat_map(View::members);
-    // Members mostly come in the order of their names.
+/// Notes where the values of fields are, in the order of the fields.
+fn find(message: &Message, value: View<'_>, places: &mut [u32]) {
     let mut near = 0;
-    for (name, value) in members {
+    for (name, value) in value.members() {
         if let Some((field, place)) = message.named(name, near) {
             near = place + 1;
-            if let Some(slot) = field.checked_sub(first).and_then(|at| found.get_mut(at)) {
-                *slot = value.number_in_document();
-            }
+            places[field] = value.number_in_document();
         }
     }
-    found
+}
+
+/// Appends a text.
+fn write_text(
+    number: u32,
+    value: View<'_>,
+    field: &'static str,
+    out: &mut Writer,
+) -> Result<(), ProtobufError> {
+    match value.plain_bytes() {
+        Some(bytes) => out.bytes_field(number, bytes),
+        None => out.bytes_field(number, text(value, field)?.as_bytes()),
+    }
+    Ok(())
 }
 
 pub(super) fn strings(
@@ -265,7 +281,7 @@ pub(super) fn strings(
     out: &mut Writer,
 ) -> Result<(), ProtobufError> {
     for item in list.items() {
-        out.bytes_field(number, text(item, field)?.as_bytes());
+        write_text(number, item, field, out)?;
     }
     Ok(())
 }

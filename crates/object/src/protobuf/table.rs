@@ -185,26 +185,38 @@ impl Message {
 }
 
 impl Message {
-    /// The place of the field with a name, and its place among the names. It is looked
-    /// for at `near` first.
+    /// The place of the field with a name, and its place among the names. Names mostly
+    /// come in order, so it is looked for from `near` on first.
     pub(super) fn named(&self, name: View<'_>, near: usize) -> Option<(usize, usize)> {
-        let at = |place: usize| {
-            let at = usize::from(*self.by_name.get(place)?);
-            Some((at, self.fields.get(at)?.name))
+        let text;
+        let bytes = match name.plain_bytes() {
+            Some(bytes) => bytes,
+            None => {
+                text = name.text()?;
+                text.as_bytes()
+            }
         };
-        if let Some((found, known)) = at(near)
-            && name.is(known)
-        {
-            return Some((found, near));
+        let name_at = |place: &usize| {
+            let at = usize::from(*self.by_name.get(*place)?);
+            Some((at, self.fields.get(at)?.name.as_bytes()))
+        };
+        for place in near..near + NEAR {
+            match name_at(&place) {
+                Some((at, own)) if own == bytes => return Some((at, place)),
+                Some((_, own)) if own < bytes => {}
+                _ => break,
+            }
         }
-        let name = name.text()?;
         let place = self
             .by_name
-            .binary_search_by_key(&&*name, |at| self.fields[usize::from(*at)].name)
+            .binary_search_by_key(&bytes, |at| self.fields[usize::from(*at)].name.as_bytes())
             .ok()?;
-        at(place).map(|(found, _)| (found, place))
+        name_at(&place).map(|(at, _)| (at, place))
     }
 }
+
+/// So many names are compared before the search begins anew.
+const NEAR: usize = 4;
 
 type Ids = BTreeMap<&'static str, MessageId>;
 

@@ -30,9 +30,11 @@ mod revisions;
 mod selectors;
 mod slow;
 mod streaming;
+mod tables;
 mod transport;
 mod update;
 mod watching;
+mod wire;
 
 const MODULES: &[&[Check]] = &[
     noop::CHECKS,
@@ -72,6 +74,8 @@ const MODULES: &[&[Check]] = &[
     merging::managers::CHECKS,
     merging::validation::CHECKS,
     merging::dry_run::CHECKS,
+    tables::CHECKS,
+    wire::CHECKS,
 ];
 
 /// Every check.
