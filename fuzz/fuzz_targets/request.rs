@@ -26,8 +26,22 @@ fn world() -> &'static World {
     })
 }
 
-const METHODS: &[Method] = &[Method::GET, Method::POST, Method::PUT, Method::DELETE];
-const TYPES: &[&str] = &["application/json", "application/vnd.kubernetes.protobuf"];
+const METHODS: &[Method] = &[
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+];
+const TYPES: &[&str] = &[
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
 
 // Two bytes choose method and type; path, query and body follow on lines of their own.
 fuzz_target!(|input: (u8, u8, &str, &str, &[u8])| {

@@ -89,11 +89,16 @@ pub(super) fn merge(
 /// The versions in which a kind shows its objects.
 struct Shapes<'a> {
     kind: &'a Kind,
+    /// In the version of the request, which is nearly always asked for.
+    own: Type<'static>,
     reset: FieldSet,
 }
 
 impl Versions for Shapes<'_> {
     fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+        if api_version == self.kind.api_version {
+            return Some(self.own);
+        }
         self.kind.schema_in(api_version)
     }
 
@@ -124,9 +129,9 @@ pub(super) fn with_endpoint<T>(
     run: impl FnOnce(&Endpoint<'_>) -> T,
 ) -> Option<T> {
     let kind = part.kind(kind);
-    kind.schema()?;
     let versions = Shapes {
         kind,
+        own: kind.schema()?,
         reset: reset_fields(kind, part),
     };
     let endpoint = Endpoint {

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a manager asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
-    pub text: Option<u8>,
-    pub map: BTreeMap<u8, u8>,
-    pub set: BTreeSet<u8>,
+pub(crate) struct Wish {
+    pub(crate) text: Option<u8>,
+    pub(crate) map: BTreeMap<u8, u8>,
+    pub(crate) set: BTreeSet<u8>,
     /// Items by their key, with a value or without.
-    pub keyed: BTreeMap<u8, Option<u8>>,
+    pub(crate) keyed: BTreeMap<u8, Option<u8>>,
 }
 
 fn word(number: u8) -> String {
@@ -21,7 +21,7 @@ fn word(number: u8) -> String {
 
 impl Wish {
     /// As the content of an object of the custom kind. What is empty is left out.
-    pub fn content(&self) -> Value {
+    pub(crate) fn content(&self) -> Value {
         let mut spec = json!({});
         if let Some(text) = self.text {
             spec["text"] = word(text).into();
@@ -56,7 +56,7 @@ impl Wish {
 }
 
 /// The fields of an object of the custom kind, by path.
-pub fn fields(content: &Value) -> BTreeMap<String, Value> {
+pub(crate) fn fields(content: &Value) -> BTreeMap<String, Value> {
     let spec = &content["spec"];
     let mut fields = BTreeMap::new();
     if let Some(text) = spec["text"].as_str() {
@@ -79,7 +79,7 @@ pub fn fields(content: &Value) -> BTreeMap<String, Value> {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Model {
+pub(crate) struct Model {
     fields: BTreeMap<String, Field>,
 }
 
@@ -91,7 +91,7 @@ struct Field {
 
 impl Model {
     /// Whether it was carried out; otherwise how many fields of others it would change.
-    pub fn apply(&mut self, manager: &str, force: bool, wish: &Wish) -> Result<(), usize> {
+    pub(crate) fn apply(&mut self, manager: &str, force: bool, wish: &Wish) -> Result<(), usize> {
         let wanted = fields(&wish.content());
         let conflicts: usize = wanted
             .iter()
@@ -128,14 +128,14 @@ impl Model {
         Ok(())
     }
 
-    pub fn values(&self) -> BTreeMap<String, Value> {
+    pub(crate) fn values(&self) -> BTreeMap<String, Value> {
         let fields = self.fields.iter();
         fields
             .map(|(path, field)| (path.clone(), field.value.clone()))
             .collect()
     }
 
-    pub fn owned_by(&self, manager: &str) -> BTreeSet<String> {
+    pub(crate) fn owned_by(&self, manager: &str) -> BTreeSet<String> {
         let fields = self.fields.iter();
         let owned = fields.filter(|(_, field)| field.owners.contains(manager));
         owned.map(|(path, _)| path.clone()).collect()

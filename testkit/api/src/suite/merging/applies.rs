@@ -117,7 +117,7 @@ async fn force_is_nearly_always_true(scope: Scope) -> Outcome {
 
 fn with_ports(ports: Value) -> Value {
     let pointer = "/spec/template/spec/containers/0/ports";
-    with(&deployment(&["c"], json!({})), pointer, ports)
+    with(&deployment(&["c"], &json!({})), pointer, ports)
 }
 
 async fn keys_are_completed(scope: Scope) -> Outcome {
@@ -293,7 +293,7 @@ async fn the_same_again_changes_nothing(scope: Scope) -> Outcome {
 }
 
 async fn ownership_alone_is_a_change(scope: Scope) -> Outcome {
-    let content = deployment(&["c"], json!({}));
+    let content = deployment(&["c"], &json!({}));
     let made = apply(&scope, D, "m1", content.clone()).await?.is(201)?;
     let shared = apply(&scope, D, "m2", content).await?.is(200)?;
     ensure!(
@@ -321,7 +321,7 @@ async fn an_empty_configuration_lets_go(scope: Scope) -> Outcome {
 }
 
 async fn a_status_apply_ignores_the_spec(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "u", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "u", deployment(&["c"], &json!({}))).await?;
     let path = by(&format!("{}/status", scope.of("deployments", "a")), "m");
     let content = json!({"spec": {"replicas": 7}, "status": {"replicas": 3}});
     let body = config("deployments", "a", content).to_string();
@@ -335,7 +335,7 @@ async fn a_status_apply_ignores_the_spec(scope: Scope) -> Outcome {
 }
 
 async fn an_apply_ignores_the_status(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "u", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "u", deployment(&["c"], &json!({}))).await?;
     let content = json!({"status": {"replicas": 3}});
     let after = apply(&scope, D, "m", content).await?.is(200)?;
     same_json("after", &made, &after)

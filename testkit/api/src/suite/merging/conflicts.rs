@@ -120,7 +120,7 @@ async fn several_conflicts_are_a_list(scope: Scope) -> Outcome {
 }
 
 async fn items_are_named_by_their_key(scope: Scope) -> Outcome {
-    let content = deployment(&["a"], json!({}));
+    let content = deployment(&["a"], &json!({}));
     apply(&scope, D, "m1", content.clone()).await?.is(201)?;
     let image = "/spec/template/spec/containers/0/image";
     let other = with(&content, image, "other");
@@ -157,7 +157,7 @@ async fn once_cleared_nobody_is_tracked(scope: Scope) -> Outcome {
 }
 
 async fn an_item_goes_with_its_applier(scope: Scope) -> Outcome {
-    let content = deployment(&["a", "b"], json!({}));
+    let content = deployment(&["a", "b"], &json!({}));
     apply(&scope, D, "m", content).await?.is(201)?;
     let path = super::by(&scope.of("deployments", "a"), "u");
     let item = json!({"spec": {"template": {"spec": {"containers": [
@@ -167,7 +167,7 @@ async fn an_item_goes_with_its_applier(scope: Scope) -> Outcome {
     let changed = changed.is(200)?;
     let containers = |object: &Value| object["spec"]["template"]["spec"]["containers"].clone();
     same_json("set", &json!("/x"), &containers(&changed)[1]["workingDir"])?;
-    let content = deployment(&["a"], json!({}));
+    let content = deployment(&["a"], &json!({}));
     let after = apply(&scope, D, "m", content).await?.is(200)?;
     let left = containers(&after).as_array().map(Vec::len);
     same("containers", &Some(1), &left)
@@ -176,7 +176,7 @@ async fn an_item_goes_with_its_applier(scope: Scope) -> Outcome {
 async fn duplicates_that_are_there_stay(scope: Scope) -> Outcome {
     let env = |list: Value| {
         let pointer = "/spec/template/spec/containers/0/env";
-        with(&deployment(&["a"], json!({})), pointer, list)
+        with(&deployment(&["a"], &json!({})), pointer, list)
     };
     let twice = json!([{"name": "E", "value": "1"}, {"name": "E", "value": "2"}]);
     create(&scope, D, "u", env(twice)).await?;

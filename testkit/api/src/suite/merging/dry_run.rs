@@ -171,7 +171,7 @@ async fn a_collection_stays(scope: Scope) -> Outcome {
 }
 
 async fn a_scale_changes_nothing(scope: Scope) -> Outcome {
-    let content = super::deployment(&["c"], json!({}));
+    let content = super::deployment(&["c"], &json!({}));
     let made = create(&scope, ("deployments", "a"), "m", content).await?;
     let path = format!("{}/scale?dryRun=All", scope.of("deployments", "a"));
     let patch = json!({"spec": {"replicas": 5}});

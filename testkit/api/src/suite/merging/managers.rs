@@ -49,7 +49,7 @@ async fn who_creates_is_known_by_its_agent(scope: Scope) -> Outcome {
 }
 
 async fn defaults_belong_to_the_creator(scope: Scope) -> Outcome {
-    let content = super::deployment(&["c"], json!({}));
+    let content = super::deployment(&["c"], &json!({}));
     let made = create(&scope, ("deployments", "a"), "u", content).await?;
     let spec = &entry_of(&made, "u")["fieldsV1"]["f:spec"];
     let expected = json!({});
@@ -201,7 +201,7 @@ async fn an_empty_list_forgets_them(scope: Scope) -> Outcome {
 
 async fn a_status_does_not_change_managers(scope: Scope) -> Outcome {
     let d = ("deployments", "a");
-    let content = super::deployment(&["c"], json!({}));
+    let content = super::deployment(&["c"], &json!({}));
     apply(&scope, d, "m", content).await?.is(201)?;
     let path = by(&format!("{}/status", scope.of("deployments", "a")), "u");
     let patch = json!({"metadata": {"managedFields": []}, "status": {"replicas": 1}});

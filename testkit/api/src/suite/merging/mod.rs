@@ -97,7 +97,7 @@ pub(crate) async fn create(
 
 /// A deployment with containers of these names, and other members of its spec; null
 /// leaves one out.
-pub(crate) fn deployment(containers: &[&str], more: Value) -> Value {
+pub(crate) fn deployment(containers: &[&str], more: &Value) -> Value {
     let containers = containers
         .iter()
         .map(|name| json!({"name": name, "image": "i"}));

@@ -48,7 +48,7 @@ async fn is_scaled_to(scope: &Scope, count: u32) -> Outcome {
 }
 
 async fn a_scale_is_a_view(scope: Scope) -> Outcome {
-    let content = deployment(&["c"], json!({"replicas": 2}));
+    let content = deployment(&["c"], &json!({"replicas": 2}));
     let made = create(&scope, D, "m", content).await?;
     let scale = scope.client.get(&path(&scope)).await?.is(200)?;
     let expected = json!({
@@ -106,7 +106,7 @@ async fn every_scalable_kind_shows_its_selector(scope: Scope) -> Outcome {
 }
 
 async fn a_patch_changes_the_parent(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "m", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "m", deployment(&["c"], &json!({}))).await?;
     let patched = scope.client.patch(&path(&scope), &replicas(5)).await?;
     let scale = patched.is(200)?;
     same_json("kind", &json!("Scale"), &scale["kind"])?;
@@ -122,7 +122,7 @@ async fn a_patch_changes_the_parent(scope: Scope) -> Outcome {
 }
 
 async fn every_kind_of_patch_scales(scope: Scope) -> Outcome {
-    create(&scope, D, "m", deployment(&["c"], json!({}))).await?;
+    create(&scope, D, "m", deployment(&["c"], &json!({}))).await?;
     let operation = json!([{"op": "replace", "path": "/spec/replicas", "value": 7}]);
     for (media_type, patch, count) in [
         (STRATEGIC, replicas(6), 6),
@@ -145,7 +145,7 @@ async fn every_kind_of_patch_scales(scope: Scope) -> Outcome {
 }
 
 async fn a_stale_revision_is_a_conflict(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "m", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "m", deployment(&["c"], &json!({}))).await?;
     let scale = scope.client.patch(&path(&scope), &replicas(2)).await?;
     let scale = scale.is(200)?;
     let at = |object: &Value| {
@@ -158,63 +158,63 @@ async fn a_stale_revision_is_a_conflict(scope: Scope) -> Outcome {
     fresh.has_status(200)
 }
 
-fn view(spec: Value) -> Value {
+fn view(spec: &Value) -> Value {
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "a"}, "spec": spec,
     })
 }
 
 async fn a_scale_is_replaced(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "m", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "m", deployment(&["c"], &json!({}))).await?;
     let put = async |body: Value| scope.client.put(&path(&scope), &body).await;
-    let scale = put(view(json!({"replicas": 3}))).await?.is(200)?;
+    let scale = put(view(&json!({"replicas": 3}))).await?.is(200)?;
     same_json("spec", &json!({"replicas": 3}), &scale["spec"])?;
     is_scaled_to(&scope, 3).await?;
     // Nothing is none.
-    put(view(json!({}))).await?.has_status(200)?;
+    put(view(&json!({}))).await?.has_status(200)?;
     is_scaled_to(&scope, 0).await?;
     let current = parent(&scope).await?;
     let revision = current["metadata"]["resourceVersion"].clone();
     let exact = with(
-        &view(json!({"replicas": 4})),
+        &view(&json!({"replicas": 4})),
         "/metadata/resourceVersion",
         revision,
     );
     put(exact).await?.has_status(200)?;
     let revision = made["metadata"]["resourceVersion"].clone();
     let stale = with(
-        &view(json!({"replicas": 5})),
+        &view(&json!({"replicas": 5})),
         "/metadata/resourceVersion",
         revision,
     );
     let stale = put(stale).await?;
     stale.fails_with(&status::modified(kind("deployments"), "a"))?;
-    let other = with(&view(json!({"replicas": 5})), "/metadata/uid", "other");
+    let other = with(&view(&json!({"replicas": 5})), "/metadata/uid", "other");
     let names = (scope.namespace.as_str(), "a");
     let uids = ["other", uid(&made)?];
     let refused = put(other).await?;
     refused.fails_with(&status::uid_changed(kind("deployments"), names, uids))?;
-    let renamed = put(with(&view(json!({})), "/metadata/name", "b")).await?;
+    let renamed = put(with(&view(&json!({})), "/metadata/name", "b")).await?;
     renamed.fails_with(&status::bad_request(
         "the name of the object (b) does not match the name on the URL (a)",
     ))?;
-    let nameless = put(with(&view(json!({})), "/metadata", json!({}))).await?;
+    let nameless = put(with(&view(&json!({})), "/metadata", json!({}))).await?;
     nameless.fails_with(&status::bad_request(
         "the name of the object (a based on URL) was undeterminable: name must be provided",
     ))?;
-    let of_another_kind = put(with(&view(json!({})), "/kind", "Nope")).await?;
+    let of_another_kind = put(with(&view(&json!({})), "/kind", "Nope")).await?;
     of_another_kind.fails_with(&status::bad_request(
         "Nope in version \"v1\" cannot be handled as a Scale: no kind \"Nope\" is registered for \
          version \"autoscaling/v1\" in scheme \"pkg/runtime/scheme.go:111\"",
     ))?;
     let missing = format!("{}/scale", scope.of("deployments", "missing"));
-    let body = with(&view(json!({"replicas": 3})), "/metadata/name", "missing");
+    let body = with(&view(&json!({"replicas": 3})), "/metadata/name", "missing");
     let answer = scope.client.put(&missing, &body).await?;
     answer.fails_with(&status::not_found(kind("deployments"), "missing"))
 }
 
 async fn scales_are_validated(scope: Scope) -> Outcome {
-    let made = create(&scope, D, "m", deployment(&["c"], json!({}))).await?;
+    let made = create(&scope, D, "m", deployment(&["c"], &json!({}))).await?;
     let mut rows = Rows::default();
     let text = "Invalid value: -3: must be greater than or equal to 0";
     let cause = ("FieldValueInvalid", "spec.replicas", text);
@@ -224,12 +224,12 @@ async fn scales_are_validated(scope: Scope) -> Outcome {
     rows.row("PATCH", answer.fails_with(&negative));
     let answer = scope
         .client
-        .put(&path(&scope), &view(json!({"replicas": -3})))
+        .put(&path(&scope), &view(&json!({"replicas": -3})))
         .await?;
     rows.row("PUT", answer.fails_with(&negative));
     let answer = scope
         .client
-        .put(&path(&scope), &view(json!({"replicas": "a"})))
+        .put(&path(&scope), &view(&json!({"replicas": "a"})))
         .await?;
     let expected = status::bad_request(
         "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal string \
@@ -256,17 +256,17 @@ async fn scales_are_validated(scope: Scope) -> Outcome {
 }
 
 async fn apply_scale(scope: &Scope, manager: &str, count: u32) -> Outcome<Answer> {
-    let body = view(json!({ "replicas": count })).to_string();
+    let body = view(&json!({ "replicas": count })).to_string();
     send(scope, APPLY, &by(&path(scope), manager), body).await
 }
 
 async fn who_scaled_is_named_in_conflicts(scope: Scope) -> Outcome {
-    super::apply(&scope, D, "m1", deployment(&["c"], json!({})))
+    super::apply(&scope, D, "m1", deployment(&["c"], &json!({})))
         .await?
         .has_status(201)?;
     let path = by(&path(&scope), "sc");
     scope.client.patch(&path, &replicas(4)).await?.is(200)?;
-    let answer = super::apply(&scope, D, "m1", deployment(&["c"], json!({}))).await?;
+    let answer = super::apply(&scope, D, "m1", deployment(&["c"], &json!({}))).await?;
     answer.fails_with(&one_conflict(
         "\"sc\" with subresource \"scale\" using apps/v1",
         ".spec.replicas",
@@ -274,7 +274,7 @@ async fn who_scaled_is_named_in_conflicts(scope: Scope) -> Outcome {
 }
 
 async fn an_apply_takes_the_replicas(scope: Scope) -> Outcome {
-    create(&scope, D, "u", deployment(&["c"], json!({}))).await?;
+    create(&scope, D, "u", deployment(&["c"], &json!({}))).await?;
     let answer = apply_scale(&scope, "sc", 3).await?;
     answer.fails_with(&one_conflict(
         "\"u\" using autoscaling/v1",
@@ -298,7 +298,7 @@ async fn an_apply_takes_the_replicas(scope: Scope) -> Outcome {
 }
 
 async fn what_nobody_owns_is_not_tracked(scope: Scope) -> Outcome {
-    let content = deployment(&["c"], json!({"replicas": null}));
+    let content = deployment(&["c"], &json!({"replicas": null}));
     super::apply(&scope, D, "m", content)
         .await?
         .has_status(201)?;
@@ -324,7 +324,7 @@ async fn nothing_is_made_through_a_subresource(scope: Scope) -> Outcome {
 }
 
 async fn kubectl_scales_without_a_name(scope: Scope) -> Outcome {
-    create(&scope, D, "u", deployment(&["c"], json!({}))).await?;
+    create(&scope, D, "u", deployment(&["c"], &json!({}))).await?;
     let request = Request::new(Method::PATCH, path(&scope))
         .body("application/merge-patch+json", replicas(4).to_string())
         .header("user-agent", "kubectl/v1.36.4 (linux/amd64) kubernetes/0");

@@ -47,7 +47,7 @@ fn names(object: &Value) -> Vec<&str> {
 }
 
 async fn make(scope: &Scope, containers: &[&str]) -> Outcome<Value> {
-    create(scope, D, "m", deployment(containers, json!({}))).await
+    create(scope, D, "m", deployment(containers, &json!({}))).await
 }
 
 async fn a_known_item_is_merged_in_place(scope: Scope) -> Outcome {
@@ -100,7 +100,7 @@ async fn items_must_have_their_key(scope: Scope) -> Outcome {
 async fn a_list_is_replaced_on_request(scope: Scope) -> Outcome {
     let env = json!([{"name": "E1", "value": "1"}, {"name": "E2", "value": "2"}]);
     let pointer = "/spec/template/spec/containers/0/env";
-    let content = with(&deployment(&["a"], json!({})), pointer, env);
+    let content = with(&deployment(&["a"], &json!({})), pointer, env);
     create(&scope, D, "m", content).await?;
     let patch = pods(&json!({"containers": [{
         "name": "a", "env": [{"$patch": "replace"}, {"name": "N", "value": "n"}],
@@ -128,7 +128,7 @@ async fn lists_of_texts_are_united(scope: Scope) -> Outcome {
 
 fn rolling() -> Value {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
-    deployment(&["a"], json!({ "strategy": strategy }))
+    deployment(&["a"], &json!({ "strategy": strategy }))
 }
 
 async fn keys_are_retained_on_request(scope: Scope) -> Outcome {
@@ -149,7 +149,7 @@ async fn what_is_sent_must_be_retained(scope: Scope) -> Outcome {
 
 async fn other_lists_are_replaced(scope: Scope) -> Outcome {
     let pointer = "/spec/template/spec/containers/0/args";
-    let content = with(&deployment(&["a"], json!({})), pointer, json!(["1", "2"]));
+    let content = with(&deployment(&["a"], &json!({})), pointer, json!(["1", "2"]));
     create(&scope, D, "m", content).await?;
     let patch = pods(&json!({"containers": [{"name": "a", "args": ["3"]}]}));
     let after = smp(&scope, D, &patch).await?.is(200)?;

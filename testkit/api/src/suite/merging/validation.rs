@@ -89,6 +89,25 @@ async fn yaml_is_told_with_its_lines(scope: Scope) -> Outcome {
     let made = answer.is(201)?;
     same_json("data", &json!({"a": "x", "b": "w"}), &made["data"])?;
     let expected = vec![r#"299 - "line 7: key \"a\" already set in map""#];
+    same("warnings", &expected, &warnings(&answer))?;
+    // Unknown fields follow, sorted: what Go converts has no order.
+    let odd = format!(
+        "zogus: 1\nbogus: 1\n{}",
+        TWICE.replace("name: a", "name: b")
+    );
+    let strict = post(&scope, YAML, "Strict", &odd).await?;
+    strict.fails_with(&status::bad_request(
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: \
+         yaml: unmarshal errors:\n  line 9: key \"a\" already set in map, unknown field \
+         \"bogus\", unknown field \"zogus\"",
+    ))?;
+    let answer = post(&scope, YAML, "Warn", &odd).await?;
+    answer.has_status(201)?;
+    let expected = vec![
+        r#"299 - "line 9: key \"a\" already set in map""#,
+        r#"299 - "unknown field \"bogus\"""#,
+        r#"299 - "unknown field \"zogus\"""#,
+    ];
     same("warnings", &expected, &warnings(&answer))
 }
 
@@ -103,6 +122,12 @@ async fn a_configuration_with_duplicates(scope: Scope) -> Outcome {
     let answer = send(&scope, APPLY, &ignoring, TWICE).await?;
     answer.has_status(200)?;
     same("ignored", &Vec::<&str>::new(), &warnings(&answer))?;
+    let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},
+        "data":{"a":"x","a":"y"}}"#;
+    let answer = send(&scope, APPLY, &path, json).await?;
+    answer.has_status(200)?;
+    let expected = vec![r#"299 - "line 2: key \"a\" already set in map""#];
+    same("JSON", &expected, &warnings(&answer))?;
     let strict = format!("{path}&fieldValidation=Strict");
     let answer = send(&scope, APPLY, &strict, TWICE).await?;
     answer.fails_with(&status::bad_request(
