@@ -37,28 +37,33 @@ pub fn document<'r>(resources: impl Iterator<Item = &'r Resource>) -> Value {
     })
 }
 
-/// What the older version says in other words.
+/// What the older version says in other words. Only schemas are looked at: a property
+/// may be called `oneOf` too.
 fn to_v2(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if let Some(Value::Array(all)) = members.get("allOf") {
-                let reference = all.first().and_then(|first| first.get("$ref")).cloned();
-                if let Some(reference) = reference {
-                    members.remove("allOf");
-                    members.remove("default");
-                    members.insert("$ref".to_owned(), reference);
-                }
-            }
-            if members.remove("oneOf").is_some() {
-                members.insert("type".to_owned(), "string".into());
-            }
-            if let Some(Value::String(reference)) = members.get_mut("$ref") {
-                *reference = reference.replace("#/components/schemas/", "#/definitions/");
-            }
-            members.values_mut().for_each(to_v2);
+    let Value::Object(members) = schema else {
+        return;
+    };
+    if let Some(Value::Array(all)) = members.get("allOf") {
+        let reference = all.first().and_then(|first| first.get("$ref")).cloned();
+        if let Some(reference) = reference {
+            members.remove("allOf");
+            members.remove("default");
+            members.insert("$ref".to_owned(), reference);
         }
-        Value::Array(items) => items.iter_mut().for_each(to_v2),
-        _ => {}
+    }
+    if members.remove("oneOf").is_some() {
+        members.insert("type".to_owned(), "string".into());
+    }
+    if let Some(Value::String(reference)) = members.get_mut("$ref") {
+        *reference = reference.replace("#/components/schemas/", "#/definitions/");
+    }
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        properties.values_mut().for_each(to_v2);
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(inner) = members.get_mut(name) {
+            to_v2(inner);
+        }
     }
 }
 
@@ -130,15 +135,19 @@ mod tests {
 
     #[test]
     fn nothing_of_the_newer_version_is_left() {
-        let text = document(optik_catalog::builtin().iter()).to_string();
+        let document = document(optik_catalog::builtin().iter());
+        let text = document.to_string();
         for word in [
             "components/schemas",
-            "\"allOf\"",
-            "\"oneOf\"",
+            "\"allOf\":[",
+            "\"oneOf\":[",
             "requestBody",
         ] {
             assert!(!text.contains(word), "{word}");
         }
         assert!(text.contains("#/definitions/io.k8s.api.core.v1.PodSpec"));
+        // A type of types, which has such properties.
+        let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+        assert!(document["definitions"][name]["properties"]["oneOf"].is_object());
     }
 }
