@@ -386,7 +386,7 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    _ => return Err(Status::method_not_allowed()),
+                    _ => return Err(asked.refuse_method()),
                 }
             }
         };
@@ -398,7 +398,7 @@ impl Shared {
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
                 self.delete(asked, name).await
             }
-            _ => Err(Status::method_not_allowed()),
+            _ => Err(asked.refuse_method()),
         }
     }
 
@@ -675,6 +675,21 @@ impl<'a> Asked<'a> {
             Some(sub) => resource
                 .subresource(sub)
                 .is_some_and(|sub| sub.verbs.contains(verb)),
+        }
+    }
+
+    /// Custom kinds say which verb it is that they do not have.
+    fn refuse_method(&self) -> Status {
+        let verb = match self.request.method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "get",
+        };
+        match self.kind.custom {
+            Some(_) => Status::method_not_supported(self.kind.resource.name(), verb),
+            None => Status::method_not_allowed(),
         }
     }
 

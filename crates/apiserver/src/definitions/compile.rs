@@ -72,7 +72,9 @@ pub(super) fn compile(
         return kinds;
     }
     for (own, version) in versions(object).iter().enumerate() {
-        if version["served"] != Value::Bool(true) {
+        // Without the webhook that converts, only what is stored can be shown truthfully.
+        let shown = !needs_webhook(object) || own == schemas.stored;
+        if version["served"] != Value::Bool(true) || !shown {
             continue;
         }
         let custom = Custom {
@@ -88,6 +90,13 @@ pub(super) fn compile(
         kinds.push(Arc::new(Kind::custom(resource, custom)));
     }
     kinds
+}
+
+/// Whether versions differ in more than their name. Webhooks are not called yet.
+fn needs_webhook(object: &Object) -> bool {
+    let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
+    let strategy = conversion.and_then(|conversion| conversion.get("strategy"));
+    strategy.and_then(Value::as_str) == Some("Webhook")
 }
 
 fn resource(definition: &Definition, version: &Value, schemas: &Versions) -> Resource {
@@ -122,6 +131,7 @@ fn resource(definition: &Definition, version: &Value, schemas: &Versions) -> Res
         storage: Some(format!("{}/{plural}", definition.group).into()),
         behaviour: Behaviour {
             unconditional_update: false,
+            plain_finalizers: true,
             generation: GenerationRule::Content,
             status: if has_status {
                 StatusRule::Split {

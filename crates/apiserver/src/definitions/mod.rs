@@ -17,7 +17,6 @@ mod schemas;
 
 pub(crate) use book::Book;
 pub(crate) use check::{check, check_status};
-pub(crate) use definition::Definition;
 pub use follow::keep_definitions;
 pub(crate) use hook::{begin_deletion, formats_unknown, on_create, on_update};
 

@@ -156,7 +156,7 @@ fn prepare(
     let mut errors = Vec::new();
     keep_deletion(&mut object, old, &mut errors);
     // Upstream looks at these twice when an object is changed, and says so.
-    metadata::check_finalizers(&object, &mut errors);
+    metadata::check_finalizers(kind, &object, &mut errors);
     metadata::check(kind, &object, &mut errors);
     errors.extend(rules::check(kind, part, &object, Some(old)));
     writing.note(rules::warnings(kind, part, &object, Some(old)));

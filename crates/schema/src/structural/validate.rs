@@ -393,7 +393,19 @@ fn check_bounds(
     };
     if let Some(factor) = checks.multiple_of {
         let factor = bound(factor, "MultipleOf", outcome);
-        if !number.is_multiple_of(factor) {
+        if factor.as_float() <= 0.0 {
+            let place = at.text();
+            let message = format!(
+                "factor MultipleOf declared for {place} must be positive: {}",
+                factor.text()
+            );
+            outcome.add(Complaint {
+                detail: message.clone(),
+                message,
+                place: Some(place),
+                kind: FieldErrorKind::Invalid { value: 0.into() },
+            });
+        } else if !number.is_multiple_of(factor) {
             let sentence = format!("should be a multiple of {}", factor.text());
             outcome.refuse(at, value.clone(), &sentence);
         }
