@@ -59,6 +59,9 @@ impl Complaint {
     }
 }
 
+/// More is not told: every error is compared with all others.
+const ERRORS_MAX: usize = 1000;
+
 /// What a check found, and how much it had to like.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -68,10 +71,11 @@ struct Outcome {
 
 impl Outcome {
     fn add(&mut self, error: Complaint) {
-        if !self
-            .errors
-            .iter()
-            .any(|known| known.message == error.message)
+        if self.errors.len() < ERRORS_MAX
+            && !self
+                .errors
+                .iter()
+                .any(|known| known.message == error.message)
         {
             self.errors.push(error);
         }
