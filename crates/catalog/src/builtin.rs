@@ -53,6 +53,7 @@ fn resource(row: &Row) -> Resource {
         storage: storage(row),
         behaviour: behaviour::of(row.group, row.plural, has_status),
         fields: fields::selectable(row.group, row.plural),
+        columns: Vec::new(),
     }
 }
 

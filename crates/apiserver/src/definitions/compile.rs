@@ -6,8 +6,8 @@ use crate::custom::{Custom, ScalePaths, VersionSchema, Versions};
 use crate::kinds::Kind;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use optik_catalog::{
-    Action, Behaviour, FieldRule, Fields, GenerationRule, OnStatus, Paths, Resource, ResponseKind,
-    Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
+    Action, Behaviour, Column, FieldRule, Fields, GenerationRule, OnStatus, Paths, Resource,
+    ResponseKind, Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
 };
 use optik_object::selector::UnknownField;
 use optik_object::{Object, Value};
@@ -144,7 +144,26 @@ fn resource(definition: &Definition, version: &Value, schemas: &Versions) -> Res
             ..Behaviour::default()
         },
         fields: fields(definition, version),
+        columns: columns(version),
     }
+}
+
+fn columns(version: &Value) -> Vec<Column> {
+    let list = version.get("additionalPrinterColumns");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.map(|column| {
+        let text = |name: &str| Text::from(column[name].as_str().unwrap_or_default().to_owned());
+        let priority = column["priority"].as_i64().unwrap_or_default();
+        Column {
+            name: text("name"),
+            kind: text("type"),
+            format: text("format"),
+            description: text("description"),
+            priority: i32::try_from(priority).unwrap_or_default(),
+            json_path: text("jsonPath"),
+        }
+    })
+    .collect()
 }
 
 /// The first eight bytes of a digest of group, version and kind.
