@@ -115,13 +115,14 @@ fn decode_custom(
     if encoding(&request.headers)? == Encoding::Protobuf {
         return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
     }
-    let (mut object, mut warnings) =
+    let (mut object, unknown) =
         custom::check_body(kind, custom, object, &request.body, validation)?;
-    match validation {
-        FieldValidation::Ignore => {}
-        FieldValidation::Warn => warnings.extend(twice.warnings(Vec::new(), &request.body)),
-        FieldValidation::Strict => warnings.extend(twice.refusals(Vec::new(), &request.body)),
-    }
+    let mut warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => twice.warnings(Vec::new(), &request.body),
+        FieldValidation::Strict => twice.refusals(Vec::new(), &request.body),
+    };
+    warnings.extend(unknown);
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         let sent = SentType {
             kind: &kind.resource.kind,

@@ -23,7 +23,14 @@ fn groups(kinds: &Kinds) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in &kinds.all {
         let (group, version) = (&*kind.resource.group, &*kind.resource.version);
-        match groups.iter_mut().find(|(name, _)| *name == group) {
+        // Those of a group mostly stand together.
+        let last = groups.last().is_some_and(|(name, _)| *name == group);
+        let found = if last {
+            groups.last_mut()
+        } else {
+            groups.iter_mut().find(|(name, _)| *name == group)
+        };
+        match found {
             Some((_, versions)) if versions.contains(&version) => {}
             Some((_, versions)) => versions.push(version),
             None => groups.push((group, vec![version])),

@@ -55,14 +55,15 @@ impl LiveKinds {
             None => store.latest().await.map_err(read_failed)?,
         };
         let stored = state.get(key.as_bytes()).map(|found| found.mod_revision());
-        if kinds.definition(&name) == stored {
+        let before = kinds.definition(&name);
+        if before == stored || (stored.is_some() && before > stored) {
             return Ok(kinds);
         }
         drop(state);
         let mut current = self.current.subscribe();
-        let compiled = current.wait_for(|kinds| {
-            let known = kinds.definition(&name);
-            known == stored || known > stored
+        let compiled = current.wait_for(|kinds| match stored {
+            Some(_) => kinds.definition(&name) >= stored,
+            None => kinds.definition(&name) != before,
         });
         match tokio::time::timeout(COMPILE_TIME_MAX, compiled).await {
             Ok(Ok(kinds)) => Ok(Arc::clone(&kinds)),

@@ -110,8 +110,16 @@ pub(crate) fn accept(headers: &HeaderMap) -> Option<&str> {
     Some(accept.to_str().unwrap_or_default())
 }
 
+/// What a kind can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Everything,
+    /// Nobody knows the numbers of its fields; its metadata is like everybody's.
+    NoWholeProtobuf,
+}
+
 /// The form for an answer about objects.
-pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Status> {
+pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Form, Status> {
     let Some(accept) = accept(headers) else {
         return Ok(Form::default());
     };
@@ -122,13 +130,20 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Statu
             continue;
         };
         if let Some(mut look) = clause.look(encoding, RowObject::Metadata) {
+            let whole = encoding == Encoding::Protobuf && look == Look::Whole;
+            if whole && offer == Offer::NoWholeProtobuf {
+                continue;
+            }
             if let Look::Table { rows, .. } = &mut look {
                 *rows = row_object(query)?;
             }
             return Ok(Form { encoding, look });
         }
     }
-    Err(Status::not_acceptable(TYPES))
+    Err(Status::not_acceptable(match offer {
+        Offer::Everything => TYPES,
+        Offer::NoWholeProtobuf => &TYPES[..2],
+    }))
 }
 
 /// Routes are chosen by the plain types before anybody looks at parameters.
@@ -154,8 +169,12 @@ fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
 }
 
 /// The form for a watch, which YAML has none of.
-pub(crate) fn stream_form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Status> {
-    let form = form(headers, query)?;
+pub(crate) fn stream_form(
+    headers: &HeaderMap,
+    query: &Query<'_>,
+    offer: Offer,
+) -> Result<Form, Status> {
+    let form = form(headers, query, offer)?;
     if form.encoding == Encoding::Yaml {
         return Err(Status::not_acceptable(STREAM_TYPES));
     }
@@ -195,7 +214,8 @@ mod tests {
     fn ask(accept: &str, query: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        form(&headers, &Query::parse(query).unwrap()).map_err(|status| status.code())
+        let query = Query::parse(query).unwrap();
+        form(&headers, &query, Offer::Everything).map_err(|status| status.code())
     }
 
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -9,7 +9,7 @@ use crate::form::{self, Encoding, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
-use crate::negotiation::{self, clauses};
+use crate::negotiation::{self, Offer, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
@@ -390,7 +390,7 @@ impl Shared {
         };
         let wanted = match form {
             None => asked.form()?,
-            Some(_) => negotiation::stream_form(&asked.request.headers, &asked.query)?,
+            Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
         let kind = Arc::clone(asked.kind);
@@ -465,7 +465,7 @@ impl Shared {
                     (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
                         return Err(Status::bad_request("dryRun is not supported"));
                     }
-                    _ => return Err(Status::method_not_allowed()),
+                    _ => return Err(asked.refuse_method()),
                 }
             }
         };
@@ -477,7 +477,7 @@ impl Shared {
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
                 self.delete(asked, name).await
             }
-            _ => Err(Status::method_not_allowed()),
+            _ => Err(asked.refuse_method()),
         }
     }
 
@@ -498,7 +498,7 @@ impl Shared {
 
     /// The deprecated `/watch/…/{name}`.
     async fn watch_one(&self, asked: &Asked<'_>, name: &str) -> Result<Response, Status> {
-        let form = negotiation::stream_form(&asked.request.headers, &asked.query)?;
+        let form = asked.stream_form()?;
         let plan = ListOptions::read(&asked.query)?.watch(WatchForm::Path)?;
         let text = format!("fieldSelector=metadata.name%3D{name}");
         let selection = Selection::read(&Query::parse(&text)?, asked.kind)?;
@@ -774,9 +774,35 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Custom kinds say which verb it is that they do not have.
+    fn refuse_method(&self) -> Status {
+        let verb = match self.request.method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "get",
+        };
+        match self.kind.custom {
+            Some(_) => Status::method_not_supported(self.kind.resource.name(), verb),
+            None => Status::method_not_allowed(),
+        }
+    }
+
     /// The form its answer is wanted in.
     fn form(&self) -> Result<Form, Status> {
-        negotiation::form(&self.request.headers, &self.query)
+        negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn stream_form(&self) -> Result<Form, Status> {
+        negotiation::stream_form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn offer(&self) -> Offer {
+        match self.kind.custom {
+            Some(_) => Offer::NoWholeProtobuf,
+            None => Offer::Everything,
+        }
     }
 
     fn decode(&self, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {

@@ -22,6 +22,8 @@ pub struct Behaviour {
     /// Reads behave as if they came from a watch cache; only events do not.
     pub cached: bool,
     pub hook: Hook,
+    /// Finalizers need no domain.
+    pub plain_finalizers: bool,
 }
 
 /// What a kind does that data cannot say.
@@ -116,6 +118,7 @@ impl Default for Behaviour {
             orphans_by_default: false,
             cached: true,
             hook: Hook::None,
+            plain_finalizers: false,
         }
     }
 }
@@ -150,6 +153,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             "customresourcedefinitions" => Hook::Definition,
             _ => Hook::None,
         },
+        plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
     }
 }
 

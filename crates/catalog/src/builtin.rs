@@ -53,6 +53,7 @@ fn resource(row: &Row) -> Resource {
         behaviour: behaviour::of(row.group, row.plural, has("status")),
         fields: fields::selectable(row.group, row.plural),
         scaling: has("scale").then(|| scaling::of(row.plural)),
+        columns: Vec::new(),
     }
 }
 

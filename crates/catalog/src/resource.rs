@@ -36,6 +36,21 @@ pub struct Resource {
     pub fields: Fields,
     /// What its `scale` shows, if it has one.
     pub scaling: Option<Scaling>,
+    /// What a table shows besides the name, as a definition says; empty for built-in kinds.
+    pub columns: Vec<Column>,
+}
+
+/// A column of a table that is filled from a path of the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: Text,
+    /// `string`, `integer`, `date` and so on.
+    pub kind: Text,
+    pub format: Text,
+    pub description: Text,
+    pub priority: i32,
+    /// `.spec.replicas`
+    pub json_path: Text,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

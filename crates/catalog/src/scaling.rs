@@ -69,5 +69,6 @@ pub fn scale() -> Resource {
         behaviour: Behaviour::default(),
         fields: fields::selectable("autoscaling", "scales"),
         scaling: None,
+        columns: Vec::new(),
     }
 }

@@ -60,3 +60,110 @@ fn definition(plural: &str) -> Value {
     }
     definition
 }
+
+/// A kind of one check alone.
+pub(crate) struct Defined {
+    pub(crate) group: String,
+    /// Of the definition.
+    pub(crate) name: String,
+    pub(crate) definition: Value,
+    /// Of its objects, in the namespace of the check.
+    pub(crate) path: String,
+    kind: String,
+}
+
+impl Defined {
+    /// `things` with any schema of `spec`, and nothing else.
+    pub(crate) fn plain(scope: &Scope) -> Self {
+        let group = format!("{}.optik.test", scope.namespace);
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {}, "spec": {
+                "group": group, "scope": "Namespaced", "names": {},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                        "spec": {"type": "object", "properties": {
+                            "a": {"type": "string"}, "n": {"type": "integer"}}}}}}}],
+            },
+        });
+        let plain = Self {
+            group,
+            name: String::new(),
+            definition,
+            path: scope.namespace.clone(),
+            kind: String::new(),
+        };
+        plain.named("things", "Thing")
+    }
+
+    /// With other names.
+    pub(crate) fn named(mut self, plural: &str, kind: &str) -> Self {
+        let group = &self.group;
+        let namespace = group.split('.').next().unwrap_or_default();
+        self.path = format!("/apis/{group}/v1/namespaces/{namespace}/{plural}");
+        self.name = format!("{plural}.{group}");
+        kind.clone_into(&mut self.kind);
+        set(&mut self.definition, "/metadata/name", json!(self.name));
+        set(
+            &mut self.definition,
+            "/spec/names",
+            json!({"plural": plural, "kind": kind}),
+        );
+        self
+    }
+
+    /// With another schema of `spec`.
+    pub(crate) fn with_spec(mut self, spec: Value) -> Self {
+        let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        set(&mut self.definition, path, spec);
+        self
+    }
+
+    /// An object of it.
+    pub(crate) fn object(&self, name: &str) -> Value {
+        json!({
+            "apiVersion": format!("{}/v1", self.group), "kind": self.kind,
+            "metadata": {"name": name},
+        })
+    }
+
+    /// The same with a spec.
+    pub(crate) fn with(&self, name: &str, spec: Value) -> Value {
+        let mut object = self.object(name);
+        object["spec"] = spec;
+        object
+    }
+
+    pub(crate) async fn make(&self, scope: &Scope) -> Outcome<Value> {
+        let path = scope.at("customresourcedefinitions");
+        scope.client.post(&path, &self.definition).await?.is(201)
+    }
+
+    /// Makes it and waits until it is served.
+    pub(crate) async fn serve(&self, scope: &Scope) -> Outcome {
+        self.make(scope).await?;
+        is_served(scope, &self.path).await
+    }
+
+    pub(crate) async fn get(&self, scope: &Scope) -> Outcome<Value> {
+        scope.get("customresourcedefinitions", &self.name).await
+    }
+
+    /// Waits until it is established.
+    pub(crate) async fn established(&self, scope: &Scope) -> Outcome<Value> {
+        scope
+            .until("establishment", || async {
+                let now = self.get(scope).await?;
+                let list = now["status"]["conditions"].as_array();
+                let mut list = list.into_iter().flatten();
+                let done = list.any(|one| one["type"] == "Established" && one["status"] == "True");
+                Ok(done.then_some(now))
+            })
+            .await
+    }
+
+    pub(crate) async fn forget(&self, scope: &Scope) -> Outcome {
+        let path = scope.of("customresourcedefinitions", &self.name);
+        scope.client.delete(&path).await?.has_status(200)
+    }
+}

@@ -51,13 +51,19 @@ pub(crate) fn token(list: &Value) -> &str {
     list["metadata"]["continue"].as_str().unwrap_or_default()
 }
 
-/// Sets a value at a JSON pointer, making the objects on the way.
+/// Sets a value at a JSON pointer, making the objects on the way; the place behind the
+/// last item of a list is a new item.
 pub(crate) fn set(value: &mut Value, pointer: &str, to: Value) {
     let mut at = value;
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/");
         at = match (at, step.parse::<usize>()) {
-            (Value::Array(array), Ok(index)) => &mut array[index],
+            (Value::Array(array), Ok(index)) => {
+                if index == array.len() {
+                    array.push(Value::Null);
+                }
+                &mut array[index]
+            }
             (other, _) => {
                 if !other.is_object() {
                     *other = json!({});

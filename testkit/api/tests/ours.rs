@@ -21,28 +21,9 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Merging, MERGING),
 ];
 
-const MERGING: &[RangeInclusive<u16>] = &[
-    1..=2,
-    4..=23,
-    25..=70,
-    72..=79,
-    85..=90,
-    93..=100,
-    102..=103,
-    105..=108,
-    111..=119,
-];
+const MERGING: &[RangeInclusive<u16>] = &[1..=70, 72..=83, 85..=90, 93..=120];
 
-const CONCURRENCY: &[RangeInclusive<u16>] = &[
-    1..=26,
-    28..=57,
-    59..=82,
-    84..=84,
-    86..=97,
-    99..=112,
-    114..=114,
-    117..=118,
-];
+const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 
 /// The same for the checklist of the wire.
 const WIRE_PROVEN: &[std::ops::RangeInclusive<u16>] = &[

@@ -5,7 +5,7 @@ use super::schemas::of_version;
 use crate::custom::{Custom, ScalePaths, VersionSchema, Versions};
 use crate::kinds::Kind;
 use optik_catalog::{
-    Action, Behaviour, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
+    Action, Behaviour, Column, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
     ResponseKind, ScaleSelector, Scaling, Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
 };
 use optik_object::selector::UnknownField;
@@ -70,7 +70,9 @@ pub(super) fn compile(
         return kinds;
     }
     for (own, version) in versions(object).iter().enumerate() {
-        if version["served"] != Value::Bool(true) {
+        // Without the webhook that converts, only what is stored can be shown truthfully.
+        let shown = !needs_webhook(object) || own == schemas.stored;
+        if version["served"] != Value::Bool(true) || !shown {
             continue;
         }
         let custom = Custom {
@@ -86,6 +88,13 @@ pub(super) fn compile(
         kinds.push(Arc::new(Kind::custom(resource, custom)));
     }
     kinds
+}
+
+/// Whether versions differ in more than their name. Webhooks are not called yet.
+fn needs_webhook(object: &Object) -> bool {
+    let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
+    let strategy = conversion.and_then(|conversion| conversion.get("strategy"));
+    strategy.and_then(Value::as_str) == Some("Webhook")
 }
 
 fn resource(definition: &Definition, version: &Value) -> Resource {
@@ -119,6 +128,7 @@ fn resource(definition: &Definition, version: &Value) -> Resource {
         storage: Some(format!("{}/{plural}", definition.group).into()),
         behaviour: Behaviour {
             unconditional_update: false,
+            plain_finalizers: true,
             generation: GenerationRule::Content,
             status: if has_status {
                 StatusRule::Split {
@@ -132,7 +142,26 @@ fn resource(definition: &Definition, version: &Value) -> Resource {
         },
         fields: fields(definition, version),
         scaling: scale_paths(version).as_ref().map(scaling),
+        columns: columns(version),
     }
+}
+
+fn columns(version: &Value) -> Vec<Column> {
+    let list = version.get("additionalPrinterColumns");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.map(|column| {
+        let text = |name: &str| Text::from(column[name].as_str().unwrap_or_default().to_owned());
+        let priority = column["priority"].as_i64().unwrap_or_default();
+        Column {
+            name: text("name"),
+            kind: text("type"),
+            format: text("format"),
+            description: text("description"),
+            priority: i32::try_from(priority).unwrap_or_default(),
+            json_path: text("jsonPath"),
+        }
+    })
+    .collect()
 }
 
 fn subresources(definition: &Definition, version: &Value) -> Vec<Subresource> {

@@ -129,6 +129,9 @@ async fn change(
     };
     let mut object = merged(writing, part, Some(&live), configuration)?;
     check_place(writing, name, &mut object)?;
+    if part == Part::Scale && writing.kind.custom.is_some() {
+        scale::check_unchanged(name, config, (&live, &object))?;
+    }
     let is_another = !config.uid().is_empty() && config.uid() != live.uid();
     if is_another && part == Part::Scale {
         let (sent, stored) = (config.uid(), live.uid());

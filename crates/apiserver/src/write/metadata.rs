@@ -68,7 +68,7 @@ pub(super) fn check(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) 
     }
     check_labels(object, errors);
     check_annotations(object, errors);
-    check_finalizers(object, errors);
+    check_finalizers(kind, object, errors);
     check_owners(object, errors);
 }
 
@@ -101,13 +101,16 @@ fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn check_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
+pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
     for (at, finalizer) in object.finalizers().enumerate() {
         let path = format!("metadata.finalizers[{at}]");
         let problems = label_key(finalizer);
         if !problems.is_empty() {
             complain(&path, finalizer, problems, errors);
-        } else if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        } else if !finalizer.contains('/')
+            && !STANDARD_FINALIZERS.contains(&finalizer)
+            && !kind.resource.behaviour.plain_finalizers
+        {
             let text = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(path, finalizer, text));
         }

@@ -90,7 +90,7 @@ pub(super) fn merge(
 struct Shapes<'a> {
     kind: &'a Kind,
     /// In the version of the request, which is nearly always asked for.
-    own: Type<'static>,
+    own: Type<'a>,
     reset: FieldSet,
 }
 

@@ -182,7 +182,7 @@ pub(super) fn prepare(
     let mut errors = Vec::new();
     keep_deletion(&mut object, old, &mut errors);
     // Upstream looks at these twice when an object is changed, and says so.
-    metadata::check_finalizers(&object, &mut errors);
+    metadata::check_finalizers(kind, &object, &mut errors);
     metadata::check(kind, &object, &mut errors);
     if part == Part::Main {
         // And at these four times.

@@ -10,8 +10,12 @@ use std::collections::BTreeMap;
 pub fn check_lists(schema: &Structural, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(schema, value, &At::root(""), &mut errors);
+    errors.truncate(ERRORS_MAX);
     errors
 }
+
+/// More is not told.
+const ERRORS_MAX: usize = 1000;
 
 fn visit(schema: &Structural, value: &Value, at: &At<'_>, errors: &mut Vec<FieldError>) {
     match value {

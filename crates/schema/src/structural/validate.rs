@@ -59,6 +59,9 @@ impl Complaint {
     }
 }
 
+/// More is not told: every error is compared with all others.
+const ERRORS_MAX: usize = 1000;
+
 /// What a check found, and how much it had to like.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -68,10 +71,11 @@ struct Outcome {
 
 impl Outcome {
     fn add(&mut self, error: Complaint) {
-        if !self
-            .errors
-            .iter()
-            .any(|known| known.message == error.message)
+        if self.errors.len() < ERRORS_MAX
+            && !self
+                .errors
+                .iter()
+                .any(|known| known.message == error.message)
         {
             self.errors.push(error);
         }
@@ -393,7 +397,19 @@ fn check_bounds(
     };
     if let Some(factor) = checks.multiple_of {
         let factor = bound(factor, "MultipleOf", outcome);
-        if !number.is_multiple_of(factor) {
+        if factor.as_float() <= 0.0 {
+            let place = at.text();
+            let message = format!(
+                "factor MultipleOf declared for {place} must be positive: {}",
+                factor.text()
+            );
+            outcome.add(Complaint {
+                detail: message.clone(),
+                message,
+                place: Some(place),
+                kind: FieldErrorKind::Invalid { value: 0.into() },
+            });
+        } else if !number.is_multiple_of(factor) {
             let sentence = format!("should be a multiple of {}", factor.text());
             outcome.refuse(at, value.clone(), &sentence);
         }

@@ -14,6 +14,7 @@ mod bookmarks;
 mod compaction;
 mod create;
 mod custom;
+mod definitions;
 mod delete;
 mod lives;
 mod matrix;
@@ -27,6 +28,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod schemas;
 mod selectors;
 mod slow;
 mod streaming;
@@ -58,6 +60,8 @@ const MODULES: &[&[Check]] = &[
     lives::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
+    definitions::CHECKS,
+    schemas::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,

@@ -20,7 +20,7 @@ checks! { selectors:
         Kind("replicationcontrollers"), Kind("resourceslices"), Kind("deployments"),
     ],
     [83] custom_resources_know_the_fields_of_their_definition [CustomResources],
-    [83] certificate_requests_know_their_signer [Admission],
+    [83] certificate_requests_know_their_signer [],
     [] pods_are_selected_by_their_fields [Pods, Status],
     [] secrets_and_services_are_selected_by_type [Kind("services")],
 }

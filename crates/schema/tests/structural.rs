@@ -1,0 +1,124 @@
+//! Random schemas of custom kinds, and random objects: nothing panics, settling twice
+//! changes nothing, what did not change is never complained about.
+
+use optik_object::Value;
+use optik_schema::structural::{
+    Leniency, Structural, Validation, check_coherence, check_defaults, check_keywords, check_lists,
+    drop_unset, fill, prune_structural, types_of, validate,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn scalar_schema() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"type": "string"})),
+        Just(json!({"type": "string", "default": "x", "enum": ["x", "y"]})),
+        Just(json!({"type": "string", "nullable": true, "minLength": 2})),
+        Just(json!({"type": "integer", "minimum": 1, "format": "int32"})),
+        Just(json!({"type": "number", "multipleOf": 0.5, "default": 1.5})),
+        Just(json!({"type": "boolean"})),
+        Just(json!({"x-kubernetes-int-or-string": true})),
+        Just(json!({"x-kubernetes-preserve-unknown-fields": true})),
+    ]
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    scalar_schema().prop_recursive(4, 24, 3, |inner| {
+        let members = proptest::collection::btree_map("[abc]", inner.clone(), 0..3);
+        prop_oneof![
+            (members, any::<bool>()).prop_map(|(properties, preserve)| {
+                let mut node = json!({"type": "object", "properties": properties});
+                if preserve {
+                    node["x-kubernetes-preserve-unknown-fields"] = true.into();
+                }
+                node
+            }),
+            inner
+                .clone()
+                .prop_map(|of| json!({"type": "object", "additionalProperties": of})),
+            inner
+                .clone()
+                .prop_map(|of| json!({"type": "array", "items": of, "maxItems": 2})),
+            inner.prop_map(
+                |of| json!({"type": "object", "default": {}, "properties": {"a": of},
+                "oneOf": [{"required": ["a"]}, {"required": ["b"]}]})
+            ),
+        ]
+    })
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3..3_i64).prop_map(Value::from),
+        (-3..3_i32).prop_map(|n| Value::from(f64::from(n) / 2.0)),
+        "[xyz]{0,2}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::btree_map("[abcd]", inner, 0..3)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn root(spec: &Value) -> Structural {
+    Structural::read(&json!({"type": "object", "properties": {"spec": spec}}))
+}
+
+fn settle(schema: &Structural, value: &mut Value) {
+    prune_structural(schema, value, true);
+    drop_unset(schema, value);
+    fill(schema, value);
+}
+
+proptest! {
+    #[test]
+    fn settled_once_is_settled(spec in any_schema(), value in any_value()) {
+        let schema = root(&spec);
+        let mut once = json!({"kind": "K", "metadata": {"x": 1}, "spec": value, "odd": 1});
+        settle(&schema, &mut once);
+        prop_assert_eq!(&once["kind"], "K");
+        prop_assert!(once.get("odd").is_none());
+        let mut twice = once.clone();
+        settle(&schema, &mut twice);
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn made_up_schemas_are_structural(spec in any_schema()) {
+        let schema = root(&spec);
+        prop_assert_eq!(check_coherence(&schema, "s"), []);
+        let _ = check_keywords(&schema, "s", Leniency::default());
+        let _ = check_defaults(&schema, "s", true);
+        let _ = types_of(&schema);
+    }
+
+    /// What was wrong before and is still the same is forgiven below the root.
+    #[test]
+    fn what_does_not_change_is_forgiven(spec in any_schema(), value in any_value()) {
+        let schema = root(&spec);
+        let mut value = json!({"spec": value});
+        settle(&schema, &mut value);
+        let fresh = validate(&schema, &value, Validation { base: "", old: None });
+        let _ = check_lists(&schema, &value);
+        let same = Validation { base: "", old: Some(&value) };
+        let again = validate(&schema, &value, same);
+        prop_assert!(again.len() <= fresh.len());
+        for error in &again {
+            prop_assert!(fresh.contains(error));
+        }
+    }
+
+    /// Any document is read as a schema, whatever it says.
+    #[test]
+    fn any_document_is_read(document in any_value()) {
+        let schema = Structural::read(&document);
+        let _ = check_coherence(&schema, "s");
+        let _ = check_keywords(&schema, "s", Leniency::default());
+        let _ = check_defaults(&schema, "s", true);
+        let _ = validate(&schema, &document, Validation { base: "", old: None });
+    }
+}
