@@ -329,7 +329,8 @@ impl Shared {
             }
             let warnings: Vec<String> = custom.deprecation.clone().into_iter().collect();
             let answered = self.objects_of(kinds, kind, request, target).await;
-            let response = answered.unwrap_or_else(Response::from);
+            let refused = |status| Response::refused(&status, &request.headers);
+            let response = answered.unwrap_or_else(refused);
             return Ok(with_warnings(response, &warnings));
         }
         self.objects_of(kinds, kind, request, target).await
