@@ -247,3 +247,45 @@ pub(crate) async fn measured<P: Pieces>(
     all.filter(|piece| std::future::ready(!piece.is_empty()))
         .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces that tell from which copy they come.
+    #[derive(Clone)]
+    struct Counting {
+        next: usize,
+        all: usize,
+    }
+
+    const PIECE_BYTES: usize = 1 << 20;
+
+    impl Pieces for Counting {
+        fn next(&mut self) -> Option<Vec<u8>> {
+            if self.next == self.all {
+                return None;
+            }
+            self.next += 1;
+            Some(vec![self.next as u8; PIECE_BYTES])
+        }
+    }
+
+    /// What does not fit is written twice, and comes out once.
+    #[tokio::test]
+    async fn long_lists_are_measured_too() {
+        for all in [0, 1, 15, 16, 17, 40] {
+            let items = Counting { next: 0, all };
+            let begin = |length: usize| format!("{length};").into_bytes();
+            let out: Vec<Bytes> = measured(items, begin, b"end").await.collect().await;
+            let out = out.concat();
+            let head = format!("{};", all * PIECE_BYTES);
+            let body = out.strip_prefix(head.as_bytes()).expect("the length");
+            let body = body.strip_suffix(b"end").expect("the end");
+            assert_eq!(body.len(), all * PIECE_BYTES);
+            for (at, piece) in body.chunks(PIECE_BYTES).enumerate() {
+                assert!(piece.iter().all(|byte| *byte == at as u8 + 1), "{at}");
+            }
+        }
+    }
+}

@@ -67,8 +67,18 @@ impl Tape {
     }
 }
 
-/// The length of most names and values, and then some.
-const SHORT_BYTES: usize = 24;
+/// Most names and values are shorter than this many words of eight bytes.
+const SHORT_WORDS: usize = 4;
+
+/// Where the first quote or backslash of eight bytes is, the first byte being the
+/// lowest.
+fn first_mark(word: u64) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The lowest byte that is zero has its highest bit set; those above it may, too.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let marks = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
+    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+}
 
 struct Scanner<'a> {
     bytes: &'a [u8],
@@ -181,17 +191,22 @@ impl Scanner<'_> {
     fn text(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
         let start = self.at - 1;
         let mut kind = Kind::Text;
-        // Most are short: a look at each byte costs less than getting ready for many.
-        let near = self.bytes.get(self.at..)?;
-        let near = &near[..near.len().min(SHORT_BYTES)];
-        match near.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-            Some(at) if near[at] == b'"' => {
-                self.at += at + 1;
+        // Most are short, and end before a search for long ones is ready to begin.
+        for _ in 0..SHORT_WORDS {
+            let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) else {
+                break;
+            };
+            let Some(found) = first_mark(u64::from_le_bytes(*word)) else {
+                self.at += 8;
+                continue;
+            };
+            self.at += found;
+            if word[found] == b'"' {
+                self.at += 1;
                 push(nodes, kind, start, self.at);
                 return Some(());
             }
-            Some(at) => self.at += at,
-            None => self.at += near.len(),
+            break;
         }
         loop {
             let rest = self.bytes.get(self.at..)?;
@@ -452,6 +467,22 @@ mod tests {
         assert!(view.get("g").unwrap().is("t"));
         assert_eq!(view.members().count(), 6);
         assert!(view.at(&["a", "b"]).is_none());
+    }
+
+    #[test]
+    fn marks_are_found_wherever_they_are() {
+        for at in 0..8 {
+            for (mark, behind) in [(b'"', b'"'), (b'"', b'\\'), (b'\\', b'"'), (b'"', b'#')] {
+                let mut word = *b"!#[]a\x00\xff\x22";
+                word[7] = b'x';
+                word[at] = mark;
+                if let Some(next) = word.get_mut(at + 1) {
+                    *next = behind;
+                }
+                assert_eq!(first_mark(u64::from_le_bytes(word)), Some(at));
+            }
+        }
+        assert_eq!(first_mark(u64::from_le_bytes(*b"!#[]a\x00\xffx")), None);
     }
 
     #[test]
