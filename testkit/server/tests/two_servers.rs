@@ -1,4 +1,4 @@
-//! Two servers on one etcd: what one defines, the other serves (G32).
+//! Two servers on one etcd: what one defines, the other serves (G35).
 
 use http::{HeaderMap, Method};
 use optik_apiserver::{Body, Request, User};
