@@ -21,6 +21,9 @@ pub(crate) struct Kind {
     directory: Option<String>,
     pub(crate) face: Face,
     printer: OnceLock<optik_table::Builtin>,
+    /// Of a built-in kind, once somebody has asked for them.
+    types: OnceLock<Option<Type<'static>>>,
+    blank: OnceLock<Object>,
     /// Other versions that show the same objects, by apiVersion.
     others: Vec<(Text, Face)>,
     /// What a definition says of it; `None` for built-in kinds.
@@ -188,6 +191,8 @@ impl Kind {
                 None => Face::of(&resource),
             },
             printer: OnceLock::new(),
+            types: OnceLock::new(),
+            blank: OnceLock::new(),
             others: Vec::new(),
             resource,
             custom,
@@ -227,8 +232,17 @@ impl Kind {
     pub(crate) fn schema(&self) -> Option<Type<'_>> {
         match &self.custom {
             Some(custom) => Some(custom.own().types().root()),
-            None => schema_of(&self.api_version, &self.resource.kind),
+            None => *self
+                .types
+                .get_or_init(|| schema_of(&self.api_version, &self.resource.kind)),
         }
+    }
+
+    /// What Go writes for an object of it that nobody filled in.
+    pub(crate) fn blank(&self) -> Option<&Object> {
+        let schema = self.schema()?;
+        let blank = || Object::try_from(optik_schema::zero(schema)).unwrap_or_default();
+        Some(self.blank.get_or_init(blank))
     }
 
     /// The apiVersion and kind its objects are kept in.

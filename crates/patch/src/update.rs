@@ -6,6 +6,7 @@ use crate::managed::{Entry, MANAGED_FIELDS, Managed, Operation};
 use crate::ownership::{Change, Comparisons, Force, reassign, refresh, without_unrecorded};
 use optik_object::{Map, Object, Timestamp, Value};
 use optik_schema::zero;
+use std::borrow::Cow;
 
 /// Whose rules a request-supplied `managedFields: []` follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +75,15 @@ pub(crate) fn track(
         return;
     };
     refresh(managed, endpoint.versions);
-    let empty = match write.live {
-        None => Object::try_from(zero(of)).unwrap_or_default(),
-        Some(_) => Object::default(),
+    let old = write
+        .live
+        .or_else(|| endpoint.versions.blank(endpoint.api_version));
+    let old = match old {
+        Some(old) => Cow::Borrowed(old),
+        None => Cow::Owned(Object::try_from(zero(of)).unwrap_or_default()),
     };
     let change = Change {
-        old: write.live.unwrap_or(&empty).members(),
+        old: old.members(),
         new: new.members(),
         api_version: endpoint.api_version,
     };

@@ -2,7 +2,7 @@
 //! version it was written in.
 
 use crate::fieldset::FieldSet;
-use optik_object::Map;
+use optik_object::{Map, Object};
 use optik_schema::Type;
 use std::borrow::Cow;
 
@@ -28,6 +28,13 @@ pub trait Versions {
         from: &str,
         to: &str,
     ) -> Result<Cow<'v, Map>, Unconvertible>;
+
+    /// What Go writes for an object of a version that nobody filled in, if somebody keeps
+    /// that at hand.
+    fn blank(&self, api_version: &str) -> Option<&Object> {
+        let _ = api_version;
+        None
+    }
 
     /// What the endpoint resets, so that nobody owns it through it: the status on the
     /// object itself, everything else on its status.

@@ -28,8 +28,12 @@ use tokio::sync::oneshot;
 const BATCH_REQUESTS_MAX: usize = 1024;
 /// Roughly how many bytes share one sync; one request may go over it.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// A few tens of microseconds: less than a sync takes.
-const LOOKS_BEFORE_SLEEP: usize = 1500;
+/// How often to look for a request before going to sleep: some ten microseconds.
+const LOOKS: usize = 50;
+/// The same when requests come one soon after the other: as long as a sync takes.
+const LOOKS_BRISK: usize = 800;
+/// Whoever asks within this time after an answer will do so again.
+const BRISK: Duration = Duration::from_micros(300);
 /// So many requests at once come from a crowd.
 const CROWD_REQUESTS: usize = 8;
 /// How often others get a turn before a crowd is taken to be complete.
@@ -124,6 +128,8 @@ pub(crate) struct Sequencer {
     stopping: Option<Reply<()>>,
     /// How many requests shared the last sync.
     last_batch: usize,
+    /// Whether the last request came soon.
+    brisk: bool,
 }
 
 /// The disk refuses writes; reads go on.
@@ -165,6 +171,7 @@ impl Sequencer {
             shrinking: Vec::new(),
             stopping: None,
             last_batch: 0,
+            brisk: false,
             options,
         }
     }
@@ -188,16 +195,22 @@ impl Sequencer {
 
     /// Waits for a request, or until something is due.
     ///
-    /// Whoever has just been answered often asks again at once. Looking a few times
-    /// before going to sleep takes microseconds, as long as waking up would.
-    fn next_request(&self) -> Result<Queued, RecvTimeoutError> {
-        for _ in 0..LOOKS_BEFORE_SLEEP {
+    /// Whoever has just been answered often asks again at once, and waking up takes longer
+    /// than that. So it looks for a while before it goes to sleep, and lets others run
+    /// between two looks; longer, if the last request came soon, and less if not.
+    fn next_request(&mut self) -> Result<Queued, RecvTimeoutError> {
+        let looks = if self.brisk { LOOKS_BRISK } else { LOOKS };
+        for _ in 0..looks {
             if let Ok(request) = self.requests.try_recv() {
                 return Ok(request);
             }
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
-        self.requests.recv_timeout(self.pause())
+        let asleep = self.options.clock.monotonic();
+        let request = self.requests.recv_timeout(self.pause());
+        let slept = self.options.clock.monotonic().since(asleep);
+        self.brisk = request.is_ok() && slept < BRISK;
+        request
     }
 
     /// How long nothing needs to be done unless somebody asks.

@@ -117,6 +117,10 @@ impl Versions for Shapes<'_> {
         Ok(Cow::Owned(std::mem::take(object.members_mut())))
     }
 
+    fn blank(&self, api_version: &str) -> Option<&Object> {
+        (api_version == self.kind.api_version).then(|| self.kind.blank())?
+    }
+
     fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
         Some(&self.reset)
     }

@@ -34,9 +34,12 @@ impl FieldSet {
     /// `fieldsV1` as part of an object, whose members are sorted by name.
     #[must_use]
     pub fn encode(&self) -> Value {
-        let nodes = self.nodes.iter();
-        let members = nodes.map(|node| (node.element.encoded(), node.encode()));
-        Value::Object(members.collect())
+        // One by one: to collect them would sort them first.
+        let mut members = Map::new();
+        for node in &self.nodes {
+            members.insert(node.element.encoded(), node.encode());
+        }
+        Value::Object(members)
     }
 
     /// `fieldsV1` with siblings in the order of the set: keys by their values, not by
