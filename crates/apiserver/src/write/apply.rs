@@ -27,7 +27,7 @@ impl Configuration {
     /// Reads a configuration of this kind. Only the first document counts.
     pub(crate) fn read(kind: &Kind, body: &[u8], force: bool) -> Result<Self, Status> {
         let parsed = optik_object::yaml::parse(body)
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+            .map_err(|error| unreadable(&format!("error converting YAML to JSON: {error}")))?;
         Ok(Self {
             object: of_kind(kind, parsed.value)?,
             duplicates: parsed.duplicates,
@@ -47,13 +47,27 @@ impl Configuration {
     }
 }
 
+fn unreadable(why: &str) -> Status {
+    Status::bad_request(format!("error decoding YAML: {why}"))
+}
+
 fn of_kind(kind: &Kind, value: Value) -> Result<Object, Status> {
     let value = match value {
         Value::Null => Value::Object(optik_object::Map::new()),
         value => value,
     };
-    let config = Object::try_from(value)
-        .map_err(|_| Status::bad_request("error decoding YAML: the document is not an object"))?;
+    let found = match &value {
+        Value::Array(_) => "array",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        _ => "string",
+    };
+    let config = Object::try_from(value).map_err(|_| {
+        unreadable(&format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go \
+             value of type map[string]interface {{}}"
+        ))
+    })?;
     if config.api_version() != kind.api_version || config.kind() != kind.resource.kind {
         let sent = printed_type(config.api_version(), config.kind());
         return Err(ApplyError::WrongType(sent).status());

@@ -47,10 +47,6 @@ impl WriteOptions {
     pub(crate) fn read(query: &Query<'_>, kind: OptionsKind) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");
-        check_manager(manager, &mut errors);
-        let dry_run: Vec<&str> = query.all("dryRun").collect();
-        check_dry_run(&dry_run, &mut errors);
-        let validation = check_validation(query.text("fieldValidation"), &mut errors);
         if kind == OptionsKind::Apply && manager.is_empty() {
             let text = "is required for apply patch";
             errors.push(FieldError::required("fieldManager", text));
@@ -59,6 +55,10 @@ impl WriteOptions {
             let text = "may not be specified for non-apply patch";
             errors.push(FieldError::forbidden("force", text));
         }
+        check_manager(manager, &mut errors);
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
+        check_dry_run(&dry_run, &mut errors);
+        let validation = check_validation(query.text("fieldValidation"), &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid_options(kind.name(), &errors));
         }

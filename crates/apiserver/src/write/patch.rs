@@ -18,7 +18,7 @@ use optik_patch::{
     Checks, JsonPatch, MergePatch, StrategicPatch, invalid_patch, merge_patch,
     strategic_merge_patch,
 };
-use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
+use optik_schema::{TypeMismatch, check_types, drop_nulls, prune, unknown_fields};
 use optik_store::Version;
 
 /// How a patch is written.
@@ -217,7 +217,7 @@ fn check(
     if let Some(schema) = kind.schema() {
         if let Err(error) = check_types(schema, value) {
             let detail = match change {
-                Change::Strategic(_) => format!("unrecognized type: {}", error.wanted),
+                Change::Strategic(_) => unrestorable(&error),
                 _ => error.to_string(),
             };
             return Err(invalid_patch(&change.printed(value), &detail));
@@ -237,15 +237,43 @@ fn check(
     Ok(warnings)
 }
 
+/// A strategic patch is not read as JSON, so Go has other words for it.
+fn unrestorable(error: &TypeMismatch) -> String {
+    let wanted = error.wanted.as_str();
+    let number = error.found.strip_prefix("number");
+    let found = match (error.found.as_str(), number) {
+        ("array", _) => "slice",
+        ("object", _) => "map",
+        (_, Some(number)) if number.contains(['.', 'e', 'E']) => "float64",
+        (_, Some(_)) => "int64",
+        (found, None) => found,
+    };
+    match wanted {
+        "string" if found == "int64" => format!("cannot convert {found} to {wanted}"),
+        "int32" | "int64" if found == "float64" => format!("cannot convert {found} to {wanted}"),
+        "string" | "bool" | "int32" | "int64" | "float64" => format!("unrecognized type: {wanted}"),
+        _ if wanted.starts_with("map[") => format!("cannot restore map from {found}"),
+        _ if wanted.starts_with("[]") => format!("cannot restore slice from {found}"),
+        _ => format!("cannot restore struct from: {found}"),
+    }
+}
+
 /// A patch does not make another kind of an object; leaving the kind out is forgiven.
 fn check_type(kind: &Kind, change: &Change, value: &Value) -> Result<(), Status> {
+    // What a strategic patch says about it is not looked at.
+    if matches!(change, Change::Strategic(_)) {
+        return Ok(());
+    }
     let member = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("");
     let (sent_kind, sent_version) = (member("kind"), member("apiVersion"));
     let same = |sent: &str, known: &str| sent.is_empty() || sent == known;
     if same(sent_kind, &kind.resource.kind) && same(sent_version, &kind.api_version) {
         return Ok(());
     }
-    let detail = format!("no kind \"{sent_kind}\" is registered for version \"{sent_version}\"");
+    let detail = format!(
+        "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
+         \"pkg/runtime/scheme.go:111\""
+    );
     Err(invalid_patch(&change.printed(value), &detail))
 }
 
@@ -256,6 +284,9 @@ fn check_identity(
     uid: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
+    if object.name().is_empty() {
+        return Err(Status::name_unset(name));
+    }
     check_place(writing, name, object)?;
     if object.uid().is_empty() {
         object.set_uid(uid);

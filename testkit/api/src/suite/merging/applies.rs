@@ -366,12 +366,20 @@ async fn only_the_first_document_counts(scope: Scope) -> Outcome {
 
 async fn yaml_that_cannot_be_read(scope: Scope) -> Outcome {
     let path = by(&scope.of("configmaps", "a"), "m");
+    for (body, found) in [("[]", "array"), ("x", "string"), ("1", "number")] {
+        let answer = send(&scope, APPLY, &path, body).await?;
+        let message = format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {found} into Go value of type map[string]interface {{}}"
+        );
+        answer.fails_with(&status::bad_request(&message))?;
+    }
     for body in ["a: [", "{"] {
         let answer = send(&scope, APPLY, &path, body).await?;
         let refused = answer.is(400)?;
         let message = refused["message"].as_str().unwrap_or_default();
         ensure!(
-            message.starts_with("error decoding YAML: "),
+            message.starts_with("error decoding YAML: error converting YAML to JSON: yaml: "),
             "another text: {refused}"
         );
     }

@@ -59,6 +59,10 @@ async fn null_is_no_patch(scope: Scope) -> Outcome {
 
 async fn the_name_stays(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
+    let answer = patch(&scope, A, "m", json!({"metadata": null})).await?;
+    answer.fails_with(&status::bad_request(
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    ))?;
     let answer = patch(&scope, A, "m", json!({"metadata": {"name": "zz"}})).await?;
     answer.fails_with(&status::bad_request(
         "the name of the object (zz) does not match the name on the URL (a)",

@@ -232,9 +232,53 @@ async fn what_is_no_strategic_patch(scope: Scope) -> Outcome {
     }
     let answer = send(&scope, STRATEGIC, &path, "null").await?;
     same_json("null", &made, &answer.is(200)?)?;
-    let answer = send(&scope, STRATEGIC, &path, r#"{"data":["x"]}"#).await?;
-    let refused = answer.is(422)?;
-    let field = &refused["details"]["causes"][0]["field"];
-    rows.row("type", same_json("field", &json!("patch"), field));
+    for (body, printed, why) in [
+        (
+            r#"{"data":[]}"#,
+            "map[data:[]]",
+            "cannot restore map from slice",
+        ),
+        (
+            r#"{"data":{"a":1}}"#,
+            "map[data:map[a:1]]",
+            "cannot convert int64 to string",
+        ),
+        (
+            r#"{"data":{"a":true}}"#,
+            "map[data:map[a:true]]",
+            "unrecognized type: string",
+        ),
+        (
+            r#"{"metadata":{"finalizers":{}}}"#,
+            "map[metadata:map[finalizers:map[]]]",
+            "cannot restore slice from map",
+        ),
+        (
+            r#"{"metadata":"x"}"#,
+            "map[metadata:x]",
+            "cannot restore struct from: string",
+        ),
+    ] {
+        let text = format!("Invalid value: \"{printed}\": {why}");
+        let answer = send(&scope, STRATEGIC, &path, body).await?;
+        let causes = json!([
+            {"reason": "FieldValueInvalid", "message": text, "field": "patch"},
+        ]);
+        let expected = status::failure(
+            422,
+            "Invalid",
+            &format!(" \"\" is invalid: patch: {text}"),
+            Some(json!({"causes": causes})),
+        );
+        rows.row(body, answer.fails_with(&expected));
+    }
+    // What it says about its kind is not looked at, but it must leave a name.
+    let answer = send(&scope, STRATEGIC, &path, r#"{"kind":"Secret"}"#).await?;
+    rows.row("kind", answer.has_status(200));
+    let answer = send(&scope, STRATEGIC, &path, r#"{"$patch":"delete"}"#).await?;
+    let expected = status::bad_request(
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    );
+    rows.row("name", answer.fails_with(&expected));
     rows.outcome()
 }
