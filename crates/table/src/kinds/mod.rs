@@ -10,6 +10,8 @@ mod network;
 mod pods;
 mod scaling;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod workloads;
 
 use crate::row::Row;
