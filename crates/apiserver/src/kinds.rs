@@ -20,7 +20,8 @@ pub(crate) struct Kind {
     /// `/registry/configmaps/`; `None` if nothing is kept.
     directory: Option<String>,
     pub(crate) face: Face,
-    printer: OnceLock<optik_table::Builtin>,
+    /// Made for the first table.
+    printer: OnceLock<Box<dyn Printer>>,
     /// Of a built-in kind, once somebody has asked for them.
     types: OnceLock<Option<Type<'static>>>,
     blank: OnceLock<Object>,
@@ -206,14 +207,20 @@ impl Kind {
 
     /// How its objects become rows of a table.
     pub(crate) fn printer(&self) -> &dyn Printer {
-        let Resource {
-            group,
-            version,
-            plural,
-            ..
-        } = &self.resource;
         self.printer
-            .get_or_init(|| optik_table::builtin(group, version, plural))
+            .get_or_init(|| match self.custom {
+                Some(_) => Box::new(optik_table::custom(declared(&self.resource))),
+                None => {
+                    let Resource {
+                        group,
+                        version,
+                        plural,
+                        ..
+                    } = &self.resource;
+                    Box::new(optik_table::builtin(group, version, plural))
+                }
+            })
+            .as_ref()
     }
 
     /// What upstream calls the type in its own code, as it does in some errors:
@@ -404,6 +411,20 @@ impl Kind {
         spliced.write_to(out);
         Ok(())
     }
+}
+
+/// The columns of a custom kind, and the paths that fill them.
+fn declared(resource: &Resource) -> impl Iterator<Item = (optik_table::Column, &str)> {
+    resource.columns.iter().map(|column| {
+        let shown = optik_table::Column {
+            name: column.name.clone(),
+            kind: column.kind.clone(),
+            format: column.format.clone(),
+            description: column.description.clone(),
+            priority: column.priority,
+        };
+        (shown, &*column.json_path)
+    })
 }
 
 fn schema_of(api_version: &str, kind: &str) -> Option<Type<'static>> {

@@ -1,14 +1,16 @@
 //! The API described for clients, with what lets them keep a description (wire §2).
 
 use crate::exchange::{Request, Response};
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
 use crate::negotiation::{accept, clauses};
 use crate::query::Query;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use optik_catalog::Resource;
-use optik_object::{Status, Timestamp};
+use optik_object::{Status, Timestamp, Value};
+use optik_openapi::Described;
 use optik_platform::Clock;
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 const JSON: &str = "application/json";
@@ -17,13 +19,29 @@ const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protob
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const YEAR_SECONDS: i64 = 365 * 86_400;
 
-fn resources(kinds: &Kinds) -> Vec<Resource> {
-    kinds.all.iter().map(|kind| kind.resource.clone()).collect()
+impl Described for Kind {
+    fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    fn definition(&self) -> Option<Value> {
+        let custom = self.custom.as_ref()?;
+        Some(custom.source.schema(&self.resource.version))
+    }
+
+    fn identity(&self) -> &str {
+        let custom = self.custom.as_ref();
+        custom.map_or("", |custom| &custom.source.identity)
+    }
+}
+
+fn each(kinds: &[Arc<Kind>]) -> impl Iterator<Item = &Kind> + Clone {
+    kinds.iter().map(|kind| &**kind)
 }
 
 /// `/openapi/v3`
 pub(crate) fn index(kinds: &Kinds) -> Response {
-    let index = optik_openapi::index(&resources(kinds));
+    let index = optik_openapi::index(each(&kinds.all));
     let mut body = optik_object::to_bytes(&index);
     body.push(b'\n');
     Response::json(StatusCode::OK, body)
@@ -36,17 +54,18 @@ pub(crate) async fn v3(
     path: &str,
     clock: &dyn Clock,
 ) -> Result<Response, Status> {
-    let own: Vec<Resource> = resources(kinds)
-        .into_iter()
-        .filter(|resource| optik_openapi::path_of(&resource.group, &resource.version) == path)
-        .collect();
+    let own = kinds.all.iter().filter(|kind| {
+        let resource = &kind.resource;
+        optik_openapi::path_of(&resource.group, &resource.version) == path
+    });
+    let own: Vec<Arc<Kind>> = own.map(Arc::clone).collect();
     if own.is_empty() {
         return Ok(Response::empty(StatusCode::NOT_FOUND));
     }
     if wanted(&request.headers, &[JSON]).is_none() {
         return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
     }
-    let hash = optik_openapi::hash(own.iter());
+    let hash = optik_openapi::hash(each(&own));
     let query = Query::parse(&request.query)?;
     let asked = query.text("hash");
     if !asked.is_empty() && asked != hash {
@@ -59,7 +78,7 @@ pub(crate) async fn v3(
         Response::empty(StatusCode::NOT_MODIFIED)
     } else {
         let path = path.to_owned();
-        let text = blocking(move || optik_openapi::v3(own.iter(), &path)).await?;
+        let text = blocking(move || optik_openapi::v3(each(&own), &path)).await?;
         Response::json(StatusCode::OK, text.unwrap_or_default())
     };
     response = with(response, ETAG, &tag);
@@ -79,15 +98,15 @@ pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Sta
     let Some(form) = wanted(&request.headers, &[JSON, V2_ASKED, V2_PROTOBUF]) else {
         return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
     };
-    let resources = resources(kinds);
-    let tag = format!("\"{}\"", optik_openapi::hash(resources.iter()));
+    let kinds = kinds.all.clone();
+    let tag = format!("\"{}\"", optik_openapi::hash(each(&kinds)));
     if is_known(request, &tag) {
         let response = Response::empty(StatusCode::NOT_MODIFIED);
         return Ok(with(response, ETAG, &tag));
     }
     let protobuf = form != JSON;
     let body = blocking(move || {
-        let document = optik_openapi::v2(resources.iter());
+        let document = optik_openapi::v2(each(&kinds));
         match protobuf {
             true => optik_openapi::to_gnostic(&document),
             false => optik_object::to_bytes(&document),

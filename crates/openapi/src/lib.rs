@@ -3,14 +3,18 @@
 //!
 //! Types come from a generated table (`cargo xtask openapi`) that is kept compressed and
 //! unpacked for each document: documents are asked for rarely, and nobody wants to pay
-//! for them in between. What can be done with them comes from the kinds.
+//! for them in between. Those of custom kinds come from their definitions. What can be
+//! done with them comes from the kinds.
 
+mod custom;
+mod described;
 mod gnostic;
 mod operations;
 mod schemas;
 mod v2;
 mod v3;
 
+pub use described::Described;
 pub use gnostic::encode as to_gnostic;
 pub use v2::document as v2;
 pub use v3::{document as v3, hash, index, path_of};

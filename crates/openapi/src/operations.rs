@@ -27,6 +27,7 @@ pub(crate) struct Operation {
     pub(crate) answer: String,
     /// Codes that say it worked.
     pub(crate) codes: &'static [(&'static str, &'static str)],
+    pub(crate) media: &'static Media,
 }
 
 pub(crate) struct Parameter {
@@ -44,17 +45,36 @@ pub(crate) enum Body {
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-pub(crate) const PATCH_TYPES: &[&str] = &[
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
-pub(crate) const TYPES: &[&str] = &[
-    "application/json",
-    "application/vnd.kubernetes.protobuf",
-    "application/yaml",
-];
+/// The types of documents that a kind takes and gives.
+pub(crate) struct Media {
+    pub(crate) patches: &'static [&'static str],
+    pub(crate) bodies: &'static [&'static str],
+    pub(crate) answers: &'static [&'static str],
+}
+
+const BUILT_IN: &Media = &Media {
+    patches: &[
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ],
+    bodies: &["*/*"],
+    answers: &[
+        "application/json",
+        "application/vnd.kubernetes.protobuf",
+        "application/yaml",
+    ],
+};
+const CUSTOM: &Media = &Media {
+    patches: &[
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ],
+    bodies: &["application/json", "application/yaml"],
+    answers: &["application/json", "application/yaml"],
+};
 
 /// The schema of any patch.
 pub(crate) fn patch_schema() -> String {
@@ -115,8 +135,12 @@ const ANY: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accep
 const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
 
 /// The paths of a kind. `schemas`: the names of schemas by kind.
-pub(crate) fn paths(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Vec<Path> {
-    let own = Named::new(resource, schemas);
+pub(crate) fn paths(
+    resource: &Resource,
+    schemas: &BTreeMap<String, &str>,
+    is_custom: bool,
+) -> Vec<Path> {
+    let own = Named::new(resource, schemas, is_custom);
     let base = base(&resource.group, &resource.version);
     let scope = match resource.is_namespaced() {
         true => "/namespaces/{namespace}",
@@ -131,7 +155,7 @@ pub(crate) fn paths(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Ve
         paths.push(Path {
             path: format!("{base}/{}", resource.plural),
             parameters: Vec::new(),
-            operations: vec![own.operation("get", "list", LIST, Body::None, &own.list(), OK)],
+            operations: vec![own.operation("get", "list", LIST, Body::None, &own.list, OK)],
         });
     }
     let collection = format!("{base}{scope}/{}", resource.plural);
@@ -151,7 +175,7 @@ pub(crate) fn paths(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Ve
         paths.push(Path {
             path: format!("{collection}/{{name}}/{}", sub.name),
             parameters: with_name.clone(),
-            operations: subresource_operations(resource, sub, schemas),
+            operations: subresource_operations(resource, sub, schemas, is_custom),
         });
     }
     paths.retain(|path| !path.operations.is_empty());
@@ -170,7 +194,7 @@ fn collection_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
     let mut operations = Vec::new();
     let verbs = resource.verbs;
     if verbs.contains(Verb::List) {
-        operations.push(own.operation("get", "list", LIST, Body::None, &own.list(), OK));
+        operations.push(own.operation("get", "list", LIST, Body::None, &own.list, OK));
     }
     if verbs.contains(Verb::Create) {
         let body = Body::Object(own.schema.clone(), true);
@@ -204,6 +228,7 @@ fn subresource_operations(
     resource: &Resource,
     sub: &Subresource,
     schemas: &BTreeMap<String, &str>,
+    is_custom: bool,
 ) -> Vec<Operation> {
     let or = |own: &str, other: &str| if own.is_empty() { other } else { own }.to_owned();
     let named = Named {
@@ -219,7 +244,7 @@ fn subresource_operations(
                 sub.kind.kind.to_string(),
             ],
         },
-        ..Named::new(resource, schemas)
+        ..Named::new(resource, schemas, is_custom)
     };
     let [group, version, kind] = &named.kind;
     let Some(schema) = schemas.get(&key(group, version, kind)) else {
@@ -251,36 +276,43 @@ struct Named {
     stem: String,
     suffix: String,
     tag: String,
+    /// The schema of lists.
+    list: String,
+    media: &'static Media,
 }
 
 impl Named {
-    fn new(resource: &Resource, schemas: &BTreeMap<String, &str>) -> Self {
+    fn new(resource: &Resource, schemas: &BTreeMap<String, &str>, is_custom: bool) -> Self {
         let (group, version) = (&*resource.group, &*resource.version);
         let short = match group {
-            "" => "core",
-            group => group.split('.').next().unwrap_or(group),
+            "" => "core".to_owned(),
+            group if is_custom => one_word(group),
+            group => group.split('.').next().unwrap_or(group).to_owned(),
         };
         let schema = schemas.get(&key(group, version, &resource.kind));
+        let schema = schema.copied().unwrap_or_default().to_owned();
+        let list = schemas.get(&key(group, version, &resource.list_kind));
         let scope = match resource.is_namespaced() {
             true => "Namespaced",
             false => "",
         };
         Self {
             kind: [group.into(), version.into(), resource.kind.to_string()],
-            schema: schema.copied().unwrap_or_default().to_owned(),
+            list: match list {
+                Some(list) => (*list).to_owned(),
+                None => format!("{schema}List"),
+            },
+            media: if is_custom { CUSTOM } else { BUILT_IN },
+            schema,
             stem: format!(
                 "{}{}{scope}{}",
-                capital(short),
+                capital(&short),
                 capital(version),
                 resource.kind
             ),
             suffix: String::new(),
             tag: format!("{short}_{version}"),
         }
-    }
-
-    fn list(&self) -> String {
-        format!("{}List", self.schema)
     }
 
     fn reads_and_writes(&self, verbs: optik_catalog::Verbs) -> Vec<Operation> {
@@ -326,8 +358,16 @@ impl Named {
             body,
             answer: answer.to_owned(),
             codes,
+            media: self.media,
         }
     }
+}
+
+/// `exampleCom` of `example.com`
+fn one_word(group: &str) -> String {
+    let mut words = group.split(['.', '-']);
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |word, next| word + &capital(next))
 }
 
 fn capital(word: &str) -> String {

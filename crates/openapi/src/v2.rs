@@ -1,24 +1,38 @@
 //! Swagger 2.0, everything in one document.
 
-use crate::operations::{self, Body, Operation, PATCH_TYPES, Path, TYPES, patch_schema};
+use crate::custom::{Customs, Dialect};
+use crate::described::Described;
+use crate::operations::{self, Body, Operation, Path, patch_schema};
 use crate::schemas::{self, Schemas};
 use crate::{TITLE, VERSION};
-use optik_catalog::Resource;
 use serde_json::{Map, Value, json};
 
 /// The document of all kinds.
 #[must_use]
-pub fn document<'r>(resources: impl Iterator<Item = &'r Resource>) -> Value {
+pub fn document<'r, D: Described + ?Sized + 'r>(
+    described: impl Iterator<Item = &'r D> + Clone,
+) -> Value {
     let schemas = Schemas::unpack();
     let all = schemas.by_name();
-    let kinds = schemas::kinds(&all);
+    let mut kinds = schemas::kinds(&all);
+    let customs = Customs::of(described.clone(), &all, Dialect::V2);
+    let known = customs.kinds.iter();
+    kinds.extend(known.map(|(kind, name)| (kind.clone(), name.as_str())));
     let mut paths = Map::new();
-    for resource in resources {
-        for path in operations::paths(resource, &kinds) {
+    for one in described {
+        let resource = one.resource();
+        let schema = schemas::key(&resource.group, &resource.version, &resource.kind);
+        let is_custom = customs.kinds.contains_key(&schema);
+        for path in operations::paths(resource, &kinds, is_custom) {
             paths.insert(path.path.clone(), path_item(&path));
         }
     }
     let mut definitions = Map::new();
+    for (name, schema) in &customs.schemas {
+        let mut schema = schema.clone();
+        to_v2(&mut schema);
+        definitions.insert(name.clone(), schema);
+    }
     for (name, json) in &all {
         let mut schema: Value = serde_json::from_str(json).unwrap_or_default();
         to_v2(&mut schema);
@@ -95,8 +109,8 @@ fn operation_of(operation: &Operation) -> Value {
     let parameters = operation.parameters.iter();
     let mut parameters: Vec<Value> = parameters.map(|own| query(own.name, own.kind)).collect();
     let consumes = match &operation.body {
-        Body::Patch => PATCH_TYPES,
-        _ => &["*/*"],
+        Body::Patch => operation.media.patches,
+        _ => operation.media.bodies,
     };
     let body = match &operation.body {
         Body::None => None,
@@ -120,7 +134,7 @@ fn operation_of(operation: &Operation) -> Value {
         "tags": [operation.tag],
         "operationId": operation.id,
         "consumes": consumes,
-        "produces": TYPES,
+        "produces": operation.media.answers,
         "schemes": ["https"],
         "parameters": parameters,
         "responses": responses,

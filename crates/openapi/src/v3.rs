@@ -1,34 +1,35 @@
 //! OpenAPI 3.0, a document for each group and version.
 
-use crate::operations::{self, Body, Operation, PATCH_TYPES, Path, TYPES, patch_schema};
+use crate::custom::{Customs, Dialect};
+use crate::described::Described;
+use crate::operations::{self, Body, Operation, Path, patch_schema};
 use crate::schemas::{self, Schemas};
 use crate::{TITLE, VERSION};
 use optik_catalog::Resource;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// The index: where the document of each group and version is.
 #[must_use]
-pub fn index(resources: &[Resource]) -> Value {
+pub fn index<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> Value {
+    let mut documents: BTreeMap<String, Vec<&D>> = BTreeMap::new();
+    for kind in kinds {
+        documents.entry(path_to(kind)).or_default().push(kind);
+    }
     let mut paths = Map::new();
-    for resource in resources {
-        let path = path_of(&resource.group, &resource.version);
-        if paths.contains_key(&path) {
-            continue;
-        }
-        let hash = hash(of(resources.iter(), &path));
+    for (path, kinds) in documents {
+        let hash = hash(kinds.into_iter());
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
     json!({"paths": paths})
 }
 
-fn of<'r>(
-    resources: impl Iterator<Item = &'r Resource>,
-    path: &str,
-) -> impl Iterator<Item = &'r Resource> {
-    resources.filter(move |resource| path_of(&resource.group, &resource.version) == path)
+fn path_to<D: Described + ?Sized>(kind: &D) -> String {
+    let resource = kind.resource();
+    path_of(&resource.group, &resource.version)
 }
 
 /// `api/v1`, `apis/apps/v1`
@@ -39,11 +40,15 @@ pub fn path_of(group: &str, version: &str) -> String {
 
 /// Changes when the document does: a hash of all that it is made from, which takes no
 /// document to find out.
-pub fn hash<'r>(resources: impl Iterator<Item = &'r Resource>) -> String {
-    let mut hash = Sha512::new();
-    hash.update(VERSION);
-    hash.update(schemas::packed());
-    for resource in resources {
+pub fn hash<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> String {
+    // The table never changes while the program runs.
+    static TABLE: OnceLock<Sha512> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let table = Sha512::new().chain_update(VERSION);
+        table.chain_update(schemas::packed())
+    });
+    let mut hash = table.clone();
+    for described in kinds {
         let Resource {
             group,
             version,
@@ -53,9 +58,10 @@ pub fn hash<'r>(resources: impl Iterator<Item = &'r Resource>) -> String {
             verbs,
             subresources,
             ..
-        } = resource;
+        } = described.resource();
         let names = [group, version, plural, kind];
         hash.update(format!("{names:?} {scope:?} {verbs:?} {subresources:?}"));
+        hash.update(format!("{:?}", described.identity()));
     }
     hash.finalize()
         .iter()
@@ -65,14 +71,30 @@ pub fn hash<'r>(resources: impl Iterator<Item = &'r Resource>) -> String {
 
 /// The document of one group and version, as JSON; `None` if there is none.
 #[must_use]
-pub fn document<'r>(resources: impl Iterator<Item = &'r Resource>, path: &str) -> Option<String> {
+pub fn document<'r, D: Described + ?Sized + 'r>(
+    kinds: impl Iterator<Item = &'r D>,
+    path: &str,
+) -> Option<String> {
+    let own: Vec<&D> = kinds.filter(|kind| path_to(*kind) == path).collect();
     let schemas = Schemas::unpack();
-    let all = schemas.by_name();
-    let kinds = schemas::kinds(&all);
+    let mut all = schemas.by_name();
+    let mut names = schemas::kinds(&all);
+    let customs = Customs::of(own.iter().copied(), &all, Dialect::V3);
+    let texts: BTreeMap<&str, String> = customs
+        .schemas
+        .iter()
+        .map(|(name, schema)| (name.as_str(), schema.to_string()))
+        .collect();
+    all.extend(texts.iter().map(|(name, json)| (*name, json.as_str())));
+    let known = customs.kinds.iter();
+    names.extend(known.map(|(kind, name)| (kind.clone(), name.as_str())));
     let mut paths = Map::new();
     let mut wanted = BTreeSet::new();
-    for resource in of(resources, path) {
-        for path in operations::paths(resource, &kinds) {
+    for kind in own {
+        let resource = kind.resource();
+        let key = schemas::key(&resource.group, &resource.version, &resource.kind);
+        let is_custom = customs.kinds.contains_key(&key);
+        for path in operations::paths(resource, &names, is_custom) {
             for operation in &path.operations {
                 let known = |name: &String| all.get_key_value(name.as_str()).map(|(name, _)| *name);
                 wanted.extend(known(&operation.answer));
@@ -162,19 +184,19 @@ fn operation_of(operation: &Operation) -> Value {
     match &operation.body {
         Body::None => {}
         Body::Object(schema, required) => {
-            value["requestBody"] = json!({"content": content(&["*/*"], schema)});
+            value["requestBody"] = json!({"content": content(operation.media.bodies, schema)});
             if *required {
                 value["requestBody"]["required"] = true.into();
             }
         }
         Body::Patch => {
-            let content = content(PATCH_TYPES, &patch_schema());
+            let content = content(operation.media.patches, &patch_schema());
             value["requestBody"] = json!({"content": content, "required": true});
         }
     }
     let mut responses = Map::new();
     for (code, word) in operation.codes {
-        let content = content(TYPES, &operation.answer);
+        let content = content(operation.media.answers, &operation.answer);
         let response = json!({"description": word, "content": content});
         responses.insert((*code).to_owned(), response);
     }

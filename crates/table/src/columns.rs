@@ -14,6 +14,8 @@ pub struct Column {
     pub kind: Cow<'static, str>,
     /// `name` marks the column of the name.
     pub format: Cow<'static, str>,
+    /// Only custom kinds describe theirs.
+    pub description: Cow<'static, str>,
     /// Above zero: only in wide tables.
     pub priority: i32,
 }
@@ -37,6 +39,7 @@ fn column(line: &'static str) -> Option<Column> {
         name: words.next()?.into(),
         kind: kind.into(),
         format: if format == "-" { "" } else { format }.into(),
+        description: Cow::Borrowed(""),
         priority,
     })
 }
@@ -47,6 +50,7 @@ pub(crate) fn fallback() -> Vec<Column> {
         name: Cow::Borrowed(name),
         kind: Cow::Borrowed(kind),
         format: Cow::Borrowed(format),
+        description: Cow::Borrowed(""),
         priority: 0,
     };
     vec![

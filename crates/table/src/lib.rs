@@ -1,17 +1,20 @@
 //! Objects as rows of a table, as people read them: `kubectl get`.
 //!
 //! Which columns a kind has is a table of its own (`cargo xtask columns`); what stands
-//! in them is a function for each kind, see [`kinds`]. Custom kinds bring both: they
-//! implement [`Printer`] with the paths of their definition.
+//! in them is a function for each kind, see [`kinds`]. Custom kinds bring both, columns
+//! and the paths that fill them: see [`custom`](mod@custom).
 
 mod age;
 mod columns;
+mod custom;
 mod format;
 mod kinds;
+mod path;
 mod row;
 
 pub use age::human;
 pub use columns::Column;
+pub use custom::{Custom, custom};
 pub use row::Row;
 
 use optik_object::View;

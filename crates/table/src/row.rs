@@ -49,6 +49,11 @@ impl<'o> Row<'o> {
         self.out.extend_from_slice(number.to_string().as_bytes());
     }
 
+    pub fn float(&mut self, number: f64) {
+        self.next();
+        self.out.extend_from_slice(&optik_object::to_bytes(&number));
+    }
+
     pub fn flag(&mut self, flag: bool) {
         self.next();
         let word: &[u8] = if flag { b"true" } else { b"false" };

@@ -6,11 +6,14 @@ mod check;
 pub(crate) use body::{check_body, patched};
 pub(crate) use check::{check, warnings};
 
+use crate::definitions;
+use crate::kinds::parse_stored;
 use optik_object::{Object, Value};
 use optik_schema::Schema;
 use optik_schema::structural::{
     Structural, drop_unset, fill, prune_structural, settle_embedded, types_of,
 };
+use optik_store::Version;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
@@ -21,6 +24,7 @@ pub(crate) struct Custom {
     /// Which of them this is.
     pub(crate) own: usize,
     pub(crate) scale: Option<ScalePaths>,
+    pub(crate) source: Source,
     /// What every request to this version is told.
     pub(crate) deprecation: Option<String>,
     /// The definition is being deleted: nothing new is made.
@@ -29,6 +33,26 @@ pub(crate) struct Custom {
     pub(crate) established: bool,
     /// Ends when the definition changes or goes.
     pub(crate) life: watch::Receiver<()>,
+}
+
+/// The definition itself, for what is asked of it so rarely that it is read again.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) stored: Arc<Version>,
+    /// Another one whenever the definition says something else.
+    pub(crate) identity: String,
+}
+
+impl Source {
+    /// The schema of a version as it was written, with its descriptions.
+    pub(crate) fn schema(&self, version: &str) -> Value {
+        let schema = parse_stored(self.stored.value()).ok().and_then(|object| {
+            let mut versions = definitions::versions(&object).iter();
+            let found = versions.find(|own| own["name"] == version)?;
+            definitions::of_version(found).cloned()
+        });
+        schema.unwrap_or_default()
+    }
 }
 
 /// All versions of a kind. Between them nothing but the apiVersion differs.

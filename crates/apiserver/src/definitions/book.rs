@@ -133,7 +133,7 @@ impl Entry {
                 watch::Sender::new(()),
             ),
         };
-        let kinds = compile(&object, &definition, &schemas, &life.subscribe());
+        let kinds = compile(&object, &definition, &schemas, version, &life.subscribe());
         Some(Self {
             stored: Arc::clone(version),
             definition,

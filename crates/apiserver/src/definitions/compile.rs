@@ -2,7 +2,7 @@
 
 use super::definition::{Definition, versions};
 use super::schemas::of_version;
-use crate::custom::{Custom, ScalePaths, VersionSchema, Versions};
+use crate::custom::{Custom, ScalePaths, Source, VersionSchema, Versions};
 use crate::kinds::Kind;
 use optik_catalog::{
     Action, Behaviour, Column, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
@@ -11,6 +11,7 @@ use optik_catalog::{
 use optik_object::selector::UnknownField;
 use optik_object::{Object, Value};
 use optik_schema::structural::Structural;
+use optik_store::Version;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -63,6 +64,7 @@ pub(super) fn compile(
     object: &Object,
     definition: &Definition,
     schemas: &Arc<Versions>,
+    stored: &Arc<Version>,
     life: &watch::Receiver<()>,
 ) -> Vec<Arc<Kind>> {
     let mut kinds = Vec::new();
@@ -79,6 +81,10 @@ pub(super) fn compile(
             versions: Arc::clone(schemas),
             own,
             scale: scale_paths(version),
+            source: Source {
+                stored: Arc::clone(stored),
+                identity: format!("{} {}", definition.uid, definition.generation),
+            },
             deprecation: deprecation(object, definition, version),
             terminating: definition.deleting,
             established: definition.established,

@@ -17,8 +17,10 @@ mod schemas;
 
 pub(crate) use book::Book;
 pub(crate) use check::{check, check_status};
+pub(crate) use definition::versions;
 pub use follow::keep_definitions;
 pub(crate) use hook::{begin_deletion, formats_unknown, on_create, on_update};
+pub(crate) use schemas::of_version;
 
 /// Where definitions are kept.
 pub(crate) const DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";

@@ -240,14 +240,16 @@ impl Canvas<'_> {
             if at > 0 {
                 out.push(b',');
             }
-            let text = format!(
-                r#"{{"name":{},"type":"{}","format":"{}","description":"","priority":{}}}"#,
-                String::from_utf8_lossy(&optik_object::to_bytes(&*column.name)),
-                column.kind,
-                column.format,
-                column.priority
-            );
-            out.extend_from_slice(text.as_bytes());
+            for (before, text) in [
+                (r#"{"name":"#, &column.name),
+                (r#","type":"#, &column.kind),
+                (r#","format":"#, &column.format),
+                (r#","description":"#, &column.description),
+            ] {
+                out.extend_from_slice(before.as_bytes());
+                out.extend_from_slice(&optik_object::to_bytes(&**text));
+            }
+            out.extend_from_slice(format!(r#","priority":{}}}"#, column.priority).as_bytes());
         }
         out.push(b']');
     }

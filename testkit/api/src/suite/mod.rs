@@ -11,6 +11,7 @@ use std::time::Duration;
 mod applying;
 mod bodies;
 mod bookmarks;
+mod columns;
 mod compaction;
 mod create;
 mod custom;
@@ -61,6 +62,7 @@ const MODULES: &[&[Check]] = &[
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,
+    columns::CHECKS,
     schemas::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
