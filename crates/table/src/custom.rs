@@ -28,7 +28,10 @@ pub fn custom<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> Cust
     };
     let mut declared = declared.into_iter().peekable();
     if declared.peek().is_none() {
-        custom.add(age(), ".metadata.creationTimestamp");
+        custom.columns.push(age());
+        custom
+            .paths
+            .extend(Path::read(".metadata.creationTimestamp"));
     }
     for (column, path) in declared {
         if !custom.add(column, path) {
