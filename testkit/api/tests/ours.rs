@@ -27,13 +27,11 @@ const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=1
 
 /// The same for the checklist of the wire.
 const WIRE_PROVEN: &[std::ops::RangeInclusive<u16>] = &[
-    1..=10,
+    1..=11,
     15..=24,
     26..=27,
     30..=31,
-    35..=46,
-    48..=52,
-    54..=55,
+    33..=55,
     58..=60,
     63..=71,
     75..=78,

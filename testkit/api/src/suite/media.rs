@@ -21,6 +21,8 @@ checks! { media:
     [] json_is_pretty_on_demand [],
     [] large_answers_are_compressed [Gzip],
     [] custom_resources_speak_no_protobuf [CustomResources, Protobuf],
+    [] custom_resources_speak_what_else_is_accepted [CustomResources, Protobuf],
+    [] metadata_of_custom_resources_is_like_any [CustomResources, Protobuf, Metadata],
 }
 
 async fn list_as(scope: &Scope, accept: &str) -> Outcome<Answer> {
@@ -248,6 +250,26 @@ async fn custom_resources_speak_no_protobuf(scope: Scope) -> Outcome {
     let answer = scope.client.ask(request).await?;
     answer.has_status(406)?;
     is_protobuf(&answer, b"Status")
+}
+
+async fn custom_resources_speak_what_else_is_accepted(scope: Scope) -> Outcome {
+    let accept = format!("{PROTOBUF},application/json");
+    let request = Request::get(scope.at("widgets")).accept(&accept);
+    let answer = scope.client.ask(request).await?;
+    answer.has_status(200)?;
+    same("type", "application/json", answer.header("content-type"))
+}
+
+async fn metadata_of_custom_resources_is_like_any(scope: Scope) -> Outcome {
+    let accept = format!("{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+    let request = Request::get(scope.at("widgets")).accept(&accept);
+    let answer = scope.client.ask(request).await?;
+    answer.has_status(200)?;
+    same("type", PROTOBUF, answer.header("content-type"))?;
+    let unknown = answer.body.strip_prefix(protobuf::MAGIC);
+    let unknown = unknown.ok_or_else(|| crate::Failure::new("no prefix"))?;
+    let kind = protobuf::field(protobuf::field(unknown, 1)?, 2)?;
+    same("kind", b"PartialObjectMetadataList".as_slice(), kind)
 }
 
 async fn large_answers_are_compressed(scope: Scope) -> Outcome {
