@@ -16,7 +16,14 @@ use world::World;
 const MANAGERS: [&str; 4] = ["m1", "m2", "m3", "m4"];
 
 /// Who, with force, text, members of the map, of the set, items.
-type Step = (u8, bool, Option<u8>, Vec<(u8, u8)>, Vec<u8>, Vec<(u8, Option<u8>)>);
+type Step = (
+    u8,
+    bool,
+    Option<u8>,
+    Vec<(u8, u8)>,
+    Vec<u8>,
+    Vec<(u8, Option<u8>)>,
+);
 
 fuzz_target!(|steps: Vec<Step>| {
     let mut world = World::thing();
@@ -25,9 +32,15 @@ fuzz_target!(|steps: Vec<Step>| {
         let manager = MANAGERS[usize::from(who) % MANAGERS.len()];
         let wish = Wish {
             text,
-            map: map.into_iter().map(|(key, value)| (key % 4, value)).collect(),
+            map: map
+                .into_iter()
+                .map(|(key, value)| (key % 4, value))
+                .collect(),
             set: set.into_iter().map(|item| item % 4).collect(),
-            keyed: keyed.into_iter().map(|(key, value)| (key % 4, value)).collect(),
+            keyed: keyed
+                .into_iter()
+                .map(|(key, value)| (key % 4, value))
+                .collect(),
         };
         let mark = if force { "!" } else { "" };
         let outcome = world.apply(&format!("{manager}{mark}"), wish.content());

@@ -12,7 +12,9 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     if let Ok(stored) = object.encode() {
-        let shown = splice(&stored, 7).expect("what we wrote we can show").to_vec();
+        let shown = splice(&stored, 7)
+            .expect("what we wrote we can show")
+            .to_vec();
         let again = Object::try_from(parse(&shown).expect("it is JSON").value);
         assert_eq!(again.expect("an object").encode().as_ref(), Ok(&stored));
     }
