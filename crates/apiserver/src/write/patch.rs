@@ -9,7 +9,7 @@ use super::{Patience, Writing, Written, scale};
 use crate::body::settle;
 use crate::complaints::{Found, name_owners_once};
 use crate::custom;
-use crate::kinds::{Kind, parse_stored};
+use crate::kinds::Kind;
 use crate::trouble::damaged;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -179,7 +179,7 @@ fn shown(
     current: &Version,
 ) -> Result<Object, Status> {
     let unreadable = |error| damaged(&writing.key(name), error);
-    let mut live = parse_stored(current.value()).map_err(unreadable)?;
+    let mut live = writing.kind.open(current.value()).map_err(unreadable)?;
     if part == Part::Scale {
         return scale::managed_view(writing, &live, current.mod_revision());
     }

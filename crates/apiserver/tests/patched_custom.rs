@@ -1,0 +1,88 @@
+//! A patch of a custom resource is applied to what clients see of it: to the object as
+//! the definition of today makes it, not to the bytes of yesterday.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use optik_apiserver::{ApiServer, Body, Request, User, keep_definitions};
+use optik_store::{Options, Store};
+use serde_json::{Value, json};
+
+async fn send(
+    api: &ApiServer,
+    method: Method,
+    path: &str,
+    media_type: &'static str,
+    body: &Value,
+) -> (u16, Value) {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static(media_type));
+    let response = api
+        .handle(Request {
+            method,
+            path: path.into(),
+            query: String::new(),
+            headers,
+            user: User::default(),
+            body: Bytes::from(body.to_string()),
+        })
+        .await;
+    let Body::Whole(bytes) = response.body else {
+        panic!("a stream in answer to {path}");
+    };
+    let answer = serde_json::from_slice(&bytes).unwrap_or_default();
+    (response.status.as_u16(), answer)
+}
+
+const JSON: &str = "application/json";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.a.test"},
+        "spec": {
+            "group": "a.test", "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {"color": {"type": "string"}}},
+                }}},
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_default_that_came_later_can_be_tested_for() {
+    let store = Store::open(Options::ephemeral()).unwrap();
+    let api = ApiServer::new(store.clone());
+    api.bootstrap().await.unwrap();
+    tokio::spawn(keep_definitions(api.clone(), store));
+    let (code, _) = send(&api, Method::POST, DEFINITIONS, JSON, &definition()).await;
+    assert_eq!(code, 201);
+
+    let things = "/apis/a.test/v1/namespaces/default/things";
+    let thing = json!({
+        "apiVersion": "a.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {},
+    });
+    // Until it is established there is no such kind.
+    while send(&api, Method::POST, things, JSON, &thing).await.0 != 201 {
+        tokio::task::yield_now().await;
+    }
+
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default";
+    let add = json!([{"op": "add", "path": path, "value": "red"}]);
+    let place = format!("{DEFINITIONS}/things.a.test");
+    let patch = "application/json-patch+json";
+    let (code, told) = send(&api, Method::PATCH, &place, patch, &add).await;
+    assert_eq!(code, 200, "{told}");
+
+    let change = json!([
+        {"op": "test", "path": "/spec/color", "value": "red"},
+        {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}},
+    ]);
+    let (code, told) = send(&api, Method::PATCH, &format!("{things}/a"), patch, &change).await;
+    assert_eq!(code, 200, "{told}");
+    assert_eq!(told["spec"]["color"], "red");
+}
