@@ -215,14 +215,14 @@ fn check(
         return Ok(warnings);
     }
     if let Some(schema) = kind.schema() {
-        if let Err(error) = check_types(schema, value) {
+        let odd = check_types(schema, value).map_err(|error| {
             let detail = match change {
                 Change::Strategic(_) => unrestorable(&error),
                 _ => error.to_string(),
             };
-            return Err(invalid_patch(&change.printed(value), &detail));
-        }
-        if validation != FieldValidation::Ignore {
+            invalid_patch(&change.printed(value), &detail)
+        })?;
+        if odd.unknown && validation != FieldValidation::Ignore {
             let unknown = unknown_fields(schema, value).into_iter();
             warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
         }
@@ -230,8 +230,12 @@ fn check(
             let detail = format!("strict decoding error: {}", warnings.join(", "));
             return Err(invalid_patch(&change.printed(value), &detail));
         }
-        prune(schema, value);
-        drop_nulls(schema, value);
+        if odd.unknown {
+            prune(schema, value);
+        }
+        if odd.nulls {
+            drop_nulls(schema, value);
+        }
     }
     check_type(kind, change, value)?;
     Ok(warnings)
