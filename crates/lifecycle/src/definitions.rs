@@ -1,79 +1,38 @@
 //! Definitions that are deleted go away, and take the objects of their kinds with them.
 
 use crate::client::{Answer, Client};
+use crate::departures::{Finisher, keep_finishing};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
-use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-const DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// How soon a definition is looked at again whose objects wait for somebody else.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Finishes deletions of definitions for as long as it is polled, or until the store
 /// stops.
 pub async fn keep_definitions_clean(api: ApiServer, store: Store) {
     let client = Client::new(api, "crd-finalizer");
-    while let Err(WatchError::Compacted { .. }) = follow(&client, &store).await {
-        // Events are gone that we did not see: begin with the state again.
-    }
+    let definitions = Definitions { client, store };
+    keep_finishing(&definitions, &definitions.store).await;
 }
 
-async fn follow(client: &Client, store: &Store) -> Result<(), WatchError> {
-    let state = store.snapshot();
-    let range = KeyRange::prefix(DIRECTORY);
-    let mut watch = store.watch(WatchSpec {
-        range: range.clone(),
-        from: WatchFrom::Revision(state.revision().next()),
-    })?;
-    let mut leaving = BTreeSet::new();
-    for version in state.entries(&range) {
-        note(version.key(), version.value(), &mut leaving);
-    }
-    drop(state);
-    loop {
-        for name in leaving.clone() {
-            if finish(client, store, &name).await {
-                leaving.remove(&name);
-            }
-        }
-        wait(&mut watch, &mut leaving).await?;
-    }
+struct Definitions {
+    client: Client,
+    store: Store,
 }
 
-/// Waits for a change of a definition; with work left, not for long.
-async fn wait(watch: &mut Watch, leaving: &mut BTreeSet<String>) -> Result<(), WatchError> {
-    let batch = if leaving.is_empty() {
-        watch.next().await?
-    } else {
-        match tokio::time::timeout(LOOK_AGAIN, watch.next()).await {
-            Ok(batch) => batch?,
-            Err(_) => return Ok(()),
-        }
-    };
-    for event in batch.events() {
-        let version = event.version();
-        if !version.is_deletion() {
-            note(version.key(), version.value(), leaving);
-        }
-    }
-    Ok(())
-}
+impl Finisher for Definitions {
+    const DIRECTORY: &'static str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
-/// Remembers a definition that is being deleted and waits for us.
-fn note(key: &[u8], value: &[u8], leaving: &mut BTreeSet<String>) {
-    let Ok(object) = serde_json::from_slice::<Value>(value) else {
-        return;
-    };
-    let name = key.get(DIRECTORY.len()..).map(String::from_utf8_lossy);
-    if let Some(name) = name
-        && is_ours(&object)
-    {
-        leaving.insert(name.into_owned());
+    fn is_ours(object: &Value) -> bool {
+        is_ours(object)
+    }
+
+    async fn finish(&self, name: &str) -> bool {
+        finish(&self.client, &self.store, name).await
     }
 }
 

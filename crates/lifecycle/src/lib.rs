@@ -6,6 +6,7 @@
 
 mod client;
 mod definitions;
+mod departures;
 mod namespaces;
 
 pub use definitions::keep_definitions_clean;

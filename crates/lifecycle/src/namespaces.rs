@@ -1,82 +1,32 @@
 //! Namespaces that are deleted go away, and take their content with them.
 
 use crate::client::Client;
+use crate::departures::{Finisher, keep_finishing};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
-use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_store::Store;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-const DIRECTORY: &str = "/registry/namespaces/";
-/// How soon a namespace is looked at again whose content waits for somebody else:
-/// a finalizer, or a pod that is given time.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Finishes deletions of namespaces for as long as it is polled, or until the store
 /// stops.
 pub async fn keep_namespaces(api: ApiServer, store: Store) {
     let client = Client::new(api, "namespace-controller");
-    while let Err(WatchError::Compacted { .. }) = follow(&client, &store).await {
-        // Events are gone that we did not see: begin with the state again.
-    }
+    keep_finishing(&Namespaces { client }, &store).await;
 }
 
-async fn follow(client: &Client, store: &Store) -> Result<(), WatchError> {
-    let state = store.snapshot();
-    let mut watch = store.watch(WatchSpec {
-        range: KeyRange::prefix(DIRECTORY),
-        from: WatchFrom::Revision(state.revision().next()),
-    })?;
-    let range = KeyRange::prefix(DIRECTORY);
-    let mut leaving = BTreeSet::new();
-    for version in state.entries(&range) {
-        note(version.key(), version.value(), &mut leaving);
-    }
-    drop(state);
-    loop {
-        finish_all(client, &mut leaving).await;
-        wait(&mut watch, &mut leaving).await?;
-    }
+struct Namespaces {
+    client: Client,
 }
 
-/// Waits for a change of a namespace; with work left, not for long.
-async fn wait(watch: &mut Watch, leaving: &mut BTreeSet<String>) -> Result<(), WatchError> {
-    let batch = if leaving.is_empty() {
-        watch.next().await?
-    } else {
-        match tokio::time::timeout(LOOK_AGAIN, watch.next()).await {
-            Ok(batch) => batch?,
-            Err(_) => return Ok(()),
-        }
-    };
-    for event in batch.events() {
-        let version = event.version();
-        if !version.is_deletion() {
-            note(version.key(), version.value(), leaving);
-        }
-    }
-    Ok(())
-}
+impl Finisher for Namespaces {
+    const DIRECTORY: &'static str = "/registry/namespaces/";
 
-/// Remembers a namespace that is being deleted.
-fn note(key: &[u8], value: &[u8], leaving: &mut BTreeSet<String>) {
-    let Ok(object) = serde_json::from_slice::<Value>(value) else {
-        return;
-    };
-    let name = key.get(DIRECTORY.len()..).map(String::from_utf8_lossy);
-    if let Some(name) = name
-        && object["metadata"]["deletionTimestamp"].is_string()
-    {
-        leaving.insert(name.into_owned());
+    fn is_ours(object: &Value) -> bool {
+        object["metadata"]["deletionTimestamp"].is_string()
     }
-}
 
-async fn finish_all(client: &Client, leaving: &mut BTreeSet<String>) {
-    for name in leaving.clone() {
-        if finish(client, &name).await {
-            leaving.remove(&name);
-        }
+    async fn finish(&self, name: &str) -> bool {
+        finish(&self.client, name).await
     }
 }
 

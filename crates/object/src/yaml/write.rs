@@ -195,39 +195,14 @@ impl Writer {
                 }
                 writer.put_char(c);
             };
-            self.folded_inside(text, indent, folding, inner);
+            self.folded(text, indent, folding, inner);
             return self.put("'");
         }
         self.double_quoted(text, indent, folding);
     }
 
-    /// Each blank may become a line end, if it stands alone.
+    /// Each blank may become a line end, if it stands alone, and not at an end of the text.
     fn folded(
-        &mut self,
-        text: &str,
-        indent: usize,
-        folding: Folding,
-        put: impl Fn(&mut Self, char),
-    ) {
-        let mut after_blank = false;
-        let mut chars = text.chars().peekable();
-        while let Some(c) = chars.next() {
-            let folds = c == ' '
-                && folding == Folding::Allowed
-                && !after_blank
-                && self.column > WIDTH
-                && chars.peek() != Some(&' ');
-            if folds {
-                self.begin_line(indent);
-            } else {
-                put(self, c);
-            }
-            after_blank = c == ' ';
-        }
-    }
-
-    /// The same, but not at the quotes.
-    fn folded_inside(
         &mut self,
         text: &str,
         indent: usize,

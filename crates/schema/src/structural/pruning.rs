@@ -8,37 +8,32 @@ const RESOURCE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Drops members that are not declared. `root`: the value is a whole resource.
 pub fn prune_structural(schema: &Structural, value: &mut Value, root: bool) {
-    let mut walk = Walk {
-        found: None,
-        path: String::new(),
-    };
-    walk.prune(
-        Some(schema),
-        value,
-        Keeping {
-            resource: root,
-            all: false,
-        },
-    );
+    walk(schema, value, root, None);
 }
 
 /// Drops them and says what they were, sorted: `spec.ports[1].bogus`.
 pub fn unknown_in(schema: &Structural, value: &mut Value, root: bool) -> Vec<String> {
-    let mut walk = Walk {
-        found: Some(Vec::new()),
-        path: String::new(),
-    };
-    walk.prune(
-        Some(schema),
-        value,
-        Keeping {
-            resource: root,
-            all: false,
-        },
-    );
-    let mut found = walk.found.unwrap_or_default();
+    let mut found = walk(schema, value, root, Some(Vec::new()));
     found.sort();
     found
+}
+
+fn walk(
+    schema: &Structural,
+    value: &mut Value,
+    root: bool,
+    found: Option<Vec<String>>,
+) -> Vec<String> {
+    let mut walk = Walk {
+        found,
+        path: String::new(),
+    };
+    let keeping = Keeping {
+        resource: root,
+        all: false,
+    };
+    walk.prune(Some(schema), value, keeping);
+    walk.found.unwrap_or_default()
 }
 
 /// More of them are dropped without a word.
