@@ -81,3 +81,66 @@ impl<'a> Attributes<'a> {
         }
     }
 }
+
+/// Pages that anybody may read: whether the server lives, and what it is.
+const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+/// The rule where there are no roles: whoever has proven who they are may do everything,
+/// everybody else may look at the public pages.
+#[must_use]
+pub fn without_roles(user: &User, asked: &Attributes<'_>) -> bool {
+    let public = |path: &str| {
+        PUBLIC.iter().any(|page| {
+            path.strip_prefix(page)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    let anonymous = user.is_anonymous() || user.is_in(crate::UNAUTHENTICATED);
+    !anonymous || matches!(asked.what, What::Path(path) if asked.verb == "get" && public(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_see_the_public_pages() {
+        let kim = User {
+            name: "kim".into(),
+            ..User::default()
+        };
+        let nobody = User::anonymous();
+        let pods = Resource {
+            resource: "pods",
+            namespace: "x",
+            ..Resource::default()
+        };
+        for (user, asked, refusal) in [
+            (&nobody, Attributes::path("get", "/healthz"), None),
+            (&nobody, Attributes::path("get", "/readyz/ping"), None),
+            (
+                &nobody,
+                Attributes::path("post", "/healthz"),
+                Some(r#"forbidden: User "system:anonymous" cannot post path "/healthz""#),
+            ),
+            (
+                &nobody,
+                Attributes::path("get", "/versions"),
+                Some(r#"forbidden: User "system:anonymous" cannot get path "/versions""#),
+            ),
+            (
+                &nobody,
+                Attributes::on("list", pods),
+                Some(
+                    r#"pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" in the namespace "x""#,
+                ),
+            ),
+            (&kim, Attributes::on("list", pods), None),
+            (&kim, Attributes::path("get", "/metrics"), None),
+        ] {
+            let found = (!without_roles(user, &asked)).then(|| asked.refuse(user, ""));
+            let found = found.as_ref().map(Status::message);
+            assert_eq!(found, refusal, "{} {asked:?}", user.name);
+        }
+    }
+}

@@ -32,6 +32,16 @@ impl User {
         }
     }
 
+    /// Somebody on this machine who may do everything.
+    #[must_use]
+    pub fn admin() -> Self {
+        Self {
+            name: "system:admin".into(),
+            groups: vec![MASTERS.into(), AUTHENTICATED.into()],
+            ..Self::default()
+        }
+    }
+
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.name == ANONYMOUS

@@ -2,6 +2,7 @@
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
 #[allow(dead_code, unused_imports, reason = "the first steps come next")]
+mod access;
 mod admission;
 mod body;
 mod compaction;
@@ -32,6 +33,7 @@ mod trouble;
 mod watch;
 mod write;
 
+pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};

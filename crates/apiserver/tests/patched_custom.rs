@@ -22,7 +22,7 @@ async fn send(
             path: path.into(),
             query: String::new(),
             headers,
-            user: User::default(),
+            user: Default::default(),
             body: Bytes::from(body.to_string()),
         })
         .await;

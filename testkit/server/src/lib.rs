@@ -44,7 +44,10 @@ impl TestServer {
         let (api, store) = (server.api.clone(), server.store.clone());
         server
             .tasks
-            .spawn(optik_lifecycle::keep_namespaces(api, store));
+            .spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+        server
+            .tasks
+            .spawn(optik_lifecycle::keep_aggregated_roles(api, store));
         server
     }
 
@@ -66,6 +69,7 @@ impl TestServer {
             api.clone(),
             store.clone(),
         ));
+        tasks.spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
         tasks.spawn(optik_lifecycle::keep_definitions_clean(
             api.clone(),
             store.clone(),
