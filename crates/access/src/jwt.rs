@@ -122,24 +122,31 @@ pub fn claims_to_be_by(token: &[u8], issuer: &str) -> bool {
     struct Issuer {
         iss: String,
     }
-    let Some((_, rest)) = split(token) else {
+    let Some(parts) = split(token) else {
         return false;
     };
-    let claims = URL_SAFE_NO_PAD.decode(rest.0).unwrap_or_default();
+    let claims = URL_SAFE_NO_PAD.decode(parts.claims).unwrap_or_default();
     serde_json::from_slice::<Issuer>(&claims).is_ok_and(|claims| claims.iss == issuer)
 }
 
-/// Header, and claims with the signature behind them.
-fn split(token: &[u8]) -> Option<(&[u8], (&[u8], &[u8]))> {
+/// The three parts of a token.
+struct Parts<'a> {
+    header: &'a [u8],
+    claims: &'a [u8],
+    signature: &'a [u8],
+}
+
+fn split(token: &[u8]) -> Option<Parts<'_>> {
     if token.len() > TOKEN_BYTES_MAX {
         return None;
     }
     let mut parts = token.split(|byte| *byte == b'.');
     let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
-    parts
-        .next()
-        .is_none()
-        .then_some((header, (claims, signature)))
+    parts.next().is_none().then_some(Parts {
+        header,
+        claims,
+        signature,
+    })
 }
 
 /// The claims of a token whose signature and times are right. Who may use it for what is
@@ -153,7 +160,11 @@ pub fn verify(
     issuer: &str,
     now_seconds: i64,
 ) -> Result<Claims, TokenError> {
-    let (header, (claims, signature)) = split(token).ok_or(TokenError::Foreign)?;
+    let Parts {
+        header,
+        claims,
+        signature,
+    } = split(token).ok_or(TokenError::Foreign)?;
     if !claims_to_be_by(token, issuer) {
         return Err(TokenError::Foreign);
     }

@@ -54,7 +54,7 @@ async fn settle(client: &Client, store: &Store) -> bool {
         .collect();
     let mut settled = true;
     for role in roles.iter().filter(|role| role.is_aggregated()) {
-        let rules = aggregated_rules(role, roles.iter());
+        let rules = aggregated_rules(role, &roles);
         if rules != role.rules {
             settled &= write(client, &role.name, &rules).await;
         }

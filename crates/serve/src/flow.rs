@@ -239,7 +239,7 @@ mod tests {
         let kims = (&mut kim).now_or_never().unwrap().unwrap();
         assert!((&mut floods[1]).now_or_never().is_none());
         // Who gives up is passed over.
-        floods.remove(1);
+        drop(floods.remove(1));
         drop(kims);
         assert!((&mut floods[1]).now_or_never().unwrap().is_ok());
     }

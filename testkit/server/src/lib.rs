@@ -1,9 +1,12 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
-use optik_apiserver::ApiServer;
+use optik_access::jwt::SigningKey;
+use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
 use optik_etcd_facade::Facade;
+use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -63,7 +66,13 @@ impl TestServer {
     }
 
     async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
-        let api = ApiServer::new(store.clone());
+        let (key, _) = SigningKey::generate().expect("a key can be made");
+        let access = AccessOptions {
+            accounts: Some(Arc::new(AccountOptions::new(key, "https://optik.test"))),
+            ..AccessOptions::default()
+        };
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
+        let api = ApiServer::with_access(store.clone(), clock, entropy, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),

@@ -34,7 +34,7 @@ pub struct SigningKey {
 }
 
 enum Pair {
-    Ec(EcdsaKeyPair),
+    Ec(Box<EcdsaKeyPair>),
     Rsa(Box<RsaKeyPair>),
 }
 
@@ -86,7 +86,7 @@ impl SigningKey {
         let pair = match label.as_str() {
             "PRIVATE KEY" => {
                 EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bytes, &random)
-                    .map(Pair::Ec)
+                    .map(|pair| Pair::Ec(Box::new(pair)))
                     .or_else(|_| {
                         RsaKeyPair::from_pkcs8(&bytes).map(|pair| Pair::Rsa(Box::new(pair)))
                     })

@@ -36,7 +36,7 @@ fn text<'a>(of: &'a Map, member: &str) -> &'a str {
     of.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn items<'a>(of: Option<&'a Value>) -> &'a [Value] {
+fn items(of: Option<&Value>) -> &[Value] {
     of.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -205,7 +205,7 @@ impl Binding {
 /// The rules that an aggregated role has: those of all roles that it selects, each once,
 /// in the order of the roles' names.
 #[must_use]
-pub fn aggregated_rules<'a>(role: &Role, all: impl Iterator<Item = &'a Role> + Clone) -> Vec<Rule> {
+pub fn aggregated_rules(role: &Role, all: &[Role]) -> Vec<Rule> {
     let selectors = role
         .aggregation
         .iter()
@@ -213,7 +213,7 @@ pub fn aggregated_rules<'a>(role: &Role, all: impl Iterator<Item = &'a Role> + C
     let mut rules: Vec<Rule> = Vec::new();
     for selector in selectors.filter_map(LabelSelector::selector) {
         let mut chosen: Vec<&Role> = all
-            .clone()
+            .iter()
             .filter(|other| other.name != role.name && selector.matches(&other.labels))
             .collect();
         chosen.sort_by(|a, b| a.name.cmp(&b.name));

@@ -69,7 +69,7 @@ impl ApiServer {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     pub(crate) fn catch_up_with_roles(&self, state: &Snapshot) {

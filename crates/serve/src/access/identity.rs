@@ -46,12 +46,16 @@ pub(crate) fn authenticate<H: Handler>(
     clock: &dyn Clock,
 ) -> Result<Arc<User>, Status> {
     match identity {
-        Identity::Local(user) => return Ok(Arc::clone(user)),
+        // Who brings credentials wants to be known by them.
+        Identity::Local(user) if bearer_token(headers).is_none() => return Ok(Arc::clone(user)),
         // A connection may outlive the certificate it was opened with.
         Identity::Certified { user, expires } if clock.wall() <= *expires => {
             return Ok(Arc::clone(user));
         }
-        Identity::Certified { .. } | Identity::Rejected | Identity::Unknown => {}
+        Identity::Local(_)
+        | Identity::Certified { .. }
+        | Identity::Rejected
+        | Identity::Unknown => {}
     }
     match bearer_token(headers) {
         Some(token) => {
@@ -183,12 +187,14 @@ mod tests {
             (by_certificate(999), "", Err(401)),
             (by_certificate(999), "Bearer secret", kim.clone()),
             (Identity::Rejected, "", Err(401)),
-            (Identity::Rejected, "Bearer secret", kim),
+            (Identity::Rejected, "Bearer secret", kim.clone()),
         ] {
             let found = try_with(&identity, authorization);
             assert_eq!(found, expected, "{identity:?} {authorization}");
         }
-        let local = try_with(&Identity::local(), "Bearer wrong").unwrap();
+        let local = try_with(&Identity::local(), "").unwrap();
         assert_eq!(local, "system:admin system:masters system:authenticated");
+        assert_eq!(try_with(&Identity::local(), "Bearer secret"), kim);
+        assert_eq!(try_with(&Identity::local(), "Bearer wrong"), Err(401));
     }
 }
