@@ -18,6 +18,7 @@ mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod press;
 mod query;
 mod read;
 mod route;

@@ -12,6 +12,7 @@ use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer, clauses};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::press::Press;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
@@ -42,6 +43,7 @@ struct Shared {
     kinds: LiveKinds,
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    press: Arc<Press>,
 }
 
 /// Where objects of a kind are found.
@@ -108,6 +110,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                press: Arc::new(Press::new()),
             }),
         }
     }
@@ -407,7 +410,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, listing).await? {
+            let response = match list(&self.store, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
