@@ -1,7 +1,9 @@
 //! One request, one answer.
 
-use crate::admission::{Admission, Told};
+use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
+use crate::calling::{Caller, Nobody, Outside};
 use crate::complaints::{self, Found, name_owners_once};
 use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
@@ -46,6 +48,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     admission: Admission,
+    hooks: Arc<Hooks>,
+    hook_metrics: Arc<HookMetrics>,
 }
 
 /// Where objects of a kind are found.
@@ -86,16 +90,36 @@ const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public"
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self::with(
-            store,
-            Arc::new(SystemClock::default()),
-            Arc::new(SystemEntropy),
-        )
+        Self::reaching(store, Arc::new(Nobody))
+    }
+
+    /// With somebody who can reach the webhooks that are configured.
+    #[must_use]
+    pub fn reaching(store: Store, caller: Arc<dyn Caller>) -> Self {
+        let (clock, entropy) = (SystemClock::default(), SystemEntropy);
+        Self::with(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
     /// With time and chance of one's own.
     #[must_use]
-    pub fn with(store: Store, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub fn with(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+    ) -> Self {
+        let outside = Outside {
+            caller,
+            store: store.clone(),
+        };
+        let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let admission = admission(
+            &hooks,
+            Asking {
+                outside,
+                metrics: Arc::clone(&hook_metrics),
+            },
+        );
         let around_watches = Surroundings {
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
@@ -108,7 +132,9 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
-                admission: Admission::default(),
+                admission,
+                hooks,
+                hook_metrics,
             }),
         }
     }
@@ -119,7 +145,10 @@ impl ApiServer {
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let state = self.shared.store.latest().await;
-        self.open_definitions(&state.map_err(crate::trouble::read_failed)?);
+        let state = state.map_err(crate::trouble::read_failed)?;
+        self.open_definitions(&state);
+        self.refresh_admission(&state);
+        drop(state);
         let kinds = self.shared.kinds.current();
         for name in SYSTEM_NAMESPACES {
             let kind = kinds.find("", "v1", "namespaces");
@@ -148,6 +177,11 @@ impl ApiServer {
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
+    }
+
+    /// Has those asked about writes that the configurations of a snapshot name.
+    pub(crate) fn refresh_admission(&self, state: &Snapshot) {
+        self.shared.hooks.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -212,7 +246,7 @@ impl ApiServer {
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        counted.unwrap_or_default()
+        counted.unwrap_or_default() + &self.shared.hook_metrics.page()
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
@@ -227,6 +261,20 @@ impl ApiServer {
         let answered = self.shared.answer(&request, None).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
+}
+
+/// Who has a say in writes, in the order in which they are asked.
+fn admission(hooks: &Arc<Hooks>, asking: Asking) -> Admission {
+    Admission::new(vec![
+        Arc::new(MutatingHooks {
+            hooks: Arc::clone(hooks),
+            asking: asking.clone(),
+        }),
+        Arc::new(ValidatingHooks {
+            hooks: Arc::clone(hooks),
+            asking,
+        }),
+    ])
 }
 
 fn not_found() -> Response {
@@ -254,6 +302,10 @@ impl Shared {
                 told: &told,
             };
             let answered = self.objects(about).await;
+            // What decides about writes counts from the next one on.
+            if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
+                self.hooks.refresh(&self.store.snapshot());
+            }
             return told_with(answered, &told, request);
         }
         if request.method != Method::GET {

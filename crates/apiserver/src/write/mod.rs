@@ -19,9 +19,11 @@ pub(crate) use binding::bind;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
 pub(crate) use patch::{Change, PatchType, patch};
+pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
