@@ -494,7 +494,9 @@ impl Writer {
     }
 
     fn make(&self, versions: &[Arc<Version>]) -> Batch {
-        let mut out = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
+        let stored: usize = versions.iter().map(|version| version.value().len()).sum();
+        // A revision and a comma for each.
+        let mut out = Vec::with_capacity(stored + versions.len() * 48 + 1);
         let separation = self.separation();
         if let Some(byte) = separation.byte() {
             out.push(byte);
