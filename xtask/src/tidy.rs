@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-table",
         ],
     ),
+    ("optik-callout", &["optik-apiserver"]),
     (
         "optik-lifecycle",
         &["optik-access", "optik-apiserver", "optik-store"],
@@ -65,6 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "optik-access",
             "optik-apiserver",
+            "optik-callout",
             "optik-etcd-api",
             "optik-etcd-facade",
             "optik-lifecycle",

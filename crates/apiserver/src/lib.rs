@@ -1,12 +1,13 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
-#[allow(dead_code, unused_imports, reason = "the first steps come next")]
 mod access;
 mod admission;
 mod body;
+mod calling;
 mod compaction;
 mod complaints;
+mod conversion;
 mod counted;
 mod custom;
 mod definitions;
@@ -17,12 +18,14 @@ mod face;
 mod form;
 mod freshness;
 mod kinds;
+mod labels;
 mod list;
 mod live;
 mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod press;
 mod query;
 mod read;
 mod route;
@@ -34,6 +37,8 @@ mod watch;
 mod write;
 
 pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
+pub use admission::keep_admission;
+pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};

@@ -1,8 +1,10 @@
 //! One request, one answer.
 
 use crate::access::{AccessOptions, Accounts, Escalation, Gate};
-use crate::admission::{Admission, Told};
+use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
+use crate::calling::{Caller, Nobody, Outside};
 use crate::complaints::{self, Found, name_owners_once};
 use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
@@ -16,6 +18,7 @@ use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::press::Press;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
@@ -47,11 +50,14 @@ pub(crate) struct Shared {
     pub(crate) kinds: LiveKinds,
     pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    press: Arc<Press>,
     admission: Admission,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
+    hooks: Arc<Hooks>,
+    hook_metrics: Arc<HookMetrics>,
 }
 
 /// Where objects of a kind are found.
@@ -92,17 +98,25 @@ const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public"
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self::with(
-            store,
-            Arc::new(SystemClock::default()),
-            Arc::new(SystemEntropy),
-        )
+        Self::reaching(store, Arc::new(Nobody))
+    }
+
+    /// With somebody who can reach the webhooks that are configured.
+    #[must_use]
+    pub fn reaching(store: Store, caller: Arc<dyn Caller>) -> Self {
+        let (clock, entropy) = (SystemClock::default(), SystemEntropy);
+        Self::with(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
     /// With time and chance of one's own.
     #[must_use]
-    pub fn with(store: Store, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        Self::with_access(store, clock, entropy, AccessOptions::default())
+    pub fn with(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+    ) -> Self {
+        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
     }
 
     /// And with a say in who may do what.
@@ -111,6 +125,7 @@ impl ApiServer {
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
         access: AccessOptions,
     ) -> Self {
         let gate = Arc::new(Gate::new(access.authorization));
@@ -118,6 +133,19 @@ impl ApiServer {
             let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
             Accounts::new(options, store.clone(), clock, entropy)
         });
+        let outside = Outside {
+            caller,
+            store: store.clone(),
+        };
+        let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let admission = admission(
+            &hooks,
+            &gate,
+            Asking {
+                outside,
+                metrics: Arc::clone(&hook_metrics),
+            },
+        );
         let around_watches = Surroundings {
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
@@ -130,9 +158,10 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
-                admission: Admission::new(vec![Arc::new(Escalation {
-                    gate: Arc::clone(&gate),
-                })]),
+                press: Arc::new(Press::new()),
+                admission,
+                hooks,
+                hook_metrics,
                 gate,
                 tokens: access.tokens,
                 accounts,
@@ -146,7 +175,10 @@ impl ApiServer {
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let state = self.shared.store.latest().await;
-        self.open_definitions(&state.map_err(crate::trouble::read_failed)?);
+        let state = state.map_err(crate::trouble::read_failed)?;
+        self.open_definitions(&state);
+        self.refresh_admission(&state);
+        drop(state);
         let kinds = self.shared.kinds.current();
         for name in SYSTEM_NAMESPACES {
             let kind = kinds.find("", "v1", "namespaces");
@@ -175,6 +207,11 @@ impl ApiServer {
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
+    }
+
+    /// Has those asked about writes that the configurations of a snapshot name.
+    pub(crate) fn refresh_admission(&self, state: &Snapshot) {
+        self.shared.hooks.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -239,7 +276,7 @@ impl ApiServer {
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        counted.unwrap_or_default()
+        counted.unwrap_or_default() + &self.shared.hook_metrics.page()
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
@@ -254,6 +291,23 @@ impl ApiServer {
         let answered = self.shared.answer(&request, None).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
+}
+
+/// Who has a say in writes, in the order in which they are asked.
+fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+    Admission::new(vec![
+        Arc::new(Escalation {
+            gate: Arc::clone(gate),
+        }),
+        Arc::new(MutatingHooks {
+            hooks: Arc::clone(hooks),
+            asking: asking.clone(),
+        }),
+        Arc::new(ValidatingHooks {
+            hooks: Arc::clone(hooks),
+            asking,
+        }),
+    ])
 }
 
 fn not_found() -> Response {
@@ -281,6 +335,10 @@ impl Shared {
                 told: &told,
             };
             let answered = self.objects(about).await;
+            // What decides about writes counts from the next one on.
+            if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
+                self.hooks.refresh(&self.store.snapshot());
+            }
             return told_with(answered, &told, request);
         }
         if request.method != Method::GET {
@@ -409,7 +467,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, listing).await? {
+            let response = match list(&self.store, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };

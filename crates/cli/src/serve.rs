@@ -10,6 +10,7 @@ use access::{Access, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
 use optik_apiserver::ApiServer;
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::Server;
@@ -174,7 +175,8 @@ async fn serve_api(
         ..options.access.presented(tokens)?
     };
     let entropy = Arc::new(SystemEntropy);
-    let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, rules);
+    let caller = Arc::new(HttpsCaller::default());
+    let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;
@@ -183,6 +185,7 @@ async fn serve_api(
         options.compaction_interval,
         clock.clone(),
     ));
+    tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
     tokio::spawn(optik_apiserver::keep_definitions(
         api.clone(),
         store.clone(),

@@ -2,6 +2,7 @@
 
 use optik_access::jwt::SigningKey;
 use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Options as ServeOptions, Server};
@@ -72,8 +73,10 @@ impl TestServer {
             ..AccessOptions::default()
         };
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
-        let api = ApiServer::with_access(store.clone(), clock, entropy, access);
+        let caller = Arc::new(HttpsCaller::default());
+        let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
+        tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),

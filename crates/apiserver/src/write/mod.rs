@@ -24,6 +24,7 @@ pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
 pub(crate) use ownership::record as record_ownership;
 pub(crate) use patch::{Change, PatchType, patch};
+pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
