@@ -38,6 +38,7 @@ mod write;
 
 pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use admission::keep_admission;
+pub use body::readable;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
