@@ -24,11 +24,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-schema", &["optik-object"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
+    ("optik-access", &["optik-object"]),
     ("optik-openapi", &["optik-catalog"]),
     ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
+            "optik-access",
             "optik-catalog",
             "optik-object",
             "optik-openapi",
@@ -40,10 +42,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("optik-callout", &["optik-apiserver"]),
-    ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
+    (
+        "optik-lifecycle",
+        &["optik-access", "optik-apiserver", "optik-store"],
+    ),
     (
         "optik-serve",
-        &["optik-apiserver", "optik-object", "optik-platform"],
+        &[
+            "optik-access",
+            "optik-apiserver",
+            "optik-object",
+            "optik-platform",
+        ],
     ),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
@@ -54,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "optik",
         &[
+            "optik-access",
             "optik-apiserver",
             "optik-callout",
             "optik-etcd-api",
@@ -73,6 +84,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
         &["serde_json", "hyper", "axum", "k8s-openapi", "kube"],
     ),
     ("optik-etcd-facade", &["k8s-openapi", "kube"]),
+    ("optik-access", PURE),
     ("optik-object", PURE),
     ("optik-schema", PURE),
     ("optik-patch", PURE),

@@ -19,8 +19,10 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
         label_name(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::fill(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::fill(object),
+        Hook::Binding => optik_access::default_binding(object),
+        Hook::Role | Hook::None => {}
     }
 }
 
@@ -67,6 +69,8 @@ pub(super) fn check(
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Role, _) => optik_access::check_role(object),
+        (Hook::Binding, _) => optik_access::check_binding(object, old),
     }
 }
 
@@ -81,7 +85,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None) => Vec::new(),
+        (None, _) => Vec::new(),
     }
 }
 

@@ -92,6 +92,7 @@ async fn create_instead(
         };
         return Err(Status::uid_changed(resource.name(), name, key, mismatch));
     }
+    writing.creation.clone()?;
     let mut object = body.clone();
     begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
