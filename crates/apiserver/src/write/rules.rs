@@ -2,6 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+use crate::admission::configurations;
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -67,6 +68,7 @@ pub(super) fn check(
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Webhooks, _) => configurations::check(object),
     }
 }
 
@@ -81,7 +83,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None) => Vec::new(),
+        (None, Hook::None | Hook::Webhooks) => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ mod patching;
 mod review;
 mod validating;
 
-pub(crate) use book::{DIRECTORY, Hooks};
+pub(crate) use book::{Hooks, MUTATING, VALIDATING};
 pub(crate) use call::Asking;
 pub(crate) use mutating::MutatingHooks;
 pub(crate) use validating::ValidatingHooks;
