@@ -24,6 +24,7 @@ mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod press;
 mod query;
 mod read;
 mod route;

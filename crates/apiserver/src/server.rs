@@ -17,6 +17,7 @@ use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::press::Press;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
@@ -47,6 +48,7 @@ struct Shared {
     kinds: LiveKinds,
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    press: Arc<Press>,
     admission: Admission,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
@@ -132,6 +134,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                press: Arc::new(Press::new()),
                 admission,
                 hooks,
                 hook_metrics,
@@ -426,7 +429,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, listing).await? {
+            let response = match list(&self.store, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
