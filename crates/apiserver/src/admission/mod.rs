@@ -7,6 +7,7 @@
 
 mod attributes;
 mod chain;
+pub(crate) mod conditions;
 pub(crate) mod configurations;
 mod draft;
 mod follow;

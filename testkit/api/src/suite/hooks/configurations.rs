@@ -24,7 +24,7 @@ fn valid(scope: &Scope) -> Value {
 
 /// Asks for a configuration with one webhook; the causes of its refusal.
 async fn causes(scope: &Scope, hook: &Value) -> Outcome<Vec<Value>> {
-    let body = configuration(scope, VALIDATING, "wrong", json!([hook]));
+    let body = configuration(scope, VALIDATING, "wrong", &json!([hook]));
     let path = format!("{}?dryRun=All", scope.at(VALIDATING));
     let answer = scope.client.post(&path, &body).await?;
     let status = answer.is(422)?;
@@ -169,7 +169,7 @@ async fn what_is_left_out_is_filled_in(scope: Scope) -> Outcome {
     set(&mut hook, "/rules/0/resources", json!(["podtemplates"]));
     set(&mut hook, "/rules/0/operations", json!(["DELETE"]));
     set(&mut hook, "/failurePolicy", json!("Ignore"));
-    let made = configured.add(MUTATING, "filled", json!([hook])).await?;
+    let made = configured.add(MUTATING, "filled", &json!([hook])).await?;
     let expected = json!({
         "name": "a.optik.test",
         "clientConfig": {"service": {"name": "n", "namespace": "m", "port": 443}},
@@ -185,7 +185,7 @@ async fn what_is_left_out_is_filled_in(scope: Scope) -> Outcome {
 
 async fn names_are_unique(scope: Scope) -> Outcome {
     let hooks = json!([valid(&scope), valid(&scope)]);
-    let body = configuration(&scope, VALIDATING, "twice", hooks);
+    let body = configuration(&scope, VALIDATING, "twice", &hooks);
     let path = format!("{}?dryRun=All", scope.at(VALIDATING));
     let status = scope.client.post(&path, &body).await?.is(422)?;
     let expected = json!([{

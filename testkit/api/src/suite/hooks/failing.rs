@@ -52,7 +52,7 @@ async fn unreachable(
     let outcome = async {
         let mut hook = hook(scope, NAME, client);
         change(&mut hook);
-        configured.add(VALIDATING, "none", json!([hook])).await?;
+        configured.add(VALIDATING, "none", &json!([hook])).await?;
         refused(scope).await?.fails_with(expected)
     }
     .await;
@@ -82,7 +82,9 @@ async fn who_is_not_there_may_not_matter(scope: Scope) -> Outcome {
         let mut down = hook(&scope, NAME, &client);
         set(&mut down, "/failurePolicy", json!("Ignore"));
         let up = hook(&scope, "up.optik.test", &webhook.client("/"));
-        configured.add(VALIDATING, "two", json!([down, up])).await?;
+        configured
+            .add(VALIDATING, "two", &json!([down, up]))
+            .await?;
         super::counts(&scope, &webhook, &["/"]).await?;
         scope.make("configmaps", "a").await.map(drop)
     }
@@ -228,7 +230,7 @@ async fn a_stranger_is_not_believed(scope: Scope) -> Outcome {
     let mut configured = Configured::new(&scope);
     let outcome = async {
         configured
-            .add(VALIDATING, "none", json!([hook(&scope, NAME, &client)]))
+            .add(VALIDATING, "none", &json!([hook(&scope, NAME, &client)]))
             .await?;
         let status = refused(&scope).await?.is(500)?;
         let message = status["message"].as_str().unwrap_or_default();

@@ -35,7 +35,7 @@ async fn another_version_of_the_same_objects_counts(scope: Scope) -> Outcome {
         let exact = with(&exact, "/name", json!("x.optik.test"));
         let exact = with(&exact, "/clientConfig", webhook.client("/exact"));
         configured
-            .add(VALIDATING, "two", json!([equivalent, exact]))
+            .add(VALIDATING, "two", &json!([equivalent, exact]))
             .await?;
         let body = json!({
             "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
@@ -98,7 +98,7 @@ async fn objects_are_selected_by_their_labels(scope: Scope) -> Outcome {
             {"key": "see", "operator": "In", "values": ["me", "them"]},
         ]});
         set(&mut labelled, "/objectSelector", selector);
-        configured.add(VALIDATING, "l", json!([labelled])).await?;
+        configured.add(VALIDATING, "l", &json!([labelled])).await?;
         let plain = scope.sample("configmaps", "b");
         let body = with(&plain, "/metadata/labels", json!({"see": "me"}));
         let tried = format!("{}?dryRun=All", scope.at("configmaps"));
@@ -213,12 +213,12 @@ async fn configurations_themselves_are_nobodys_concern(scope: Scope) -> Outcome 
         ]);
         set(&mut greedy, "/rules", rules);
         configured
-            .add(VALIDATING, "greedy", json!([greedy]))
+            .add(VALIDATING, "greedy", &json!([greedy]))
             .await?;
         counts(&scope, &webhook, &["/greedy"]).await?;
         for plural in [MUTATING, VALIDATING] {
             let mut other = Configured::new(&scope);
-            let made = other.add(plural, "other", json!([])).await;
+            let made = other.add(plural, "other", &json!([])).await;
             other.end(made.map(drop)).await?;
         }
         same("asked", &0, &requests(&webhook, "/greedy").len())
@@ -296,7 +296,7 @@ async fn a_status_and_a_scale_are_subresources(scope: Scope) -> Outcome {
              "resources": ["configmaps"]},
         ]);
         set(&mut subs, "/rules", rules);
-        configured.add(VALIDATING, "subs", json!([subs])).await?;
+        configured.add(VALIDATING, "subs", &json!([subs])).await?;
         counts(&scope, &webhook, &["/subs"]).await?;
         let made = scope.make("replicasets", "a").await?;
         let path = scope.of("replicasets", "a");
@@ -353,7 +353,7 @@ async fn a_namespace_is_in_itself(scope: Scope) -> Outcome {
         ]});
         set(&mut of_namespaces, "/namespaceSelector", selector);
         configured
-            .add(VALIDATING, "n", json!([of_namespaces]))
+            .add(VALIDATING, "n", &json!([of_namespaces]))
             .await?;
         counts(&scope, &webhook, &["/n"]).await?;
         scope.make("namespaces", &name).await?;

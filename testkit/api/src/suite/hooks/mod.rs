@@ -33,7 +33,7 @@ fn hook(scope: &Scope, name: &str, client: &Value) -> Value {
 }
 
 /// A configuration, under a name of the check's own.
-fn configuration(scope: &Scope, plural: &str, suffix: &str, hooks: Value) -> Value {
+fn configuration(scope: &Scope, plural: &str, suffix: &str, hooks: &Value) -> Value {
     let kind = match plural {
         MUTATING => "MutatingWebhookConfiguration",
         _ => "ValidatingWebhookConfiguration",
@@ -58,7 +58,7 @@ impl<'a> Configured<'a> {
         }
     }
 
-    async fn add(&mut self, plural: &str, suffix: &str, hooks: Value) -> Outcome<Value> {
+    async fn add(&mut self, plural: &str, suffix: &str, hooks: &Value) -> Outcome<Value> {
         let body = configuration(self.scope, plural, suffix, hooks);
         let made = self.scope.create(plural, &body).await?;
         let name = self.scope.unique(suffix);
@@ -118,7 +118,7 @@ async fn one<'a>(
     let mut configured = Configured::new(scope);
     let mut hook = hook(scope, NAME, &webhook.client("/"));
     change(&mut hook);
-    configured.add(plural, "one", json!([hook])).await?;
+    configured.add(plural, "one", &json!([hook])).await?;
     match counts(scope, webhook, &["/"]).await {
         Ok(()) => Ok(configured),
         Err(failure) => configured.end(Err(failure)).await.map(|()| unreachable!()),

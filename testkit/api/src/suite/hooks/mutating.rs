@@ -142,7 +142,7 @@ async fn configurations_are_asked_in_the_order_of_their_names(scope: Scope) -> O
                 let name = format!("h{}.optik.test", path.trim_start_matches('/'));
                 hook(&scope, &name, &webhook.client(path))
             });
-            configured.add(MUTATING, suffix, json!(hooks)).await?;
+            configured.add(MUTATING, suffix, &json!(hooks)).await?;
         }
         counts(&scope, &webhook, &["/a", "/b", "/y", "/z"]).await?;
         let made = scope.make("configmaps", "a").await?;
@@ -168,7 +168,7 @@ async fn asked_again(scope: &Scope, change: bool) -> Outcome<(usize, usize)> {
         set(&mut a, "/reinvocationPolicy", json!("IfNeeded"));
         let mut b = hook(scope, "b.optik.test", &webhook.client("/b"));
         set(&mut b, "/reinvocationPolicy", json!("IfNeeded"));
-        configured.add(MUTATING, "one", json!([a, b])).await?;
+        configured.add(MUTATING, "one", &json!([a, b])).await?;
         counts(scope, &webhook, &["/a", "/b"]).await?;
         scope.make("configmaps", "a").await?;
         let last = requests(&webhook, "/a").pop().unwrap_or_default();
@@ -200,7 +200,7 @@ async fn a_generated_name_is_not_known_yet(scope: Scope) -> Outcome {
     let outcome = async {
         let validating = hook(&scope, "v.optik.test", &webhook.client("/v"));
         configured
-            .add(super::VALIDATING, "v", json!([validating]))
+            .add(super::VALIDATING, "v", &json!([validating]))
             .await?;
         counts(&scope, &webhook, &["/", "/v"]).await?;
         let body = json!({
