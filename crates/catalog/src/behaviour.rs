@@ -38,6 +38,8 @@ pub enum Hook {
     Role,
     /// It says to whom a role allows things.
     Binding,
+    /// It says who is asked about writes.
+    Webhooks,
 }
 
 /// What is asked.
@@ -177,6 +179,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             "customresourcedefinitions" => Hook::Definition,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
             _ => Hook::None,
         },
         review: match plural {

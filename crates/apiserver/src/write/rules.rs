@@ -2,6 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+use crate::admission::configurations;
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -22,7 +23,7 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
-        Hook::Role | Hook::None => {}
+        Hook::Role | Hook::Webhooks | Hook::None => {}
     }
 }
 
@@ -71,6 +72,7 @@ pub(super) fn check(
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
+        (Hook::Webhooks, _) => configurations::check(object),
     }
 }
 

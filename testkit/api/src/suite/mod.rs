@@ -18,6 +18,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod hooks;
 mod lives;
 mod matrix;
 mod media;
@@ -65,6 +66,11 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    hooks::configurations::CHECKS,
+    hooks::mutating::CHECKS,
+    hooks::matching::CHECKS,
+    hooks::refusing::CHECKS,
+    hooks::failing::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
