@@ -116,7 +116,7 @@ impl Plain {
                 ("continue", Value::String(text)) if !text.is_empty() => "<token>".clone_into(text),
                 ("token", Value::String(text)) if text.len() > 100 => "<token>".clone_into(text),
                 ("clusterIP", Value::String(text)) if is_address(text) => {
-                    "<address>".clone_into(text)
+                    "<address>".clone_into(text);
                 }
                 ("clusterIPs", Value::Array(texts))
                     if texts
