@@ -7,6 +7,7 @@
 mod catalog;
 mod columns;
 mod compat;
+mod flags;
 mod openapi;
 mod protobuf;
 mod schemas;
@@ -22,6 +23,7 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
        cargo xtask openapi FILE DIR   makes the table of schemas for clients, with the
                                       descriptions of the k8s-openapi crate
+       cargo xtask flags PROGRAM…     makes the tables of flags of kube-apiserver and etcd
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
                                       etcdctl-3.4 seeds kubectl (all of them if
                                       none is named), kube-apiserver (slow)";
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Some("columns") => columns::run(&words.collect::<Vec<_>>()),
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
+        Some("flags") => flags::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),
     };
