@@ -23,6 +23,13 @@ pub(super) const PROGRAM: Program = Program {
         ("etcd-servers-overrides", NOT_THERE),
         ("oidc-issuer-url", NOT_THERE),
     ],
+    renamed: &[
+        "etcd-servers",
+        "etcd-prefix",
+        "bind-address",
+        "secure-port",
+        "cert-dir",
+    ],
     translate,
 };
 
@@ -32,7 +39,7 @@ const NOT_THERE: &str = "Optik does not have this, and it is too important to be
 const PREFIX: &str = "/registry";
 const DEFAULT_PORT: &str = "6443";
 
-fn translate(flags: &Flags) -> Result<(Vec<String>, &'static [&'static str]), String> {
+fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     let servers = flags.get("etcd-servers").map(|urls| urls.join(","));
     let servers = servers.filter(|urls| !urls.is_empty());
     let servers = servers.ok_or("--etcd-servers must be specified")?;
@@ -50,16 +57,7 @@ fn translate(flags: &Flags) -> Result<(Vec<String>, &'static [&'static str]), St
         let own_pair = flags.contains_key("tls-cert-file");
         words.extend(certificates(Path::new(directory), own_pair));
     }
-    Ok((
-        words,
-        &[
-            "etcd-servers",
-            "etcd-prefix",
-            "bind-address",
-            "secure-port",
-            "cert-dir",
-        ],
-    ))
+    Ok(words)
 }
 
 fn address(flags: &Flags) -> Result<SocketAddr, String> {

@@ -22,6 +22,7 @@ pub(super) const PROGRAM: Program = Program {
         ("discovery-srv", ALONE),
         ("force-new-cluster", ALONE),
     ],
+    renamed: &["data-dir", "listen-client-urls", "unsafe-no-fsync"],
     translate,
 };
 
@@ -31,7 +32,7 @@ const ALONE: &str = "Optik's etcd is always the only member";
 /// etcd compacts when it is told to; ours would do so by itself after minutes.
 const HISTORY: &str = "--history-age=8760h";
 
-fn translate(flags: &Flags) -> Result<(Vec<String>, &'static [&'static str]), String> {
+fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     if last(flags, "initial-cluster").is_some_and(|members| members.contains(',')) {
         return Err(format!("--initial-cluster: {ALONE}"));
     }
@@ -48,10 +49,7 @@ fn translate(flags: &Flags) -> Result<(Vec<String>, &'static [&'static str]), St
     if last(flags, "unsafe-no-fsync") == Some("true") {
         words.push("--durability=process-crash".to_owned());
     }
-    Ok((
-        words,
-        &["data-dir", "listen-client-urls", "unsafe-no-fsync"],
-    ))
+    Ok(words)
 }
 
 /// The address in a URL, by which `optik serve` calls it.

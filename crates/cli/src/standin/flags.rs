@@ -69,7 +69,7 @@ impl Grammar {
         Ok(flags)
     }
 
-    fn split<'a>(self, word: &'a str) -> Result<(&'a str, Option<&'a str>), String> {
+    fn split(self, word: &str) -> Result<(&str, Option<&str>), String> {
         let long = match word.strip_prefix("--") {
             Some(long) => long,
             None => {

@@ -26,8 +26,9 @@ struct Program {
     exit_usage: u8,
     /// Flags that would change what clients may count on, and why they cannot be had.
     refused: &'static [(&'static str, &'static str)],
-    /// The words of `optik serve` for flags that it calls otherwise, and those flags.
-    translate: fn(&Flags) -> Result<(Vec<String>, &'static [&'static str]), String>,
+    /// Flags that `optik serve` calls otherwise, and the words it has for them.
+    renamed: &'static [&'static str],
+    translate: fn(&Flags) -> Result<Vec<String>, String>,
 }
 
 /// What becomes of a command line.
@@ -75,13 +76,13 @@ impl Program {
 
     fn translated(&self, words: &[String]) -> Result<(Vec<String>, Vec<&'static str>), String> {
         let flags = self.grammar.read(words)?;
-        let (translated, done) = (self.translate)(&flags)?;
+        let translated = (self.translate)(&flags)?;
         let ours = ours();
         let mut words = vec!["optik".to_owned(), "serve".to_owned()];
         words.extend(translated);
         let mut ignored = Vec::new();
         for (name, values) in &flags {
-            if done.contains(name) {
+            if self.renamed.contains(name) {
                 continue;
             }
             match ours.get(*name) {
