@@ -39,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-table",
         ],
     ),
+    ("optik-callout", &["optik-apiserver"]),
     ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
     (
         "optik-serve",
@@ -54,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "optik",
         &[
             "optik-apiserver",
+            "optik-callout",
             "optik-etcd-api",
             "optik-etcd-facade",
             "optik-lifecycle",
