@@ -163,7 +163,10 @@ func (w *world) changed(first *backup.Backup) {
 		w.Fatalf("applied over another manager: %v", err)
 	}
 	must(w.T, w.client.Apply(w.Context(), applied, owner, client.ForceOwnership))
-	w.eventually("the apply is carried out", func() bool { return env(w.deployment("first"), "DAYS") == "21" })
+	w.eventually("the apply is carried out", func() bool {
+		w.phase(first)
+		return first.Status.ObservedGeneration == 3 && env(w.deployment("first"), "DAYS") == "21"
+	})
 }
 
 func (w *world) conflicts(first *backup.Backup) {
