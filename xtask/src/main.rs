@@ -7,6 +7,7 @@
 mod catalog;
 mod columns;
 mod compat;
+mod flags;
 mod openapi;
 mod protobuf;
 mod roles;
@@ -24,8 +25,11 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
        cargo xtask openapi FILE DIR   makes the table of schemas for clients, with the
                                       descriptions of the k8s-openapi crate
+       cargo xtask flags PROGRAM…     makes the tables of flags of kube-apiserver and etcd
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
-                                      etcdctl-3.4 seeds kubectl (all of them if
+                                      etcdctl-3.4 seeds kubectl client-go
+                                      controller-runtime envtest kube-rs python kopf
+                                      client-node fabric8 helm (all of them if
                                       none is named), kube-apiserver (slow)";
 
 /// What a chore says when it fails.
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
         Some("roles") => roles::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
+        Some("flags") => flags::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),
     };
