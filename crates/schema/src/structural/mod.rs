@@ -16,7 +16,6 @@ mod lists;
 mod node;
 mod number;
 mod path;
-mod pattern;
 mod pruning;
 mod read;
 mod types;

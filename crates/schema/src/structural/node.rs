@@ -1,6 +1,6 @@
 //! One place of a custom schema.
 
-use super::pattern::Pattern;
+use optik_rules::Pattern;
 use optik_object::Value;
 
 /// A place of a schema, and everything below it.

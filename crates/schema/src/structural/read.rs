@@ -4,7 +4,7 @@
 //! a definition's members are checked before.
 
 use super::node::{Additional, Checks, Junctors, ListType, Odd, Rare, Rule, Structural, TypeName};
-use super::pattern::Pattern;
+use optik_rules::Pattern;
 use optik_object::{Map, Value};
 
 /// Keywords of JSON schema that no definition may use, as errors name them.
