@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-table",
         ],
     ),
+    ("optik-callout", &["optik-apiserver"]),
     ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
     (
         "optik-serve",
@@ -56,6 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "optik",
         &[
             "optik-apiserver",
+            "optik-callout",
             "optik-etcd-api",
             "optik-etcd-facade",
             "optik-lifecycle",

@@ -10,6 +10,7 @@ use access::{Access, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
 use optik_apiserver::ApiServer;
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock};
 use optik_serve::Server;
@@ -173,7 +174,7 @@ async fn serve_api(
         clock: clock.clone(),
         ..optik_serve::Options::default()
     };
-    let api = ApiServer::new(store.clone());
+    let api = ApiServer::reaching(store.clone(), Arc::new(HttpsCaller::default()));
     api.bootstrap()
         .await
         .map_err(|cause| Failure::new("cannot make the system namespaces", cause))?;
@@ -182,6 +183,7 @@ async fn serve_api(
         options.compaction_interval,
         clock.clone(),
     ));
+    tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
     tokio::spawn(optik_apiserver::keep_definitions(
         api.clone(),
         store.clone(),

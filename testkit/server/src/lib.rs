@@ -1,9 +1,11 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
 use optik_apiserver::ApiServer;
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_serve::{Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -60,8 +62,9 @@ impl TestServer {
     }
 
     async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
-        let api = ApiServer::new(store.clone());
+        let api = ApiServer::reaching(store.clone(), Arc::new(HttpsCaller::default()));
         api.bootstrap().await.expect("the store can be written");
+        tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),
