@@ -163,7 +163,9 @@ impl FieldErrorKind {
             Self::NotFound { .. } => "Not found",
             Self::Required => "Required value",
             Self::Duplicate { .. } | Self::DuplicateUnshown => "Duplicate value",
-            Self::Invalid { .. } | Self::InvalidUnshown | Self::TypeInvalid { .. } => "Invalid value",
+            Self::Invalid { .. } | Self::InvalidUnshown | Self::TypeInvalid { .. } => {
+                "Invalid value"
+            }
             Self::NotSupported { .. } => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",

@@ -181,11 +181,6 @@ fn equal_maps(a: &Map<'_>, b: &Map<'_>, depth: usize) -> Result<bool> {
 }
 
 /// How two numbers compare, whatever their types; `None` if one is none.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "within the checked bounds"
-)]
 fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     let whole = |value: &Value<'_>| match value {
         Value::Int(number) => Some(i128::from(*number)),

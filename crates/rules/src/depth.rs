@@ -35,11 +35,9 @@ pub(crate) fn of(source: &str) -> usize {
                 }
                 levels.push(0);
             }
-            b')' | b']' | b'}' => {
-                if levels.len() > 1 {
-                    levels.pop();
-                    below -= levels.last().copied().unwrap_or(0).min(below);
-                }
+            b')' | b']' | b'}' if levels.len() > 1 => {
+                levels.pop();
+                below -= levels.last().copied().unwrap_or(0).min(below);
             }
             b',' => reset(&mut levels),
             b'&' | b'|' if bytes.get(at + 1) == Some(&byte) => {

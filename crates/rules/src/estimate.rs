@@ -404,7 +404,6 @@ impl<'e> Estimator<'e> {
             ("list_reverse", Some(target), []) => allocating(self.size_or_unknown(target), 1.0),
             ("list_flatten" | "list_flatten_int", Some(target), args) => {
                 let depth = args.first().map_or(1, |arg| int_literal(arg, u64::MAX));
-                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
                 allocating(self.size_or_unknown(target), depth as f64)
             }
             ("list_distinct", Some(target), []) => {
@@ -475,7 +474,6 @@ impl<'e> Estimator<'e> {
             "split" => {
                 let size = self.size_or_unknown(target?);
                 let most = args.get(1).and_then(|arg| match arg.kind {
-                    #[expect(clippy::cast_sign_loss, reason = "as upstream")]
                     Kind::Literal(Literal::Int(number)) => Some(number as u64),
                     _ => None,
                 });

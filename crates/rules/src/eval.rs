@@ -490,10 +490,6 @@ impl<'a> State<'a> {
 }
 
 /// A whole number, whatever its type.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "checked to be whole and small"
-)]
 fn whole(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),

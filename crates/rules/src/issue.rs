@@ -52,7 +52,7 @@ impl Issues {
     }
 
     pub(crate) fn several(source: &str, mut issues: Vec<Issue>) -> Self {
-        issues.sort_by(|a, b| (a.line, a.column).cmp(&(b.line, b.column)));
+        issues.sort_by_key(|issue| (issue.line, issue.column));
         Self {
             source: source.to_owned(),
             issues,

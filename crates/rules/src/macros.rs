@@ -70,18 +70,21 @@ enum Into {
     Entries,
 }
 
+/// One or two names, and the arguments behind them.
+type Variables = (Box<str>, Option<Box<str>>, Vec<Expr>);
+
 struct Expansion<'b, 'a> {
     builder: &'b mut Builder<'a>,
     place: u32,
 }
 
 impl Expansion<'_, '_> {
-    fn new(&mut self, kind: Kind) -> Expr {
+    fn part(&mut self, kind: Kind) -> Expr {
         self.builder.at(self.place, kind)
     }
 
     fn ident(&mut self, name: &str) -> Expr {
-        self.new(Kind::Ident(name.into()))
+        self.part(Kind::Ident(name.into()))
     }
 
     fn accumulator(&mut self) -> Expr {
@@ -89,11 +92,11 @@ impl Expansion<'_, '_> {
     }
 
     fn literal(&mut self, literal: Literal) -> Expr {
-        self.new(Kind::Literal(literal))
+        self.part(Kind::Literal(literal))
     }
 
     fn call(&mut self, function: &str, args: Vec<Expr>) -> Expr {
-        self.new(Kind::Call {
+        self.part(Kind::Call {
             function: function.into(),
             target: None,
             args,
@@ -101,7 +104,7 @@ impl Expansion<'_, '_> {
     }
 
     fn member(&mut self, function: &str, target: Expr, args: Vec<Expr>) -> Expr {
-        self.new(Kind::Call {
+        self.part(Kind::Call {
             function: function.into(),
             target: Some(Box::new(target)),
             args,
@@ -109,7 +112,7 @@ impl Expansion<'_, '_> {
     }
 
     fn list(&mut self, items: Vec<Expr>) -> Expr {
-        self.new(Kind::List {
+        self.part(Kind::List {
             items,
             optional: Vec::new(),
         })
@@ -126,7 +129,7 @@ impl Expansion<'_, '_> {
             return self.literal(Literal::Null);
         };
         match arg.kind {
-            Kind::Select { operand, field, .. } => self.new(Kind::Select {
+            Kind::Select { operand, field, .. } => self.part(Kind::Select {
                 operand,
                 field,
                 test: true,
@@ -153,7 +156,7 @@ impl Expansion<'_, '_> {
         args: Vec<Expr>,
         count: usize,
         otherwise: &str,
-    ) -> Result<(Box<str>, Option<Box<str>>, Vec<Expr>), Expr> {
+    ) -> Result<Variables, Expr> {
         let mut args = args.into_iter();
         let mut names = Vec::new();
         for arg in args.by_ref().take(count) {
@@ -212,7 +215,7 @@ impl Expansion<'_, '_> {
         parts: [Expr; 4],
     ) -> Expr {
         let [init, condition, step, result] = parts;
-        self.new(Kind::Fold(Box::new(Fold {
+        self.part(Kind::Fold(Box::new(Fold {
             range,
             variable,
             second,
@@ -300,7 +303,7 @@ impl Expansion<'_, '_> {
         args.push(made);
         let step = self.call(MAP_INSERT, args);
         let step = self.only_if(step, only_if);
-        let init = self.new(Kind::Map(Vec::new()));
+        let init = self.part(Kind::Map(Vec::new()));
         let condition = self.literal(Literal::Bool(true));
         let result = self.accumulator();
         self.fold(range, variable, second, [init, condition, step, result])
@@ -311,7 +314,7 @@ impl Expansion<'_, '_> {
         let range = self.list(Vec::new());
         let condition = self.literal(Literal::Bool(false));
         let step = self.ident(name);
-        self.new(Kind::Fold(Box::new(Fold {
+        self.part(Kind::Fold(Box::new(Fold {
             range,
             variable: UNUSED.into(),
             second: None,

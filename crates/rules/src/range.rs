@@ -55,12 +55,6 @@ impl Range {
 }
 
 /// A number times a factor, rounded up; as much as there can be if that is too much.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "costs are estimates; the cast saturates"
-)]
 pub(crate) fn scale(number: u64, factor: f64) -> u64 {
     (number as f64 * factor).ceil() as u64
 }

@@ -243,7 +243,6 @@ impl<'a> Value<'a> {
             Self::Bool(value) => Some(Key::Bool(*value)),
             Self::Int(number) => Some(Key::Int(i128::from(*number))),
             Self::Uint(number) => Some(Key::Int(i128::from(*number))),
-            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole")]
             Self::Double(number) if number.fract() == 0.0 && number.abs() < 2e19 => {
                 Some(Key::Int(*number as i128))
             }
@@ -319,7 +318,6 @@ impl Key {
 
 /// A whole number, however it was written: `1.0` is one.
 fn whole(number: &serde_json::Number) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole")]
     number.as_i64().or_else(|| {
         let float = number.as_f64()?;
         (float.fract() == 0.0 && float.abs() < 9e18).then_some(float as i64)

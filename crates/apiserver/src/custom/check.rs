@@ -3,7 +3,9 @@
 use super::{Custom, ScalePaths};
 use crate::write::Part;
 use optik_object::{FieldError, FieldErrorKind, Object, Value};
-use optik_schema::structural::{OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate};
+use optik_schema::structural::{
+    OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate,
+};
 
 /// Everything that is wrong with a new or changed object, and what a client is told of
 /// rules that fail for what it did not change.

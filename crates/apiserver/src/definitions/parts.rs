@@ -65,7 +65,11 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
         if with_status {
             check_root(schema, &path, errors);
         }
-        let known = old.is_some_and(|old| versions(old).iter().any(|old| of_version(old) == Some(schema)));
+        let known = old.is_some_and(|old| {
+            versions(old)
+                .iter()
+                .any(|old| of_version(old) == Some(schema))
+        });
         check_schema(schema, &path, forgiven, known, errors);
     }
 }

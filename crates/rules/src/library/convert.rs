@@ -32,7 +32,6 @@ pub(crate) fn to_bytes<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "as the language has it")]
 pub(crate) fn to_double<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     match args {
         [value @ Value::Double(_)] => Ok(value.clone()),
@@ -71,7 +70,6 @@ pub(crate) fn to_duration<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
 pub(crate) fn to_int<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     match args {
         [value @ Value::Int(_)] => Ok(value.clone()),
@@ -93,11 +91,6 @@ pub(crate) fn to_int<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be in range"
-)]
 pub(crate) fn to_uint<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     let overflow = || Fault::new("unsigned integer overflow");
     match args {

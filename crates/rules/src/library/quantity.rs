@@ -207,7 +207,6 @@ pub(crate) fn compare<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is called approximate")]
 pub(crate) fn as_float<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     args!(args, quantity => {
         let nanos = of(quantity)?.nanos;

@@ -75,7 +75,9 @@ fn broken_rules(node: &Structural, default: &Value, resource: bool, path: &str) 
     let mut found = Vec::new();
     for old in [Some(default), None] {
         if found.is_empty() {
-            found = rules.run(node, (default, old), path, false, OBJECT_COST_MAX).errors;
+            found = rules
+                .run(node, (default, old), path, false, OBJECT_COST_MAX)
+                .errors;
         }
     }
     found

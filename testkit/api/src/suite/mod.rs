@@ -29,6 +29,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod rules;
 mod schemas;
 mod selectors;
 mod slow;
@@ -64,6 +65,7 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    rules::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,

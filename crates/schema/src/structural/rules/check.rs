@@ -111,7 +111,8 @@ impl Checker {
             let text = "internal error: failed to retrieve type information for \
                         x-kubernetes-validations";
             let kind = optik_object::FieldErrorKind::Internal;
-            self.errors.push(FieldError::new(at_rules.text(), kind, text));
+            self.errors
+                .push(FieldError::new(at_rules.text(), kind, text));
             return;
         };
         let fits = REQUEST_BYTES_MAX / (shape.bytes_min + 1);
@@ -124,7 +125,10 @@ impl Checker {
 
     fn check_rule(&mut self, rule: &Compiled, at: &At<'_>, context: Context<'_>, fits: u64) {
         let path = at.member("rule").text();
-        let cost = rule.program.as_ref().map_or(0, |program| program.cost_max());
+        let cost = rule
+            .program
+            .as_ref()
+            .map_or(0, |program| program.cost_max());
         let cost = cost.saturating_mul(context.times.unwrap_or(fits));
         self.pay(&path, cost, "estimated rule cost");
         if let Err(why) = &rule.program {
@@ -139,7 +143,11 @@ impl Checker {
             }
             Some(Ok(program)) => {
                 let path = at.member("messageExpression").text();
-                self.pay(&path, program.cost_max(), "estimated messageExpression cost");
+                self.pay(
+                    &path,
+                    program.cost_max(),
+                    "estimated messageExpression cost",
+                );
             }
             None => {}
         }
@@ -172,7 +180,7 @@ impl Checker {
 
     fn finish(mut self, path: &str) -> Vec<FieldError> {
         if self.total > SCHEMA_COST_MAX && !self.known {
-            self.expensive.sort_by(|a, b| b.1.cmp(&a.1));
+            self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
             for (path, _) in self.expensive.iter().take(NAMED_MAX) {
                 let text = "contributed to estimated rule cost total exceeding cost limit for \
                             entire OpenAPIv3 schema";
@@ -213,7 +221,6 @@ fn elements(node: &Structural) -> Option<u64> {
 }
 
 fn too_much(what: &str, cost: u64, most: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a text for people")]
     let factor = cost as f64 / most as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()

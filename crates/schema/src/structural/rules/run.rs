@@ -86,9 +86,7 @@ impl<'a> Correlation<'a> {
     }
 
     fn unchanged(self) -> bool {
-        self.current
-            .or(self.parent)
-            .is_some_and(Before::unchanged)
+        self.current.or(self.parent).is_some_and(Before::unchanged)
     }
 }
 
@@ -255,7 +253,10 @@ impl Run {
 
     /// Spends what a run cost; `false` if there was not that much.
     fn spend(&mut self, outcome: &Outcome<'_>) -> bool {
-        self.found.left = self.found.left.and_then(|left| left.checked_sub(outcome.cost));
+        self.found.left = self
+            .found
+            .left
+            .and_then(|left| left.checked_sub(outcome.cost));
         self.found.left.is_some()
     }
 

@@ -1,9 +1,7 @@
 //! What expressions see of a schema.
 
 use crate::structural::{Additional, Checks, ListType, Structural, TypeName};
-use optik_rules::{
-    FieldShape, ObjectShape, Order, REQUEST_BYTES_MAX, Shape, ShapeKind, escape,
-};
+use optik_rules::{FieldShape, ObjectShape, Order, REQUEST_BYTES_MAX, Shape, ShapeKind, escape};
 use std::sync::Arc;
 
 /// The fewest and the most bytes that values of some formats have in JSON.
@@ -58,7 +56,11 @@ pub fn shape_of(node: &Structural, resource: bool, name: &str) -> Option<Shape> 
             }
         },
         TypeName::String => match node.format() {
-            "byte" => with(ShapeKind::Bytes, text_max(checks, |length| length), STRING_MIN),
+            "byte" => with(
+                ShapeKind::Bytes,
+                text_max(checks, |length| length),
+                STRING_MIN,
+            ),
             "duration" => with(ShapeKind::Duration, DURATION.1, DURATION.0),
             "date" => with(ShapeKind::Date, DATE.1, DATE.0),
             "date-time" => with(ShapeKind::DateTime, DATE_TIME.1, DATE_TIME.0),

@@ -86,7 +86,9 @@ fn tree(said: &Structural, node: &Structural, shape: Shape) -> Option<Rules> {
     }
     let below = |child: Option<&Structural>, declared: Option<&Structural>, of: Option<&Shape>| {
         let (child, declared) = (child?, declared?);
-        let rules = child.has_rules().then(|| tree(child, declared, of?.clone()));
+        let rules = child
+            .has_rules()
+            .then(|| tree(child, declared, of?.clone()));
         rules?.map(Box::new)
     };
     let (item, value) = match &shape.kind {
@@ -127,12 +129,12 @@ fn compile_rule(rule: &Rule, node: &Structural, shape: &Shape) -> Compiled {
     };
     let names = Names::default().with("self", of).with("oldSelf", old);
     let program = Program::compile(&rule.rule, &names, Some(shape));
-    let program = program.map_err(|error| error.to_string()).and_then(|program| {
-        match program.output() {
+    let program = program
+        .map_err(|error| error.to_string())
+        .and_then(|program| match program.output() {
             Type::Bool => Ok(program),
             _ => Err("cel expression must evaluate to a bool".to_owned()),
-        }
-    });
+        });
     let uses_old = program.as_ref().is_ok_and(|program| program.uses(OLD_SELF));
     let message = (program.is_ok() && !rule.message_expression.is_empty()).then(|| {
         let program = Program::compile(&rule.message_expression, &names, Some(shape));
