@@ -120,6 +120,7 @@ impl ApiServer {
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
+                judge: None,
             },
         );
         let around_watches = Surroundings {

@@ -32,6 +32,8 @@ pub enum Hook {
     None,
     /// It defines other kinds.
     Definition,
+    /// It says who is asked about writes.
+    Webhooks,
 }
 
 /// What may be a name.
@@ -151,6 +153,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
             _ => Hook::None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),

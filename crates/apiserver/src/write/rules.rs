@@ -2,7 +2,11 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+<<<<<<< HEAD
 use crate::admission::Told;
+=======
+use crate::admission::configurations;
+>>>>>>> hooks
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -71,6 +75,7 @@ pub(super) fn check(
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Webhooks, _) => configurations::check(object),
     }
 }
 
@@ -85,7 +90,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None) => Vec::new(),
+        (None, Hook::None | Hook::Webhooks) => Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod hooks;
 mod lives;
 mod matrix;
 mod media;
@@ -66,6 +67,11 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     schemas::CHECKS,
     rules::CHECKS,
+    hooks::configurations::CHECKS,
+    hooks::mutating::CHECKS,
+    hooks::matching::CHECKS,
+    hooks::refusing::CHECKS,
+    hooks::failing::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
