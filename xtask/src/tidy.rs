@@ -21,7 +21,8 @@ const DOCUMENTS: &[&str] = &[
 const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
     ("optik-object", &[]),
-    ("optik-schema", &["optik-object"]),
+    ("optik-rules", &["optik-object"]),
+    ("optik-schema", &["optik-object", "optik-rules"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
     ("optik-access", &["optik-object"]),
@@ -36,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-openapi",
             "optik-patch",
             "optik-platform",
+            "optik-rules",
             "optik-schema",
             "optik-store",
             "optik-table",

@@ -2,7 +2,11 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+<<<<<<< HEAD
+use crate::admission::Told;
+=======
 use crate::admission::configurations;
+>>>>>>> hooks
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -56,15 +60,18 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// What the kind itself has against an object.
+/// What the kind itself has against an object; what it only warns of is told.
 pub(super) fn check(
     kind: &Kind,
     part: Part,
     object: &Object,
     old: Option<&Object>,
+    told: &Told,
 ) -> Vec<FieldError> {
     if let Some(custom) = &kind.custom {
-        return custom::check(custom, part, object, old);
+        let (errors, warnings) = custom::check(custom, part, object, old);
+        told.warn(warnings);
+        return errors;
     }
     match (kind.resource.behaviour.hook, part) {
         (Hook::None, _) => Vec::new(),

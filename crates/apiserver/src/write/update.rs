@@ -265,7 +265,7 @@ pub(super) fn prepare(
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
-    errors.extend(rules::check(kind, part, &object, Some(old)));
+    errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
     let warnings = rules::warnings(kind, part, &object, Some(old));
     writing.told.warn(warnings);
     let name = object.name();

@@ -31,6 +31,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod rules;
 mod schemas;
 mod selectors;
 mod slow;
@@ -66,6 +67,7 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    rules::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
