@@ -2,11 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-<<<<<<< HEAD
-use crate::admission::Told;
-=======
-use crate::admission::configurations;
->>>>>>> hooks
+use crate::admission::{Told, configurations};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
