@@ -24,11 +24,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-schema", &["optik-object"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
+    ("optik-builtin", &["optik-catalog", "optik-object"]),
     ("optik-openapi", &["optik-catalog"]),
     ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
+            "optik-builtin",
             "optik-catalog",
             "optik-object",
             "optik-openapi",
@@ -75,6 +77,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("optik-schema", PURE),
     ("optik-patch", PURE),
     ("optik-catalog", PURE),
+    ("optik-builtin", PURE),
     ("optik-openapi", PURE),
     ("optik-table", PURE),
     (

@@ -27,6 +27,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
+        kind.settle_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
