@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use optik_object::Status;
+use std::collections::BTreeMap;
 
 /// A request whose sender is known and whose body has been read.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
+    /// What those who had a say in it note for the audit.
+    pub annotations: BTreeMap<String, String>,
 }
 
 pub enum Body {
@@ -88,6 +91,7 @@ impl Response {
             status,
             headers: HeaderMap::new(),
             body: Body::Whole(Bytes::new()),
+            annotations: BTreeMap::new(),
         }
     }
 

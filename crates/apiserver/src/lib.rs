@@ -1,12 +1,16 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
+#[allow(dead_code, unused_imports, reason = "the first steps come next")]
+mod admission;
 mod body;
 mod compaction;
 mod complaints;
+mod counted;
 mod custom;
 mod definitions;
 mod discovery;
+mod documents;
 mod exchange;
 mod face;
 mod form;

@@ -1,15 +1,18 @@
 //! One request, one answer.
 
+use crate::admission::{Admission, Told};
 use crate::body::{self, Decoded};
 use crate::complaints::{self, Found, name_owners_once};
+use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
 use crate::discovery::{self, Part as DiscoveryPart};
+use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
-use crate::form::{self, Encoding, Form, Ink, Painter};
+use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
-use crate::negotiation::{self, Offer, clauses};
+use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
@@ -22,14 +25,14 @@ use crate::write::{
     PatchType, WriteOptions, Writing, Written,
 };
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use optik_catalog::{Action, Verb};
-use optik_object::{Object, Status, Tape, Timestamp, Value};
+use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -42,6 +45,7 @@ struct Shared {
     kinds: LiveKinds,
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    admission: Admission,
 }
 
 /// Where objects of a kind are found.
@@ -79,10 +83,6 @@ impl Collection {
 /// Namespaces that exist from the beginning.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const AGGREGATED_PROTOBUF: &str =
-    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
@@ -108,6 +108,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                admission: Admission::default(),
             }),
         }
     }
@@ -131,12 +132,9 @@ impl ApiServer {
             let mut object = Object::default();
             object.set_type(&kind.resource.kind, &kind.api_version);
             object.set_name(name);
-            let writing = self.shared.writing(
-                kind,
-                None,
-                WriteOptions::default(),
-                Origin::system("create"),
-            );
+            let nobody = (&User::default(), &Told::default());
+            let origin = Origin::system("create");
+            let writing = self.shared.own_writing(&kinds, kind, origin, nobody);
             match write::create(&writing, object).await {
                 Ok(_) => {}
                 // Another server on the same store.
@@ -166,10 +164,10 @@ impl ApiServer {
         let mut after = String::new();
         let mut settled = true;
         while let Some((name, object)) = self.shared.kinds.unsettled(&after, self.shared.now()) {
-            let options = WriteOptions::default();
             let mut origin = Origin::system("update");
             origin.manager = "kube-apiserver".into();
-            let writing = self.shared.writing(kind, None, options, origin);
+            let nobody = (&User::default(), &Told::default());
+            let writing = self.shared.own_writing(&kinds, kind, origin, nobody);
             match write::update(&writing, &name, Part::Status, object).await {
                 Ok(_) => {}
                 // Somebody else wrote or deleted it: it comes again through the watch.
@@ -212,45 +210,23 @@ impl ApiServer {
 
     /// How many objects there are of each kind, as Prometheus reads it.
     pub async fn metrics(&self) -> String {
-        let shared = Arc::clone(&self.shared);
-        let counted = tokio::task::spawn_blocking(move || counted(&shared)).await;
+        let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
+        let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
         counted.unwrap_or_default()
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
-        let answered = self.shared.answer(&request).await;
+        let admission = Some(&self.shared.admission);
+        let answered = self.shared.answer(&request, admission).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
-}
 
-fn counted(shared: &Shared) -> String {
-    let state = shared.store.snapshot();
-    let mut directories = BTreeSet::new();
-    let (mut storage, mut resources) = (String::new(), String::new());
-    for kind in &shared.kinds.current().all {
-        let resource = &kind.resource;
-        if !kind.is_kept() || !directories.insert(&resource.storage) {
-            continue;
-        }
-        let count = state.entries(&kind.range(None)).count();
-        let name = &resource.plural;
-        let full = match &*resource.group {
-            "" => name.to_string(),
-            group => format!("{name}.{group}"),
-        };
-        storage.push_str(&format!(
-            "apiserver_storage_objects{{resource=\"{full}\"}} {count}\n"
-        ));
-        let group = &resource.group;
-        resources.push_str(&format!(
-            "apiserver_resource_objects{{group=\"{group}\",resource=\"{name}\"}} {count}\n"
-        ));
+    /// The same for a part of the server whose writes are nobody else's concern.
+    pub async fn handle_unadmitted(&self, request: Request) -> Response {
+        let answered = self.shared.answer(&request, None).await;
+        answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
-    format!(
-        "# TYPE apiserver_storage_objects gauge\n{storage}\
-         # TYPE apiserver_resource_objects gauge\n{resources}"
-    )
 }
 
 fn not_found() -> Response {
@@ -260,23 +236,25 @@ fn not_found() -> Response {
     )
 }
 
-fn json_document(value: &Value) -> Response {
-    let mut body = optik_object::to_bytes(value);
-    body.push(b'\n');
-    Response::json(StatusCode::OK, body)
-}
-
-/// A document about the server, in what the client reads.
-fn document(request: &Request, value: &Value) -> Result<Response, Status> {
-    form::document(value, negotiation::encoding(&request.headers)?)
-}
-
 impl Shared {
-    async fn answer(&self, request: &Request) -> Result<Response, Status> {
+    async fn answer(
+        &self,
+        request: &Request,
+        admission: Option<&Admission>,
+    ) -> Result<Response, Status> {
         let route = route(&request.path);
         if let Route::Objects(target) = &route {
             let kinds = self.kinds.for_target(&self.store, target).await?;
-            return self.objects(&kinds, request, target).await;
+            let told = Told::default();
+            let about = About {
+                request,
+                target,
+                kinds: &kinds,
+                admission,
+                told: &told,
+            };
+            let answered = self.objects(about).await;
+            return told_with(answered, &told, request);
         }
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
@@ -310,12 +288,13 @@ impl Shared {
         Timestamp::from_seconds(millis / 1000)
     }
 
-    async fn objects(
-        &self,
-        kinds: &Kinds,
-        request: &Request,
-        target: &Target,
-    ) -> Result<Response, Status> {
+    async fn objects(&self, about: About<'_>) -> Result<Response, Status> {
+        let About {
+            request,
+            target,
+            kinds,
+            ..
+        } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group, &target.version);
         };
@@ -327,22 +306,8 @@ impl Shared {
             if !leads_somewhere(kind, request, target) {
                 return Ok(not_found());
             }
-            let warnings: Vec<String> = custom.deprecation.clone().into_iter().collect();
-            let answered = self.objects_of(kinds, kind, request, target).await;
-            let refused = |status| Response::refused(&status, &request.headers);
-            let response = answered.unwrap_or_else(refused);
-            return Ok(with_warnings(response, &warnings));
+            about.told.warn(custom.deprecation.clone());
         }
-        self.objects_of(kinds, kind, request, target).await
-    }
-
-    async fn objects_of(
-        &self,
-        kinds: &Kinds,
-        kind: &Arc<Kind>,
-        request: &Request,
-        target: &Target,
-    ) -> Result<Response, Status> {
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -361,6 +326,8 @@ impl Shared {
             kind,
             target,
             query: Query::parse(&request.query)?,
+            admission: about.admission,
+            told: about.told,
         };
         match &target.name {
             None => self.collection(asked).await,
@@ -516,23 +483,19 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let decoded = asked.decode(Part::Main, &options)?;
+        let object = asked.decode(Part::Main, &options)?;
         let writing = asked.writing(self, options, "create");
-        let written = write::create(&writing, decoded.object).await?;
-        let warnings = writing.with_notes(decoded.warnings);
-        let response = self.respond(form, asked.kind, written)?;
-        Ok(with_warnings(response, &warnings))
+        let written = write::create(&writing, object).await?;
+        self.respond(form, asked.kind, written)
     }
 
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let decoded = asked.decode(part, &options)?;
+        let object = asked.decode(part, &options)?;
         let writing = asked.writing(self, options, "update");
-        let written = write::update(&writing, name, part, decoded.object).await?;
-        let warnings = writing.with_notes(decoded.warnings);
-        let response = self.respond(form, part.kind(asked.kind), written)?;
-        Ok(with_warnings(response, &warnings))
+        let written = write::update(&writing, name, part, object).await?;
+        self.respond(form, part.kind(asked.kind), written)
     }
 
     async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
@@ -547,10 +510,8 @@ impl Shared {
         let writing = asked.writing(self, options, "patch");
         writing.check_exists(name).await?;
         let change = Change::read(asked.kind, headers, body, validation)?;
-        let (written, warnings) = write::patch(&writing, name, part, &change).await?;
-        let warnings = writing.with_notes(warnings);
-        let response = self.respond(form, part.kind(asked.kind), written)?;
-        Ok(with_warnings(response, &warnings))
+        let written = write::patch(&writing, name, part, &change).await?;
+        self.respond(form, part.kind(asked.kind), written)
     }
 
     async fn apply(
@@ -564,23 +525,20 @@ impl Shared {
         let force = asked.query.flag("force").unwrap_or(false);
         let kind = part.kind(asked.kind);
         let config = Configuration::read(kind, &asked.request.body, force)?;
-        let warnings = match options.validation {
-            FieldValidation::Ignore => &[][..],
-            FieldValidation::Warn | FieldValidation::Strict => &config.duplicates,
-        };
+        if options.validation != FieldValidation::Ignore {
+            asked.told.warn(config.duplicates.iter().cloned());
+        }
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
         let written = write::apply(&writing, name, part, &config).await?;
-        let warnings = writing.with_notes(warnings.to_vec());
-        let response = self.respond(form, kind, written)?;
-        Ok(with_warnings(response, &warnings))
+        self.respond(form, kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
-        write::bind(&writing, name, &binding).await?;
+        write::bind(&writing, name, binding).await?;
         Ok(Response::from(Status::success(201)))
     }
 
@@ -589,7 +547,7 @@ impl Shared {
         let options = asked.delete_options()?;
         let writing = asked.writing(self, WriteOptions::default(), "delete");
         let deleted = write::delete(&writing, name, &options).await?;
-        let status = if deleted.pending && options.orphan_is_false {
+        let status = if deleted.pending && options.orphan == Some(false) {
             StatusCode::ACCEPTED
         } else {
             StatusCode::OK
@@ -615,23 +573,27 @@ impl Shared {
         self.formed(form, kind, status, written.body)
     }
 
-    fn writing<'a>(
+    /// What the server writes for itself. Nobody else has a say in it, and nobody is told.
+    fn own_writing<'a>(
         &'a self,
+        kinds: &'a Kinds,
         kind: &'a Arc<Kind>,
-        namespace: Option<&'a str>,
-        options: WriteOptions,
         origin: Origin,
+        (user, told): (&'a User, &'a Told),
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            kinds,
             kind,
-            namespace,
-            options,
+            namespace: None,
+            user,
+            admission: None,
+            options: WriteOptions::default(),
             ownership: Ownership::default(),
             origin,
-            notes: Mutex::default(),
+            told,
         }
     }
 }
@@ -642,59 +604,6 @@ fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
-}
-
-/// `/`: the paths there are.
-fn root(kinds: &Kinds) -> Response {
-    let mut paths: Vec<String> = [
-        "/api",
-        "/apis",
-        "/healthz",
-        "/livez",
-        "/metrics",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/readyz",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for kind in &kinds.all {
-        let (group, version) = (&kind.resource.group, &kind.resource.version);
-        if group.is_empty() {
-            paths.push(format!("/api/{version}"));
-        } else {
-            paths.push(format!("/apis/{group}"));
-            paths.push(format!("/apis/{group}/{version}"));
-        }
-    }
-    paths.sort();
-    paths.dedup();
-    json_document(&serde_json::json!({"paths": paths}))
-}
-
-fn versions(kinds: &Kinds, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
-    let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
-    for clause in clauses(accept) {
-        let Some(encoding) = clause.encoding() else {
-            continue;
-        };
-        match (clause.parameter("as"), clause.parameter("v")) {
-            (None, _) => {
-                let value = match part {
-                    DiscoveryPart::Core => discovery::core_versions(""),
-                    DiscoveryPart::Named => discovery::group_list(kinds),
-                };
-                return form::document(&value, encoding);
-            }
-            (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
-                let value = discovery::aggregated(kinds, part);
-                return aggregated(request, &value, encoding);
-            }
-            _ => {}
-        }
-    }
-    Err(Status::not_acceptable(&["application/json", AGGREGATED]))
 }
 
 /// A custom kind has no path for it, so it looks for an object.
@@ -725,33 +634,31 @@ fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     response
 }
 
-/// The aggregated form, which clients revalidate.
-fn aggregated(request: &Request, value: &Value, encoding: Encoding) -> Result<Response, Status> {
-    let tag = entity_tag(value);
-    let known = request.headers.get(IF_NONE_MATCH);
-    let mut response = if known.is_some_and(|known| *known == tag) {
-        Response::empty(StatusCode::NOT_MODIFIED)
-    } else {
-        let name = HeaderValue::from_static(match encoding {
-            Encoding::Protobuf => AGGREGATED_PROTOBUF,
-            _ => AGGREGATED,
-        });
-        form::document(value, encoding)?.with_header(CONTENT_TYPE, name)
-    };
-    response.headers.insert(ETAG, tag);
-    response
-        .headers
-        .insert(VARY, HeaderValue::from_static("Accept"));
-    let public = HeaderValue::from_static("public");
-    response.headers.insert(http::header::CACHE_CONTROL, public);
-    Ok(response)
+/// A request about objects, and what is around it.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    request: &'a Request,
+    target: &'a Target,
+    kinds: &'a Kinds,
+    admission: Option<&'a Admission>,
+    told: &'a Told,
 }
 
-fn entity_tag(value: &Value) -> HeaderValue {
-    use sha2::{Digest, Sha512};
-    let digest = Sha512::digest(optik_object::to_bytes(value));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+/// An answer, or a refusal, with everything that is told besides.
+fn told_with(
+    answered: Result<Response, Status>,
+    told: &Told,
+    request: &Request,
+) -> Result<Response, Status> {
+    let warnings = told.take_warnings();
+    let annotations = told.take_annotations();
+    if warnings.is_empty() && annotations.is_empty() {
+        return answered;
+    }
+    let refused = |status| Response::refused(&status, &request.headers);
+    let mut response = with_warnings(answered.unwrap_or_else(refused), &warnings);
+    response.annotations = annotations;
+    Ok(response)
 }
 
 /// A request about objects of a kind.
@@ -761,6 +668,8 @@ struct Asked<'a> {
     kind: &'a Arc<Kind>,
     target: &'a Target,
     query: Query<'a>,
+    admission: Option<&'a Admission>,
+    told: &'a Told,
 }
 
 impl<'a> Asked<'a> {
@@ -806,12 +715,17 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
+    /// The object of the body. What is odd about it the client is told.
+    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
-        let mut decoded = body::decode(self.kinds, kind, self.request, options.validation)?;
-        let told = name_owners_once(&mut decoded.object, Found::InTheBody);
-        decoded.warnings.extend(told);
-        Ok(decoded)
+        let Decoded {
+            mut object,
+            warnings,
+        } = body::decode(self.kinds, kind, self.request, options.validation)?;
+        self.told.warn(warnings);
+        self.told
+            .warn(name_owners_once(&mut object, Found::InTheBody));
+        Ok(object)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
@@ -821,8 +735,20 @@ impl<'a> Asked<'a> {
 
     fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
-        let namespace = self.target.namespace.as_deref();
-        shared.writing(self.kind, namespace, options, origin)
+        Writing {
+            store: &shared.store,
+            clock: &*shared.clock,
+            entropy: &*shared.around_watches.entropy,
+            kinds: self.kinds,
+            kind: self.kind,
+            namespace: self.target.namespace.as_deref(),
+            user: &self.request.user,
+            admission: self.admission,
+            options,
+            ownership: Ownership::default(),
+            origin,
+            told: self.told,
+        }
     }
 }
 

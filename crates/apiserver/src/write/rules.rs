@@ -12,6 +12,18 @@ const CONTENT_FINALIZER: &str = "kubernetes";
 /// Lets selectors find a namespace by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
+/// Fills in what a client may leave out; every body and everything that others change
+/// comes by here.
+pub(crate) fn default(kind: &Kind, object: &mut Object) {
+    let behaviour = &kind.resource.behaviour;
+    if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
+        label_name(object);
+    }
+    if behaviour.hook == Hook::Definition {
+        definitions::fill(object);
+    }
+}
+
 /// A new object.
 pub(super) fn on_create(kind: &Kind, object: &mut Object) {
     let behaviour = &kind.resource.behaviour;
