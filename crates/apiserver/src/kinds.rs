@@ -2,7 +2,7 @@
 
 use crate::custom::Custom;
 use crate::face::Face;
-use optik_builtin::{QuantityError, Settler};
+use optik_builtin::{QuantityError, Rules, Settler};
 use optik_catalog::{Resource, Text};
 use optik_object::{Damaged, Object, Value, splice};
 use optik_schema::Type;
@@ -27,6 +27,8 @@ pub(crate) struct Kind {
     types: OnceLock<Option<Type<'static>>>,
     blank: OnceLock<Object>,
     settler: OnceLock<Option<Settler>>,
+    /// What it does with its objects beyond defaults.
+    pub(crate) rules: Rules,
     /// Other versions that show the same objects, by apiVersion.
     others: Vec<(Text, Face)>,
     /// What a definition says of it; `None` for built-in kinds.
@@ -197,6 +199,10 @@ impl Kind {
             types: OnceLock::new(),
             blank: OnceLock::new(),
             settler: OnceLock::new(),
+            rules: match custom {
+                Some(_) => Rules::default(),
+                None => Rules::of(&resource.group, &resource.plural),
+            },
             others: Vec::new(),
             resource,
             custom,

@@ -49,6 +49,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
+    kind.rules.begin(object);
     if behaviour.hook == Hook::Definition {
         definitions::on_create(object);
     }
@@ -65,6 +66,7 @@ pub(super) fn check(
         return custom::check(custom, part, object, old);
     }
     match (kind.resource.behaviour.hook, part) {
+        (Hook::None, Part::Main) => kind.rules.check(object, old),
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
@@ -138,6 +140,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.hook == Hook::Definition {
         definitions::on_update(object);
     }
+    kind.rules.keep(object, old);
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
@@ -154,6 +157,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
+    kind.rules.keep_on_status(object, old);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };

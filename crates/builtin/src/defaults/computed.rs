@@ -1,5 +1,7 @@
 //! Defaults that depend on other fields.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use optik_object::{Map, Value};
 use serde_json::json;
 
@@ -13,11 +15,15 @@ pub(crate) fn of(message: &str) -> Option<Computed> {
         "core/v1.ImageVolumeSource" => image_volume,
         "core/v1.Volume" => volume,
         "core/v1.Pod" => pod,
+        "core/v1.PodSpec" => pod_spec,
+        "core/v1.Secret" => secret,
         "core/v1.Service" => service,
         "core/v1.Namespace" => namespace,
         "core/v1.NodeStatus" => node_status,
         "core/v1.LimitRangeItem" => limit_range_item,
         "core/v1.ReplicationController" => replication_controller,
+        "apps/v1.DaemonSet" => daemon_set,
+        "apps/v1.StatefulSetSpec" => stateful_set_spec,
         "apps/v1.DeploymentStrategy" => deployment_strategy,
         "apps/v1.DaemonSetUpdateStrategy" => daemon_set_strategy,
         "apps/v1.StatefulSetUpdateStrategy" => stateful_set_strategy,
@@ -293,6 +299,49 @@ fn replication_controller(members: &mut Map) {
         }
     }
     label_like_template(members, &labels);
+}
+
+/// An old name for the same field.
+fn pod_spec(members: &mut Map) {
+    let account = match text(members, "serviceAccountName") {
+        "" => text(members, "serviceAccount").to_owned(),
+        name => name.to_owned(),
+    };
+    if !account.is_empty() {
+        members.insert("serviceAccountName".into(), account.as_str().into());
+        members.insert("serviceAccount".into(), account.into());
+    }
+}
+
+/// What is written as text is kept like the rest.
+fn secret(members: &mut Map) {
+    let Some(Value::Object(texts)) = members.remove("stringData") else {
+        return;
+    };
+    let Some(data) = object(members, "data") else {
+        return;
+    };
+    for (key, value) in texts {
+        let bytes = value.as_str().unwrap_or_default().as_bytes();
+        data.insert(key, STANDARD.encode(bytes).into());
+    }
+}
+
+/// It counts what its template was; a new one is counted when it is made.
+fn daemon_set(members: &mut Map) {
+    if let Some(metadata) = object(members, "metadata")
+        && let Some(annotations) = object(metadata, "annotations")
+    {
+        set_if_absent(annotations, "deprecated.daemonset.template.generation", "0");
+    }
+}
+
+/// Claims inside a spec say what they are.
+fn stateful_set_spec(members: &mut Map) {
+    for claim in items(members, "volumeClaimTemplates") {
+        claim.insert("apiVersion".into(), "v1".into());
+        claim.insert("kind".into(), "PersistentVolumeClaim".into());
+    }
 }
 
 fn deployment_strategy(members: &mut Map) {
