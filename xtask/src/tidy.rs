@@ -41,7 +41,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-table",
         ],
     ),
-    ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
+    (
+        "optik-lifecycle",
+        &["optik-apiserver", "optik-object", "optik-store"],
+    ),
     (
         "optik-serve",
         &["optik-apiserver", "optik-object", "optik-platform"],

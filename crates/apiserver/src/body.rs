@@ -7,7 +7,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::write::FieldValidation;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use optik_builtin::{QuantityError, Settler};
+use optik_builtin::{SettleError, Settler};
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, SyntaxError, Value};
 use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
@@ -137,7 +137,7 @@ fn decode_custom(
 }
 
 /// Makes an object of a kind what is kept of it.
-pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), QuantityError> {
+pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), SettleError> {
     object.set_type(&kind.resource.kind, &kind.api_version);
     kind.settle(object)?;
     kind.face.to_stored(object);

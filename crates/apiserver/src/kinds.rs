@@ -2,9 +2,9 @@
 
 use crate::custom::Custom;
 use crate::face::Face;
-use optik_builtin::{QuantityError, Rules, Settler};
+use optik_builtin::{Rules, SettleError, Settler};
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, Value, splice};
+use optik_object::{Damaged, Object, ResourceName, Value, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
@@ -264,8 +264,17 @@ impl Kind {
         Some(self.blank.get_or_init(blank))
     }
 
+    /// What is invalid, as errors name it: in the group of what is stored.
+    pub(crate) fn blamed(&self) -> ResourceName<'_> {
+        let name = self.resource.name();
+        match self.face {
+            Face::GroupEvent => ResourceName { group: "", ..name },
+            Face::AsStored | Face::ScalerV1 => name,
+        }
+    }
+
     /// Gives an object of a built-in kind its defaults, in the version of this kind.
-    pub(crate) fn settle(&self, object: &mut Object) -> Result<(), QuantityError> {
+    pub(crate) fn settle(&self, object: &mut Object) -> Result<(), SettleError> {
         match self.settler() {
             Some(settler) => settler.settle(object.members_mut()),
             None => Ok(()),

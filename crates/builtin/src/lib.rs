@@ -4,13 +4,16 @@
 //! that it has after a round through Go, with its defaults; [`Rules`] say what else a kind
 //! makes of it, and what it refuses.
 
+pub mod allocation;
 mod check;
 mod defaults;
+pub mod limits;
 mod prepare;
 mod quantity;
+pub mod quota;
 mod rules;
 mod settle;
 
 pub use quantity::{Quantity, QuantityError};
 pub use rules::Rules;
-pub use settle::Settler;
+pub use settle::{SettleError, Settler};

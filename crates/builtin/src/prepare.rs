@@ -13,6 +13,7 @@ pub(crate) struct Preparation {
     pub(crate) create: Option<Begin>,
     pub(crate) update: Option<Keep>,
     pub(crate) status: Option<Keep>,
+    pub(crate) allocates: bool,
 }
 
 pub(crate) fn of(group: &str, plural: &str) -> Preparation {
@@ -20,8 +21,8 @@ pub(crate) fn of(group: &str, plural: &str) -> Preparation {
     match (group, plural) {
         ("", "pods") => Preparation {
             create: Some(new_pod),
-            update: None,
             status: Some(keep_of_pod_status),
+            ..nothing
         },
         ("", "persistentvolumes") => Preparation {
             create: Some(new_volume),
@@ -31,6 +32,7 @@ pub(crate) fn of(group: &str, plural: &str) -> Preparation {
         ("", "services") => Preparation {
             create: Some(new_service),
             update: Some(keep_of_service),
+            allocates: true,
             ..nothing
         },
         ("apps", "daemonsets") => Preparation {
@@ -250,8 +252,10 @@ fn keep_of_service(object: &mut Object, old: &Object) {
                 spec.remove(name);
             }
         }
+        drop_inapplicable(spec, &before);
         return;
     }
+    drop_inapplicable(spec, &before);
     let unset = |spec: &Map, name: &str| {
         let value = spec.get(name).unwrap_or(&Value::Null);
         value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
@@ -272,6 +276,24 @@ fn keep_of_service(object: &mut Object, old: &Object) {
     }
     settle_cluster_ips(spec);
     keep_node_ports(spec, &before, &kind);
+}
+
+/// What only the old type had goes with it, unless somebody asks for it.
+fn drop_inapplicable(spec: &mut Map, before: &Value) {
+    let kind = text(spec.get("type").unwrap_or(&Value::Null)).to_owned();
+    let outside = ["NodePort", "LoadBalancer"].contains(&kind.as_str());
+    for (name, applies) in [
+        ("internalTrafficPolicy", kind != "ExternalName"),
+        ("externalTrafficPolicy", outside),
+        ("healthCheckNodePort", kind == "LoadBalancer"),
+        ("allocateLoadBalancerNodePorts", kind == "LoadBalancer"),
+        ("loadBalancerClass", kind == "LoadBalancer"),
+        ("externalName", kind == "ExternalName"),
+    ] {
+        if !applies && before["type"] != kind && spec.get(name) == before.get(name) {
+            spec.remove(name);
+        }
+    }
 }
 
 fn keep_node_ports(spec: &mut Map, before: &Value, kind: &Value) {

@@ -18,7 +18,7 @@ enum Format {
     Exponent,
 }
 
-/// What a text is that is no quantity. The words are upstream's.
+/// Why a text is no quantity. The words are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityError {
     Wrong,

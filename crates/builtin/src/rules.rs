@@ -27,6 +27,12 @@ impl Rules {
         }
     }
 
+    /// Whether its objects are given addresses and ports.
+    #[must_use]
+    pub fn allocates(&self) -> bool {
+        self.prepare.allocates
+    }
+
     /// Makes a new object what it begins as. Its name, uid and time are there.
     pub fn begin(&self, object: &mut Object) {
         if let Some(create) = self.prepare.create {

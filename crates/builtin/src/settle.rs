@@ -3,10 +3,30 @@
 
 use crate::defaults::{self, Computed, Default};
 use crate::quantity::{Quantity, QuantityError};
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use optik_catalog::messages;
 use optik_object::protobuf::{Form, MessageId, Shape, Type};
 use optik_object::{Map, Value};
+use std::fmt;
 use std::sync::OnceLock;
+
+/// Why an object is none of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleError {
+    Quantity(QuantityError),
+    /// Where bytes are not written in base64.
+    Base64(usize),
+}
+
+impl fmt::Display for SettleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quantity(error) => error.fmt(f),
+            Self::Base64(at) => write!(f, "illegal base64 data at input byte {at}"),
+        }
+    }
+}
 
 /// Settles objects of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +46,7 @@ impl Settler {
     }
 
     /// Settles an object; its metadata only as far as defaults reach into it.
-    pub fn settle(self, members: &mut Map) -> Result<(), QuantityError> {
+    pub fn settle(self, members: &mut Map) -> Result<(), SettleError> {
         settle(plan(self.root), members, Depth::Root)
     }
 
@@ -79,6 +99,9 @@ enum Inside {
     Amount,
     /// A map of amounts, which are counted in thousandths.
     Amounts,
+    Bytes,
+    /// A map of them.
+    ManyBytes,
     Structure(MessageId),
     Structures(MessageId),
     /// A map of structures.
@@ -141,7 +164,11 @@ impl Plan {
                 omit: field.omit_empty && field.shape != Shape::Pointer && !is_structure
                     || field.omit_empty && matches!(field.shape, Shape::List | Shape::Map),
                 plain: field.shape == Shape::Plain,
-                inside: inside(field.shape, form),
+                inside: match (field.kind, field.shape) {
+                    (Type::Bytes, Shape::Map) => Inside::ManyBytes,
+                    (Type::Bytes, _) => Inside::Bytes,
+                    _ => inside(field.shape, form),
+                },
             });
         }
     }
@@ -204,7 +231,7 @@ fn blank(id: MessageId) -> Map {
     members
 }
 
-fn settle(plan: &'static Plan, members: &mut Map, depth: Depth) -> Result<(), QuantityError> {
+fn settle(plan: &'static Plan, members: &mut Map, depth: Depth) -> Result<(), SettleError> {
     // Looked for first: nearly always nothing is to go, and a map is not rebuilt for that.
     let omitted = |name: &String, value: &Value| {
         is_empty(value) && plan.field(name).is_some_and(|field| field.omit)
@@ -246,12 +273,17 @@ fn settle(plan: &'static Plan, members: &mut Map, depth: Depth) -> Result<(), Qu
     Ok(())
 }
 
-fn enter(inside: Inside, value: &mut Value) -> Result<(), QuantityError> {
+fn enter(inside: Inside, value: &mut Value) -> Result<(), SettleError> {
     match (inside, value) {
         (Inside::Amount, value) if !value.is_null() => spell(value, |amount| amount),
         (Inside::Amounts, Value::Object(members)) => {
             let mut values = members.values_mut();
             values.try_for_each(|value| spell(value, Quantity::round_up_to_thousandths))
+        }
+        (Inside::Bytes, Value::String(text)) => check_base64(text),
+        (Inside::ManyBytes, Value::Object(members)) => {
+            let mut texts = members.values().filter_map(Value::as_str);
+            texts.try_for_each(check_base64)
         }
         (Inside::Structure(id), Value::Object(members)) => settle(plan(id), members, Depth::Inside),
         (Inside::Structures(id), Value::Array(items)) => {
@@ -268,12 +300,32 @@ fn enter(inside: Inside, value: &mut Value) -> Result<(), QuantityError> {
     }
 }
 
-fn spell(value: &mut Value, rounded: fn(Quantity) -> Quantity) -> Result<(), QuantityError> {
-    let text = rounded(Quantity::of(value)?).to_string();
+fn spell(value: &mut Value, rounded: fn(Quantity) -> Quantity) -> Result<(), SettleError> {
+    let quantity = Quantity::of(value).map_err(SettleError::Quantity)?;
+    let text = rounded(quantity).to_string();
     if value.as_str() != Some(&text) {
         *value = text.into();
     }
     Ok(())
+}
+
+fn check_base64(text: &str) -> Result<(), SettleError> {
+    // Long texts are rare, and line ends in them rarer.
+    let joined;
+    let text = match text.contains(['\n', '\r']) {
+        true => {
+            joined = text.replace(['\n', '\r'], "");
+            joined.as_str()
+        }
+        false => text,
+    };
+    match STANDARD.decode(text) {
+        Ok(_) => Ok(()),
+        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => {
+            Err(SettleError::Base64(at))
+        }
+        Err(_) => Err(SettleError::Base64(text.len() - text.len() % 4)),
+    }
 }
 
 fn apply(plan: &Plan, default: &Default, members: &mut Map) {
@@ -349,6 +401,9 @@ mod tests {
         let mut members = Map::new();
         members.insert("spec".into(), json!({"hard": {"pods": "many"}}));
         let settler = Settler::of("v1", "ResourceQuota").unwrap();
-        assert_eq!(settler.settle(&mut members), Err(QuantityError::Wrong));
+        assert_eq!(
+            settler.settle(&mut members),
+            Err(SettleError::Quantity(QuantityError::Wrong))
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Requests without a wire.
 
-use http::{HeaderMap, Method};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
 use optik_apiserver::{ApiServer, Body, Request, User};
 use serde_json::Value;
 
@@ -32,12 +33,33 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        self.send_as(method, path, body, "application/json").await
+    }
+
+    /// A merge patch.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
+        let kind = "application/merge-patch+json";
+        self.send_as(Method::PATCH, path, Some(patch), kind).await
+    }
+
+    async fn send_as(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        media_type: &'static str,
+    ) -> Answer {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        // The manager that clients know from the fields it owns.
+        let agent = HeaderValue::from_static("kube-controller-manager");
+        headers.insert(USER_AGENT, agent);
         let request = Request {
             method,
             path: path.into(),
             query: query.into(),
-            headers: HeaderMap::new(),
+            headers,
             user: self.user.clone(),
             body: body.map(|body| body.to_string().into()).unwrap_or_default(),
         };
@@ -52,4 +74,18 @@ impl Client {
             body,
         }
     }
+}
+
+/// A name as a part of a path: names of roles may contain what URLs use.
+pub(crate) fn segment(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }

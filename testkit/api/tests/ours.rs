@@ -20,7 +20,7 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Merging, MERGING),
 ];
 
-const MERGING: &[RangeInclusive<u16>] = &[1..=70, 72..=83, 85..=90, 93..=120];
+const MERGING: &[RangeInclusive<u16>] = &[1..=70, 72..=120];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 

@@ -328,7 +328,7 @@ async fn carry_out(
             let at = if options.dry_run {
                 revision
             } else {
-                match writing.remove(key, revision).await? {
+                match writing.remove(key, revision, old).await? {
                     Outcome::At(revision) => revision,
                     Outcome::Refused => return Ok(Done::Refused),
                 }

@@ -7,6 +7,7 @@ use super::pods::template;
 use super::read::{flag, int, is_set, text};
 use super::selectors::{matches, selector};
 use optik_object::{Object, Value};
+use serde_json::json;
 
 const SPEC: Path<'static> = Path::root("spec");
 const METADATA: Path<'static> = Path::root("metadata");
@@ -71,9 +72,11 @@ fn generated_selector(object: &Object, spec: &Value, errors: &mut Errors) {
             }
         }
     }
-    let own = &spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"];
-    let legacy = &spec["selector"]["matchLabels"]["controller-uid"];
-    if text(own) != object.uid() && text(legacy) != object.uid() {
+    let expected = json!({
+        "batch.kubernetes.io/controller-uid": object.uid(), "controller-uid": object.uid(),
+        "batch.kubernetes.io/job-name": object.name(), "job-name": object.name(),
+    });
+    if !matches(&spec["selector"], &expected) {
         errors.invalid(
             path,
             spec["selector"].clone(),

@@ -593,10 +593,8 @@ fn sleep(path: Path<'_>, action: &Value, grace: Option<i64>, errors: &mut Errors
         return;
     };
     if seconds < 0 || seconds > grace {
-        let message = format!(
-            "must be non-negative and less than terminationGracePeriodSeconds ({grace}). Enable \
-             AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
-        );
+        let message =
+            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
         errors.invalid(path, seconds, message);
     }
 }

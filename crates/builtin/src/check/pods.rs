@@ -651,9 +651,8 @@ fn names(path: Path<'_>, spec: &Value, errors: &mut Errors) {
         resources::amount(limits.key(resource), resource, value, errors);
     }
     if is_set(&spec["os"]) {
-        let os = path.child("os");
         errors.one_of(
-            os.child("name"),
+            path.child("os"),
             text(&spec["os"]["name"]),
             &["linux", "windows"],
         );

@@ -70,6 +70,7 @@ pub(crate) fn scaler(object: &Object, errors: &mut Errors) {
         errors.invalid(path, most, message);
     }
     let target = SPEC.child("scaleTargetRef");
+    let reference = &spec["scaleTargetRef"];
     for member in ["kind", "name"] {
         let name = text(&spec["scaleTargetRef"][member]);
         if name.is_empty() {
@@ -77,6 +78,22 @@ pub(crate) fn scaler(object: &Object, errors: &mut Errors) {
         } else {
             errors.problems(target.child(member), name, path_segment(name));
         }
+    }
+    let version = text(&reference["apiVersion"]);
+    if !version.contains('/') {
+        let message = "apiVersion must specify API group";
+        errors.invalid(target.child("apiVersion"), version, message);
+    }
+    let kinds = items(&spec["metrics"])
+        .iter()
+        .map(|metric| text(&metric["type"]));
+    let outside = kinds
+        .filter(|kind| ["Object", "External"].contains(kind))
+        .count();
+    if least == Some(0) && outside == 0 {
+        let message = "must specify at least one Object or External metric to support scaling to \
+                       zero replicas";
+        errors.forbidden(SPEC.child("metrics"), message);
     }
 }
 
@@ -135,10 +152,6 @@ pub(crate) fn lease(object: &Object, errors: &mut Errors) {
         SPEC.child("leaseTransitions"),
         int(&spec["leaseTransitions"]),
     );
-    if !text(&spec["preferredHolder"]).is_empty() && text(&spec["strategy"]).is_empty() {
-        let message = "may only be specified if `strategy` is defined";
-        errors.forbidden(SPEC.child("preferredHolder"), message);
-    }
 }
 
 pub(crate) fn quota(object: &Object, errors: &mut Errors) {
@@ -163,6 +176,12 @@ pub(crate) fn quota(object: &Object, errors: &mut Errors) {
         if !SCOPES.contains(&text(scope)) {
             errors.invalid(path, spec["scopes"].clone(), "unsupported scope");
         }
+        for (name, _) in entries(&spec["hard"]) {
+            if resources::is_standard(name) && !applies(text(scope), name) {
+                let message = "unsupported scope applied to resource";
+                errors.invalid(path, spec["scopes"].clone(), message);
+            }
+        }
     }
     for pair in [
         ["BestEffort", "NotBestEffort"],
@@ -174,6 +193,21 @@ pub(crate) fn quota(object: &Object, errors: &mut Errors) {
         {
             errors.invalid(path, spec["scopes"].clone(), "conflicting scopes");
         }
+    }
+}
+
+/// Scopes are about pods and what they use.
+fn applies(scope: &str, resource: &str) -> bool {
+    let used = ["cpu", "memory"];
+    let bare = resource
+        .strip_prefix("requests.")
+        .or(resource.strip_prefix("limits."));
+    match scope {
+        "BestEffort" => resource == "pods",
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" => {
+            resource == "pods" || used.contains(&bare.unwrap_or(resource))
+        }
+        _ => true,
     }
 }
 
@@ -204,11 +238,10 @@ pub(crate) fn limit_range(object: &Object, errors: &mut Errors) {
     for (at, limit) in items(&spec(object)["limits"]).iter().enumerate() {
         let path = list.index(at);
         let kind = text(&limit["type"]);
-        if kind.is_empty() {
-            errors.required(path.child("type"), "");
-        } else {
-            let problems = label_key(kind);
+        let problems = label_key(kind);
+        if !problems.is_empty() {
             errors.problems(path.child("type"), kind, problems);
+        } else {
             if !kind.contains('/') && !["Pod", "Container", "PersistentVolumeClaim"].contains(&kind)
             {
                 let message = "must be a standard limit type or fully qualified";
@@ -260,9 +293,10 @@ fn limits(path: Path<'_>, limit: &Value, kind: &str, errors: &mut Errors) {
                         words[0], words[1]
                     );
                     let own = path.child(list);
-                    let shown = match list {
-                        "default" => most.unwrap_or(high),
-                        "defaultRequest" => request.unwrap_or(low),
+                    let shown = match (list, words[0]) {
+                        ("default", "min") => low,
+                        ("default", _) => high,
+                        ("defaultRequest", _) => request.unwrap_or(low),
                         _ => low,
                     };
                     errors.invalid(own.key(name), shown.to_string(), message);

@@ -46,7 +46,7 @@ pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn is_standard(name: &str) -> bool {
+pub(crate) fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 

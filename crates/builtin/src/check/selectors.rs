@@ -59,6 +59,20 @@ fn expression(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
     }
 }
 
+/// Whether a selector can be understood.
+pub(crate) fn is_valid(selector: &Value) -> bool {
+    items(&selector["matchExpressions"])
+        .iter()
+        .all(|requirement| {
+            let some = !items(&requirement["values"]).is_empty();
+            match text(&requirement["operator"]) {
+                "In" | "NotIn" => some,
+                "Exists" | "DoesNotExist" => !some,
+                _ => false,
+            }
+        })
+}
+
 /// Whether a selector asks for nothing.
 pub(crate) fn is_empty(selector: &Value) -> bool {
     entries(&selector["matchLabels"]).next().is_none()

@@ -266,7 +266,7 @@ pub(crate) fn service_update(new: &Object, old: &Object, errors: &mut Errors) {
         errors.invalid(path.index(0), "", "primary clusterIP can not be unset");
     } else if after[0] != *first {
         let message = "may not change once set";
-        errors.invalid(path, new["clusterIPs"].clone(), message);
+        errors.invalid(path.index(0), new["clusterIPs"].clone(), message);
     }
 }
 
@@ -297,7 +297,7 @@ pub(crate) fn endpoints(object: &Object, errors: &mut Errors) {
 
 fn special_ip(path: Path<'_>, address: &str, errors: &mut Errors) {
     let Ok(parsed) = address.parse::<IpAddr>() else {
-        return;
+        return errors.invalid(path, address, "must be a valid IP address");
     };
     let link_local = match parsed {
         IpAddr::V4(ip) => ip.is_link_local(),

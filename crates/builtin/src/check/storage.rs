@@ -73,13 +73,11 @@ pub(crate) fn claim_spec(path: Path<'_>, spec: &Value, errors: &mut Errors) {
     selector(path.child("selector"), &spec["selector"], errors);
     access_modes(modes, &spec["accessModes"], errors);
     let resources = path.child("resources");
-    let requests = resources.child("requests");
     let storage = &spec["resources"]["requests"]["storage"];
     if is_set(storage) {
-        let own = requests.key("storage");
-        positive(own, storage, errors);
+        positive(resources.key("storage"), storage, errors);
     } else {
-        errors.required(requests.key("storage"), "");
+        errors.required(resources.key("storage"), "");
     }
     let class = text(&spec["storageClassName"]);
     if !class.is_empty() {
@@ -168,6 +166,13 @@ pub(crate) fn volume(object: &Object, errors: &mut Errors) {
         errors.not_supported(capacity, spec["capacity"].clone(), &["storage"]);
     }
     for (name, amount) in entries(&spec["capacity"]) {
+        if let Ok(quantity) = Quantity::of(amount)
+            && quantity.is_negative()
+        {
+            let whole = i64::try_from(quantity.thousandths() / 1000).unwrap_or(i64::MIN);
+            let message = "must be a valid resource quantity";
+            errors.invalid(capacity.key(name), whole, message);
+        }
         positive(capacity.key(name), amount, errors);
     }
     let policy = text(&spec["persistentVolumeReclaimPolicy"]);
@@ -253,7 +258,7 @@ pub(crate) fn volume_update(new: &Object, old: &Object, errors: &mut Errors) {
 
 pub(crate) fn csi_driver_name(path: Path<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
-        errors.required(path, "");
+        return errors.required(path, "");
     }
     if name.len() > 63 {
         errors.too_long(path, 63);

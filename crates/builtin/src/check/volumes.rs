@@ -122,6 +122,9 @@ fn source(path: Path<'_>, volume: &Value, pod: &str, errors: &mut Errors) {
             continue;
         }
         sources += 1;
+        if *member == "image" && !pod.is_empty() && text(&source["reference"]).is_empty() {
+            errors.required(path.child(member).child("reference"), "");
+        }
         one_source(path.child(member), member, source, errors);
         if *member == "ephemeral" && !pod.is_empty() {
             let name = text(&volume["name"]);

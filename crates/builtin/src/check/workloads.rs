@@ -4,7 +4,7 @@ use super::errors::Errors;
 use super::path::Path;
 use super::pods::template;
 use super::read::{entries, int, is_set, items, text};
-use super::selectors::{is_empty, matches, selector};
+use super::selectors::{is_empty, is_valid, matches, selector};
 use super::storage::claim_spec;
 use super::words::is_percent;
 use optik_object::{Object, Value, dns_label};
@@ -67,16 +67,27 @@ fn chosen(spec: &Value, what: &str, errors: &mut Errors) {
 /// A template that fits the selector.
 fn chosen_template(spec: &Value, errors: &mut Errors) {
     let path = SPEC.child("template");
-    if !is_empty(&spec["selector"]) {
-        fits(spec, errors);
+    if !is_understood(spec, "invalid label selector", errors) {
+        return;
     }
+    fits(spec, errors);
     template(path, &spec["template"], errors);
     always_restarted(spec, "ReplicaSet", errors);
 }
 
+fn is_understood(spec: &Value, message: &str, errors: &mut Errors) -> bool {
+    let understood = is_valid(&spec["selector"]);
+    if !understood {
+        let path = SPEC.child("selector");
+        errors.invalid(path, spec["selector"].clone(), message);
+    }
+    understood
+}
+
+/// No selector fits nothing; an empty one is complained about elsewhere.
 fn fits(spec: &Value, errors: &mut Errors) {
     let labels = &spec["template"]["metadata"]["labels"];
-    if !matches(&spec["selector"], labels) {
+    if !is_set(&spec["selector"]) || !matches(&spec["selector"], labels) {
         let template = SPEC.child("template");
         let metadata = template.child("metadata");
         let message = "`selector` does not match template `labels`";
@@ -156,18 +167,12 @@ pub(crate) fn daemon_set(object: &Object, errors: &mut Errors) {
     let spec = spec(object);
     let path = SPEC.child("selector");
     selector(path, &spec["selector"], errors);
-    if is_set(&spec["selector"]) {
+    if is_valid(&spec["selector"]) {
         fits(spec, errors);
-        if is_empty(&spec["selector"]) {
-            let message = "empty selector is invalid for daemonset";
-            errors.invalid(path, spec["selector"].clone(), message);
-        }
-    } else {
-        let labels = &spec["template"]["metadata"]["labels"];
-        let template = SPEC.child("template");
-        let metadata = template.child("metadata");
-        let message = "`selector` does not match template `labels`";
-        errors.invalid(metadata.child("labels"), labels.clone(), message);
+    }
+    if is_set(&spec["selector"]) && is_empty(&spec["selector"]) {
+        let message = "empty selector is invalid for daemonset";
+        errors.invalid(path, spec["selector"].clone(), message);
     }
     template(SPEC.child("template"), &spec["template"], errors);
     always_restarted(spec, "DaemonSet", errors);
@@ -248,10 +253,10 @@ pub(crate) fn stateful_set(object: &Object, errors: &mut Errors) {
         errors.problems(SPEC.child("serviceName"), service, dns_label(service));
     }
     chosen(spec, "statefulset", errors);
-    if !is_empty(&spec["selector"]) {
+    if is_understood(spec, "", errors) {
         fits(spec, errors);
+        template(SPEC.child("template"), &with_claims(spec), errors);
     }
-    template(SPEC.child("template"), &with_claims(spec), errors);
     always_restarted(spec, "StatefulSet", errors);
 }
 
@@ -348,9 +353,8 @@ pub(crate) fn replication_controller(object: &Object, errors: &mut Errors) {
         errors.invalid(metadata.child("labels"), labels.clone(), message);
     }
     template(path, &spec["template"], errors);
-    let replicas = int(&spec["replicas"]).unwrap_or(0);
     let policy = text(&spec["template"]["spec"]["restartPolicy"]);
-    if replicas >= 0 && policy != "Always" {
+    if policy != "Always" {
         let spec = path.child("spec");
         errors.not_supported(spec.child("restartPolicy"), policy, &["Always"]);
     }
