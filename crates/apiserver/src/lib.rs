@@ -1,11 +1,13 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
-#[allow(dead_code, unused_imports, reason = "the first steps come next")]
+mod access;
 mod admission;
 mod body;
+mod calling;
 mod compaction;
 mod complaints;
+mod conversion;
 mod counted;
 mod custom;
 mod definitions;
@@ -17,6 +19,7 @@ mod form;
 mod freshness;
 mod kinds;
 mod lifetimes;
+mod labels;
 mod list;
 mod live;
 mod namespaces;
@@ -25,6 +28,7 @@ mod openapi;
 mod options;
 mod places;
 mod plugins;
+mod press;
 mod query;
 mod read;
 mod route;
@@ -35,6 +39,9 @@ mod trouble;
 mod watch;
 mod write;
 
+pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
+pub use admission::keep_admission;
+pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};

@@ -1,7 +1,10 @@
 //! One request, one answer.
 
-use crate::admission::{Admission, Told};
+use crate::access::{AccessOptions, Accounts, Escalation, Gate};
+use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
+use crate::calling::{Caller, Nobody, Outside};
 use crate::complaints::{self, Found, name_owners_once};
 use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
@@ -17,6 +20,7 @@ use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
 use crate::plugins;
+use crate::press::Press;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
@@ -29,7 +33,8 @@ use crate::write::{
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use optik_catalog::{Action, Verb};
+use optik_access::Tokens;
+use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
@@ -38,16 +43,23 @@ use std::sync::Arc;
 /// The API on a store.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    store: Store,
-    kinds: LiveKinds,
-    clock: Arc<dyn Clock>,
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) kinds: LiveKinds,
+    pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    press: Arc<Press>,
     admission: Admission,
     lifetimes: Lifetimes,
+    pub(crate) gate: Arc<Gate>,
+    /// Tokens that reviews find good.
+    pub(crate) tokens: Tokens,
+    pub(crate) accounts: Option<Accounts>,
+    hooks: Arc<Hooks>,
+    hook_metrics: Arc<HookMetrics>,
 }
 
 /// Namespaces that exist from the beginning.
@@ -56,16 +68,55 @@ const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public"
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self::with(
-            store,
-            Arc::new(SystemClock::default()),
-            Arc::new(SystemEntropy),
-        )
+        Self::reaching(store, Arc::new(Nobody))
+    }
+
+    /// With somebody who can reach the webhooks that are configured.
+    #[must_use]
+    pub fn reaching(store: Store, caller: Arc<dyn Caller>) -> Self {
+        let (clock, entropy) = (SystemClock::default(), SystemEntropy);
+        Self::with(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
     /// With time and chance of one's own.
     #[must_use]
-    pub fn with(store: Store, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub fn with(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+    ) -> Self {
+        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
+    }
+
+    /// And with a say in who may do what.
+    #[must_use]
+    pub fn with_access(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+        access: AccessOptions,
+    ) -> Self {
+        let gate = Arc::new(Gate::new(access.authorization));
+        let accounts = access.accounts.map(|options| {
+            let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
+            Accounts::new(options, store.clone(), clock, entropy)
+        });
+        let outside = Outside {
+            caller,
+            store: store.clone(),
+        };
+        let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let admission = admission(
+            &hooks,
+            &gate,
+            Asking {
+                outside,
+                metrics: Arc::clone(&hook_metrics),
+                judge: None,
+            },
+        );
         let around_watches = Surroundings {
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
@@ -79,7 +130,13 @@ impl ApiServer {
                 clock,
                 around_watches,
                 lifetimes: Lifetimes::default(),
-                admission: Admission::new([plugins::first(), plugins::last()].concat()),
+                press: Arc::new(Press::new()),
+                admission,
+                hooks,
+                hook_metrics,
+                gate,
+                tokens: access.tokens,
+                accounts,
             }),
         }
     }
@@ -90,7 +147,10 @@ impl ApiServer {
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let state = self.shared.store.latest().await;
-        self.open_definitions(&state.map_err(crate::trouble::read_failed)?);
+        let state = state.map_err(crate::trouble::read_failed)?;
+        self.open_definitions(&state);
+        self.refresh_admission(&state);
+        drop(state);
         let kinds = self.shared.kinds.current();
         for name in SYSTEM_NAMESPACES {
             let kind = kinds.find("", "v1", "namespaces");
@@ -113,12 +173,17 @@ impl ApiServer {
                 Err(status) => return Err(status),
             }
         }
-        Ok(())
+        self.bootstrap_roles().await
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
+    }
+
+    /// Has those asked about writes that the configurations of a snapshot name.
+    pub(crate) fn refresh_admission(&self, state: &Snapshot) {
+        self.shared.hooks.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -168,7 +233,7 @@ impl ApiServer {
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        counted.unwrap_or_default()
+        counted.unwrap_or_default() + &self.shared.hook_metrics.page()
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
@@ -183,6 +248,24 @@ impl ApiServer {
         let answered = self.shared.answer(&request, None).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
+}
+
+/// Who has a say in writes, in the order in which they are asked.
+fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -210,6 +293,10 @@ impl Shared {
                 told: &told,
             };
             let answered = self.objects(about).await;
+            // What decides about writes counts from the next one on.
+            if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
+                self.hooks.refresh(&self.store.snapshot());
+            }
             return told_with(answered, &told, request);
         }
         if request.method != Method::GET {
@@ -234,12 +321,13 @@ impl Shared {
             Route::OpenApiV2 => openapi::v2(kinds, request).await?,
             Route::OpenApiV3(path) if path.is_empty() => openapi::index(kinds),
             Route::OpenApiV3(path) => openapi::v3(kinds, request, path, &*self.clock).await?,
+            Route::OpenIdConfiguration | Route::OpenIdKeys => self.open_id(&route),
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
     }
@@ -254,7 +342,7 @@ impl Shared {
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group, &target.version);
         };
-        if !kind.is_kept() {
+        if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
         }
         if let Some(custom) = &kind.custom {
@@ -287,10 +375,17 @@ impl Shared {
             admission: about.admission,
             told: about.told,
         };
-        match &target.name {
+        let hook = kind.resource.behaviour.hook;
+        let answered = match &target.name {
+            _ if !kind.is_kept() => self.review(&asked),
             None => self.collection(asked).await,
             Some(name) => self.object(asked, name).await,
+        };
+        // What was written about access is in force before the writer hears of it.
+        if matches!(hook, Hook::Role | Hook::Binding) && request.method != Method::GET {
+            self.gate.catch_up(&self.store.snapshot());
         }
+        answered
     }
 
     async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
@@ -332,7 +427,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, listing).await? {
+            let response = match list(&self.store, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -356,7 +451,7 @@ impl Shared {
     }
 
     /// An answer in the form that was asked for.
-    fn formed(
+    pub(crate) fn formed(
         &self,
         form: Form,
         kind: &Kind,
@@ -387,6 +482,7 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
+                    (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
                     (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
                         return Err(Status::bad_request("dryRun is not supported"));
@@ -451,7 +547,8 @@ impl Shared {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
         let object = asked.decode(part, &options)?;
-        let writing = asked.writing(self, options, "update");
+        let mut writing = asked.writing(self, options, "update");
+        writing.creation = self.may_create(&asked, name);
         let written = write::update(&writing, name, part, object).await?;
         self.respond(form, part.kind(asked.kind), written)
     }
@@ -488,13 +585,15 @@ impl Shared {
         }
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
+        writing.creation = self.may_create(&asked, name);
         let written = write::apply(&writing, name, part, &config).await?;
         self.respond(form, kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
+        let binding =
+            body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
         write::bind(&writing, name, binding).await?;
         Ok(Response::from(Status::success(201)))
@@ -532,7 +631,7 @@ impl Shared {
     }
 
     /// What the server writes for itself. Nobody else has a say in it, and nobody is told.
-    fn own_writing<'a>(
+    pub(crate) fn own_writing<'a>(
         &'a self,
         kinds: &'a Kinds,
         kind: &'a Arc<Kind>,
@@ -553,6 +652,7 @@ impl Shared {
             ownership: Ownership::default(),
             origin,
             told,
+            creation: Ok(()),
         }
     }
 }
@@ -621,14 +721,14 @@ fn told_with(
 }
 
 /// A request about objects of a kind.
-struct Asked<'a> {
-    request: &'a Request,
-    kinds: &'a Kinds,
-    kind: &'a Arc<Kind>,
-    target: &'a Target,
-    query: Query<'a>,
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) kinds: &'a Kinds,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) target: &'a Target,
+    pub(crate) query: Query<'a>,
     admission: Option<&'a Admission>,
-    told: &'a Told,
+    pub(crate) told: &'a Told,
 }
 
 impl<'a> Asked<'a> {
@@ -659,7 +759,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The form its answer is wanted in.
-    fn form(&self) -> Result<Form, Status> {
+    pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
     }
 
@@ -675,7 +775,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The object of the body. What is odd about it the client is told.
-    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
+    pub(crate) fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
         let Decoded {
             mut object,
@@ -692,7 +792,12 @@ impl<'a> Asked<'a> {
         DeleteOptions::read(&self.query, &request.headers, &request.body)
     }
 
-    fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
+    pub(crate) fn writing(
+        &self,
+        shared: &'a Shared,
+        options: WriteOptions,
+        verb: &str,
+    ) -> Writing<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
@@ -708,6 +813,7 @@ impl<'a> Asked<'a> {
             ownership: Ownership::default(),
             origin,
             told: self.told,
+            creation: Ok(()),
         }
     }
 }

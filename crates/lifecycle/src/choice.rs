@@ -1,6 +1,9 @@
 //! Which controllers run, in the words of kube-controller-manager.
 
-use crate::{Furniture, keep_collecting, keep_counting, keep_furnished, keep_namespaces};
+use crate::{
+    Furniture, keep_aggregated_roles, keep_collecting, keep_counting, keep_furnished,
+    keep_namespaces,
+};
 use futures::future::{BoxFuture, FutureExt};
 use optik_apiserver::ApiServer;
 use optik_store::Store;
@@ -11,9 +14,10 @@ const GARBAGE: &str = "garbage-collector-controller";
 const ACCOUNT: &str = "serviceaccount-controller";
 const CERTIFICATE: &str = "root-ca-certificate-publisher-controller";
 const QUOTA: &str = "resourcequota-controller";
+const ROLES: &str = "clusterrole-aggregation-controller";
 
 /// Every controller by name.
-pub const CONTROLLERS: &[&str] = &[NAMESPACE, GARBAGE, ACCOUNT, CERTIFICATE, QUOTA];
+pub const CONTROLLERS: &[&str] = &[NAMESPACE, GARBAGE, ACCOUNT, CERTIFICATE, QUOTA, ROLES];
 
 /// The controllers that run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +70,7 @@ impl Choice {
         let of = |name: &&'static str| {
             let (api, store) = (api.clone(), store.clone());
             Some(match *name {
+                ROLES => keep_aggregated_roles(api, store).boxed(),
                 NAMESPACE => keep_namespaces(api, store).boxed(),
                 GARBAGE => keep_collecting(api, store).boxed(),
                 ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),

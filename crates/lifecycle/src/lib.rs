@@ -13,6 +13,7 @@ mod departures;
 mod furnishing;
 mod namespaces;
 mod quotas;
+mod roles;
 
 pub use bootstrap::make_bootstrap_objects;
 pub use choice::{CONTROLLERS, Choice};
@@ -24,3 +25,4 @@ pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
 pub use furnishing::{Furniture, keep_furnished};
 pub use namespaces::keep_namespaces;
 pub use quotas::keep_counting;
+pub use roles::keep_aggregated_roles;

@@ -7,10 +7,18 @@
 
 mod attributes;
 mod chain;
+pub(crate) mod conditions;
+pub(crate) mod configurations;
 mod draft;
+mod follow;
+pub(crate) mod hooks;
+pub(crate) mod matching;
+mod metrics;
 mod told;
 
 pub(crate) use attributes::{Attributes, Operation, Wish};
 pub(crate) use chain::{Admission, Step};
-pub(crate) use draft::{Draft, Reinvocation, Round};
+pub(crate) use draft::{Draft, Round};
+pub use follow::keep_admission;
+pub(crate) use metrics::HookMetrics;
 pub(crate) use told::Told;

@@ -40,6 +40,10 @@ pub(super) async fn begin(writing: &Writing<'_>, object: &mut Object) -> Result<
     rules::default(writing.kind, object);
     ownership::record(writing, Part::Main, None, object);
     let name = object.name().to_owned();
+    rules::check_open(writing.kind, &name)?;
+    if let Some(namespace) = writing.namespace {
+        namespaces::check_open(writing.store, writing.kind, namespace, &name).await?;
+    }
     admit::mutate(writing, Subject::created(writing, &name), None, object).await
 }
 
@@ -88,14 +92,10 @@ pub(super) async fn create_once(
     metadata::begin_life(&mut object, &uid, writing.now());
     rules::on_create(kind, &mut object);
     let name = object.name().to_owned();
-    rules::check_open(kind, &name)?;
-    if let Some(namespace) = writing.namespace {
-        namespaces::check_open(writing.store, kind, namespace, &name).await?;
-    }
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
     errors.extend(check_managers(&object));
-    errors.extend(rules::check(kind, Part::Main, &object, None));
+    errors.extend(rules::check(kind, Part::Main, &object, None, writing.told));
     let warnings = rules::warnings(kind, Part::Main, &object, None);
     writing.told.warn(warnings);
     if !errors.is_empty() {

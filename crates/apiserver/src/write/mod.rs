@@ -21,9 +21,12 @@ pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
+pub(crate) use ownership::record as record_ownership;
 pub(crate) use patch::{Change, PatchType, patch};
+pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
@@ -62,6 +65,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) origin: Origin,
     /// What the client is told besides the answer.
     pub(crate) told: &'a Told,
+    /// Whether what is not there may be made, where that is not what was asked for.
+    pub(crate) creation: Result<(), Status>,
 }
 
 /// What a write left behind.
