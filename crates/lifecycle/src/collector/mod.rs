@@ -109,7 +109,7 @@ async fn wait(
         match tokio::time::timeout(LOOK_AGAIN, watch.next()).await {
             Ok(batch) => batch?,
             Err(_) => {
-                known.queue.append(&mut known.unsettled);
+                look_again(collector, known);
                 return Ok(());
             }
         }
@@ -118,6 +118,17 @@ async fn wait(
         note(collector, known, event.version());
     }
     Ok(())
+}
+
+/// Queues what could not be settled; by now it may be known who its owners are.
+fn look_again(collector: &Collector, known: &mut Known) {
+    let state = collector.store.snapshot();
+    for key in std::mem::take(&mut known.unsettled) {
+        if let Some(version) = state.get(key.as_bytes()) {
+            note(collector, known, version);
+            known.queue.insert(key);
+        }
+    }
 }
 
 /// Remembers what a version says about owners and dependents.
@@ -141,9 +152,9 @@ fn note(collector: &Collector, known: &mut Known, version: &Version) {
         return;
     }
     if key.starts_with(DEFINITIONS) {
-        // A kind may have come that somebody names.
+        // A kind may have come that somebody names; it is served a little later.
         let lost = known.graph.unresolved();
-        known.queue.extend(lost);
+        known.unsettled.extend(lost);
     }
     let names_owners = mentions(version, b"\"ownerReferences\"");
     let leaves = mentions(version, b"\"deletionTimestamp\"");
