@@ -26,6 +26,7 @@ mod openapi;
 mod options;
 mod press;
 mod query;
+mod reach;
 mod read;
 mod route;
 mod scale;
