@@ -10,6 +10,7 @@ mod compat;
 mod flags;
 mod openapi;
 mod protobuf;
+mod roles;
 mod schemas;
 mod tidy;
 
@@ -20,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask catalog FILE       makes the table of built-in kinds from discovery
        cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
        cargo xtask columns FILE       makes the table of columns from what a server says
+       cargo xtask roles FILE         makes the table of the roles of a new cluster
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
        cargo xtask openapi FILE DIR   makes the table of schemas for clients, with the
                                       descriptions of the k8s-openapi crate
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Some("openapi") => openapi::run(&words.collect::<Vec<_>>()),
         Some("columns") => columns::run(&words.collect::<Vec<_>>()),
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
+        Some("roles") => roles::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
         Some("flags") => flags::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),

@@ -69,6 +69,7 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
             "finalize" => Action::Finalize,
             "scale" => Action::Scale,
             "binding" => Action::Bind,
+            "token" => Action::Token,
             "log" => Action::Reach(Reach::Log),
             "exec" | "attach" => Action::Reach(Reach::Container),
             "portforward" => Action::Reach(Reach::Pod),

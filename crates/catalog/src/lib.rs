@@ -12,9 +12,10 @@ mod generated;
 mod protobuf;
 mod resource;
 mod scaling;
+mod tokens;
 
 pub use behaviour::{
-    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, StatusRule,
+    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review, StatusRule,
 };
 pub use builtin::builtin;
 pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
@@ -23,3 +24,4 @@ pub use resource::{
     Action, Column, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
 };
 pub use scaling::{Path, ScaleSelector, Scaling, scale};
+pub use tokens::token_request;
