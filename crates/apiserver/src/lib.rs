@@ -30,6 +30,7 @@ mod places;
 mod plugins;
 mod press;
 mod query;
+mod reach;
 mod read;
 mod route;
 mod scale;

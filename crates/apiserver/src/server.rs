@@ -22,6 +22,7 @@ use crate::options::{ListOptions, WatchForm};
 use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
@@ -484,8 +485,10 @@ impl Shared {
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.store, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -505,10 +508,7 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
@@ -740,6 +740,13 @@ impl<'a> Asked<'a> {
             Some(sub) => resource
                 .subresource(sub)
                 .is_some_and(|sub| sub.verbs.contains(verb)),
+        }
+    }
+
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
         }
     }
 
