@@ -190,10 +190,14 @@ impl Kinds {
         versions.is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether it is known which resources a version of a built-in group has.
-    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
-        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+    /// Whether it is known which versions and resources a group has.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self
+            .by_name
+            .get(group)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        let mut kinds = versions.flat_map(BTreeMap::values);
         kinds.any(|kind| kind.custom.is_none())
     }
 }

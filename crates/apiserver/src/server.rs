@@ -314,7 +314,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -341,7 +341,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -411,7 +411,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -658,8 +658,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -768,6 +768,10 @@ impl<'a> Asked<'a> {
     /// The form its answer is wanted in.
     pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {

@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// The version that discovery names the storage after, if another.
+    pub hashed_version: Option<&'static str>,
     /// What every request is told.
     pub deprecation: Option<&'static str>,
     /// What is told to who deletes an object without a word about its dependents.
@@ -151,6 +153,7 @@ impl Default for Behaviour {
             hook: Hook::None,
             review: None,
             plain_finalizers: false,
+            hashed_version: None,
             deprecation: None,
             orphaning: None,
             lifetime: None,
@@ -201,6 +204,13 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        hashed_version: match plural {
+            "customresourcedefinitions" => Some("apiextensions.k8s.io/v1beta1"),
+            "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+                Some("admissionregistration.k8s.io/v1beta1")
+            }
+            _ => None,
+        },
         deprecation: match plural {
             "endpoints" => {
                 Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
