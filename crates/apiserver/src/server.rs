@@ -13,13 +13,16 @@ use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
+use crate::lifetimes::Lifetimes;
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
@@ -36,7 +39,6 @@ use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The API on a store.
@@ -52,44 +54,13 @@ pub(crate) struct Shared {
     around_watches: Surroundings,
     press: Arc<Press>,
     admission: Admission,
+    lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
-}
-
-/// Where objects of a kind are found.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// `/api/v1`, `/apis/apps/v1`
-    api_path: String,
-    group: String,
-    plural: String,
-    pub namespaced: bool,
-}
-
-impl Collection {
-    /// The path of the part of it in a namespace.
-    #[must_use]
-    pub fn path(&self, namespace: &str) -> String {
-        let Self {
-            api_path, plural, ..
-        } = self;
-        format!("{api_path}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of all of it.
-    #[must_use]
-    pub fn cluster_path(&self) -> String {
-        format!("{}/{}", self.api_path, self.plural)
-    }
-
-    #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
-    }
 }
 
 /// Namespaces that exist from the beginning.
@@ -144,6 +115,7 @@ impl ApiServer {
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
+                judge: None,
             },
         );
         let around_watches = Surroundings {
@@ -158,6 +130,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
                 admission,
                 hooks,
@@ -252,24 +225,9 @@ impl ApiServer {
         settled
     }
 
-    /// Every collection of objects that can be deleted, each once.
-    #[must_use]
-    pub fn collections(&self) -> Vec<Collection> {
-        let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.current();
-        let kinds = kinds.all.iter();
-        let kinds = kinds.filter(|kind| {
-            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
-            deletable && directories.insert(kind.resource.storage.clone())
-        });
-        kinds
-            .map(|kind| Collection {
-                api_path: kind.api_path(),
-                group: kind.resource.group.to_string(),
-                plural: kind.resource.plural.to_string(),
-                namespaced: kind.is_namespaced(),
-            })
-            .collect()
+    /// The kinds of this moment.
+    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
+        self.shared.kinds.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
@@ -295,19 +253,20 @@ impl ApiServer {
 
 /// Who has a say in writes, in the order in which they are asked.
 fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
-    Admission::new(vec![
-        Arc::new(Escalation {
-            gate: Arc::clone(gate),
-        }),
-        Arc::new(MutatingHooks {
-            hooks: Arc::clone(hooks),
-            asking: asking.clone(),
-        }),
-        Arc::new(ValidatingHooks {
-            hooks: Arc::clone(hooks),
-            asking,
-        }),
-    ])
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -355,7 +314,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -382,7 +341,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -394,6 +353,8 @@ impl Shared {
             }
             about.told.warn(custom.deprecation.clone());
         }
+        let deprecation = kind.resource.behaviour.deprecation;
+        about.told.warn(deprecation.map(str::to_owned));
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -450,7 +411,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -524,8 +485,10 @@ impl Shared {
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.store, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -545,10 +508,7 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
@@ -682,6 +642,7 @@ impl Shared {
             store: &self.store,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            lifetimes: &self.lifetimes,
             kinds,
             kind,
             namespace: None,
@@ -697,8 +658,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -782,6 +743,13 @@ impl<'a> Asked<'a> {
         }
     }
 
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
+        }
+    }
+
     /// Custom kinds say which verb it is that they do not have.
     fn refuse_method(&self) -> Status {
         let verb = match self.request.method {
@@ -800,6 +768,10 @@ impl<'a> Asked<'a> {
     /// The form its answer is wanted in.
     pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {
@@ -842,6 +814,7 @@ impl<'a> Asked<'a> {
             store: &shared.store,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
+            lifetimes: &shared.lifetimes,
             kinds: self.kinds,
             kind: self.kind,
             namespace: self.target.namespace.as_deref(),

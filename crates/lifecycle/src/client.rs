@@ -1,7 +1,8 @@
 //! Requests without a wire.
 
-use http::{HeaderMap, Method};
-use optik_apiserver::{ApiServer, Body, Request, User};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
+use optik_apiserver::{ApiServer, Body, Request, Response, User};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -34,24 +35,74 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let request = self.request(method, path, body, "application/json");
+        answer(self.api.handle(request).await)
+    }
+
+    /// A merge patch.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
+        let media_type = "application/merge-patch+json";
+        let request = self.request(Method::PATCH, path, Some(patch), media_type);
+        answer(self.api.handle(request).await)
+    }
+
+    /// The same for what is nobody else's concern.
+    pub(crate) async fn send_unadmitted(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let request = self.request(method, path, body, "application/json");
+        answer(self.api.handle_unadmitted(request).await)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        media_type: &'static str,
+    ) -> Request {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let request = Request {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        // The manager that clients know from the fields it owns.
+        let agent = HeaderValue::from_static("kube-controller-manager");
+        headers.insert(USER_AGENT, agent);
+        Request {
             method,
             path: path.into(),
             query: query.into(),
-            headers: HeaderMap::new(),
+            headers,
             user: self.user.clone(),
             body: body.map(|body| body.to_string().into()).unwrap_or_default(),
-        };
-        let response = self.api.handle(request).await;
-        let body = match response.body {
-            Body::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            // Long lists are for those who ask for them; nobody here does.
-            Body::Stream(_) => Value::Null,
-        };
-        Answer {
-            code: response.status.as_u16(),
-            body,
         }
     }
+}
+
+fn answer(response: Response) -> Answer {
+    let body = match response.body {
+        Body::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+        // Long lists are for those who ask for them; nobody here does.
+        Body::Stream(_) => Value::Null,
+    };
+    Answer {
+        code: response.status.as_u16(),
+        body,
+    }
+}
+
+/// A name as a part of a path: names of roles may contain what URLs use.
+pub(crate) fn segment(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }

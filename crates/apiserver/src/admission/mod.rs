@@ -7,6 +7,8 @@
 
 mod attributes;
 mod chain;
+pub(crate) mod conditions;
+pub(crate) mod configurations;
 mod draft;
 mod follow;
 pub(crate) mod hooks;

@@ -22,10 +22,40 @@ pub(super) fn document(reply: &Reply) -> Result<Value, String> {
             reply.content_type
         ));
     }
-    let parsed = optik_object::parse(&reply.body);
-    let parsed =
-        parsed.map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-    Ok(parsed.value)
+    let value = read(&reply.body)
+        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    match go_type(&value) {
+        None => Ok(value),
+        Some(found) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go \
+             value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )),
+    }
+}
+
+/// JSON, or what else upstream takes for it: a page of text is a scalar of YAML.
+fn read(body: &[u8]) -> Result<Value, String> {
+    match optik_object::parse(body) {
+        Ok(parsed) => Ok(parsed.value),
+        Err(error) if body.first() == Some(&b'{') => Err(error.to_string()),
+        Err(_) => match optik_object::yaml::parse(body) {
+            Ok(parsed) => Ok(parsed.value),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+/// What Go calls a document that is no object.
+fn go_type(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Object(_) => None,
+        Value::Null => Some("null"),
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+        Value::String(_) => Some("string"),
+        Value::Array(_) => Some("array"),
+    }
 }
 
 /// What is said of an answer that is a refusal: its own words if it is a `Status`.

@@ -4,9 +4,11 @@
 //! [`Caller`] that it is given carries it there.
 
 mod answer;
+mod check;
 mod destination;
 mod service;
 
+pub(crate) use check::{check_port, check_service_path, check_url};
 pub(crate) use destination::Destination;
 
 use answer::document;

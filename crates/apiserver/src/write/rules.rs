@@ -2,6 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+use crate::admission::{Told, configurations};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -22,7 +23,7 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
-        Hook::Role | Hook::None => {}
+        Hook::Role | Hook::Webhooks | Hook::None => {}
     }
 }
 
@@ -41,6 +42,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
+        kind.settle_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
@@ -50,27 +52,33 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
+    kind.rules.begin(object);
     if behaviour.hook == Hook::Definition {
         definitions::on_create(object);
     }
 }
 
-/// What the kind itself has against an object.
+/// What the kind itself has against an object; what it only warns of is told.
 pub(super) fn check(
     kind: &Kind,
     part: Part,
     object: &Object,
     old: Option<&Object>,
+    told: &Told,
 ) -> Vec<FieldError> {
     if let Some(custom) = &kind.custom {
-        return custom::check(custom, part, object, old);
+        let (errors, warnings) = custom::check(custom, part, object, old);
+        told.warn(warnings);
+        return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+        (Hook::None, Part::Main) => kind.rules.check(object, old),
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
+        (Hook::Webhooks, _) => configurations::check(object),
     }
 }
 
@@ -141,6 +149,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.hook == Hook::Definition {
         definitions::on_update(object);
     }
+    kind.rules.keep(object, old);
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
@@ -157,6 +166,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
+    kind.rules.keep_on_status(object, old);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };

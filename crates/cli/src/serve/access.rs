@@ -168,6 +168,8 @@ pub(super) struct Ports {
 
 /// What clients need to know, and what we need to know them.
 pub(super) struct Entrance {
+    /// The certificate by which clients know the server, as PEM.
+    pub(super) authority: String,
     pub(super) tls: TlsMaterial,
     pub(super) url: String,
     pub(super) kubeconfig: PathBuf,
@@ -319,10 +321,12 @@ impl Access {
         let papers = self.papers(home, address, clock, None)?;
         let url = format!("https://{}", reachable(address));
         let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
+        let authority = papers.pki.server_authority.clone();
         Ok(Entrance {
             tls: papers.material()?,
             papers,
             address,
+            authority,
             url,
             kubeconfig,
         })

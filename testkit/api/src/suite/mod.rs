@@ -18,6 +18,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod hooks;
 mod lives;
 mod matrix;
 mod media;
@@ -30,6 +31,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod rules;
 mod schemas;
 mod selectors;
 mod slow;
@@ -65,6 +67,12 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    rules::CHECKS,
+    hooks::configurations::CHECKS,
+    hooks::mutating::CHECKS,
+    hooks::matching::CHECKS,
+    hooks::refusing::CHECKS,
+    hooks::failing::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Where configurations of admission are kept.
-pub(crate) const DIRECTORY: &str = "/registry/admissionregistration.k8s.io/";
-const MUTATING: &str = "/registry/admissionregistration.k8s.io/mutatingwebhookconfigurations/";
-const VALIDATING: &str = "/registry/admissionregistration.k8s.io/validatingwebhookconfigurations/";
+/// Where configurations are kept.
+pub(crate) const MUTATING: &str = "/registry/mutatingwebhookconfigurations/";
+pub(crate) const VALIDATING: &str = "/registry/validatingwebhookconfigurations/";
 
 /// Webhooks by configuration, then as they stand there.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 use super::hook::Hook;
 use super::review::{Phase, Question, Unreadable, Verdict};
 use crate::admission::Attributes;
+use crate::admission::conditions::Judge;
 use crate::admission::metrics::{Call as Counted, HookMetrics, Outcome};
 use crate::calling::{Outside, PostError, Posting};
 use crate::conversion::shown_as;
@@ -19,6 +20,8 @@ const AGENT: &str = "kube-apiserver-admission";
 pub(crate) struct Asking {
     pub(crate) outside: Outside,
     pub(crate) metrics: Arc<HookMetrics>,
+    /// Without one, conditions are as good as met.
+    pub(crate) judge: Option<Arc<dyn Judge>>,
 }
 
 /// Why a webhook did not say yes.
@@ -182,10 +185,7 @@ fn denied(hook: &str, verdict: &Verdict) -> Status {
     Status::denied(Denial {
         message: &message,
         reason: text("reason"),
-        code: match u16::try_from(code) {
-            Ok(code @ 400..) => code,
-            _ => 400,
-        },
+        code: u16::try_from(code).map_or(400, |code| code.max(400)),
         details: status.get("details").filter(|details| !details.is_null()),
     })
 }

@@ -1,5 +1,6 @@
 //! One webhook of a configuration.
 
+use crate::admission::conditions::Condition;
 use crate::admission::matching::Reach;
 use crate::calling::Destination;
 use optik_object::{Object, Value};
@@ -29,13 +30,6 @@ pub(crate) struct Hook {
     pub(crate) destination: Destination,
 }
 
-/// A condition that a write must meet for the webhook to be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Condition {
-    pub(crate) name: String,
-    pub(crate) expression: String,
-}
-
 /// The webhooks of a configuration, in their order.
 pub(crate) fn hooks_of(configuration: &Object) -> Vec<Hook> {
     let list = configuration.get("webhooks").and_then(Value::as_array);
@@ -51,13 +45,12 @@ impl Hook {
         let seconds = hook["timeoutSeconds"].as_i64().unwrap_or(TIMEOUT_SECONDS);
         let versions = hook["admissionReviewVersions"].as_array();
         let mut versions = versions.into_iter().flatten().filter_map(Value::as_str);
-        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
         Self {
             name: name.to_owned(),
             configuration: configuration.to_owned(),
             party: format!("{configuration}/{name}/{at}"),
             reach: Reach::read(hook, "rules"),
-            conditions: conditions.map(Condition::read).collect(),
+            conditions: Condition::list(&hook["matchConditions"]),
             fails_open: text("failurePolicy") == "Ignore",
             takes_dry_runs: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
             timeout: Duration::from_secs(seconds.clamp(1, 30).unsigned_abs()),
@@ -68,16 +61,6 @@ impl Hook {
             }),
             reinvoked: text("reinvocationPolicy") == "IfNeeded",
             destination: Destination::read(&hook["clientConfig"]),
-        }
-    }
-}
-
-impl Condition {
-    fn read(condition: &Value) -> Self {
-        let text = |name: &str| condition[name].as_str().unwrap_or_default().to_owned();
-        Self {
-            name: text("name"),
-            expression: text("expression"),
         }
     }
 }

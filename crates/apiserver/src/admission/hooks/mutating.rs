@@ -63,7 +63,8 @@ impl MutatingHooks {
         draft: &mut Draft,
         object: &mut Option<Object>,
     ) -> Result<(), Status> {
-        let Some(invocation) = invocation(hook, attributes, object.as_ref()).await? else {
+        let Some(invocation) = invocation(&self.asking, hook, attributes, object.as_ref()).await?
+        else {
             return Ok(());
         };
         let round = draft.round;

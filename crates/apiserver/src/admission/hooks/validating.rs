@@ -33,7 +33,7 @@ impl Step for ValidatingHooks {
             };
             let mut invocations = Vec::new();
             for hook in &set.validating {
-                invocations.extend(invocation(hook, attributes, object).await?);
+                invocations.extend(invocation(&self.asking, hook, attributes, object).await?);
             }
             let asked = invocations.iter().enumerate();
             let asked = asked.map(|(at, one)| self.ask_one((at, one), attributes, object));
