@@ -37,6 +37,7 @@ mod selectors;
 mod slow;
 mod streaming;
 mod tables;
+mod tokens;
 mod transport;
 mod update;
 mod watching;
@@ -77,6 +78,7 @@ const MODULES: &[&[Check]] = &[
     bodies::CHECKS,
     media::CHECKS,
     access::CHECKS,
+    tokens::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,
