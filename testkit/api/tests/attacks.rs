@@ -115,11 +115,7 @@ async fn documents_that_explode() {
         .ask(patch.body("application/apply-patch+yaml", yaml))
         .await
         .unwrap();
-    assert!(
-        matches!(answer.status.into(), 400_u16 | 415),
-        "{:.200}",
-        answer.text()
-    );
+    assert!(matches!(answer.status, 400 | 415), "{:.200}", answer.text());
     assert_eq!(client.get("/healthz").await.unwrap().status, 200);
     server.stop().await;
 }
