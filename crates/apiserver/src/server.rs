@@ -13,11 +13,13 @@ use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
+use crate::lifetimes::Lifetimes;
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
 use crate::reach;
@@ -37,7 +39,6 @@ use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The API on a store.
@@ -53,44 +54,13 @@ pub(crate) struct Shared {
     around_watches: Surroundings,
     press: Arc<Press>,
     admission: Admission,
+    lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
-}
-
-/// Where objects of a kind are found.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// `/api/v1`, `/apis/apps/v1`
-    api_path: String,
-    group: String,
-    plural: String,
-    pub namespaced: bool,
-}
-
-impl Collection {
-    /// The path of the part of it in a namespace.
-    #[must_use]
-    pub fn path(&self, namespace: &str) -> String {
-        let Self {
-            api_path, plural, ..
-        } = self;
-        format!("{api_path}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of all of it.
-    #[must_use]
-    pub fn cluster_path(&self) -> String {
-        format!("{}/{}", self.api_path, self.plural)
-    }
-
-    #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
-    }
 }
 
 /// Namespaces that exist from the beginning.
@@ -160,6 +130,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
                 admission,
                 hooks,
@@ -254,24 +225,9 @@ impl ApiServer {
         settled
     }
 
-    /// Every collection of objects that can be deleted, each once.
-    #[must_use]
-    pub fn collections(&self) -> Vec<Collection> {
-        let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.current();
-        let kinds = kinds.all.iter();
-        let kinds = kinds.filter(|kind| {
-            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
-            deletable && directories.insert(kind.resource.storage.clone())
-        });
-        kinds
-            .map(|kind| Collection {
-                api_path: kind.api_path(),
-                group: kind.resource.group.to_string(),
-                plural: kind.resource.plural.to_string(),
-                namespaced: kind.is_namespaced(),
-            })
-            .collect()
+    /// The kinds of this moment.
+    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
+        self.shared.kinds.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
@@ -297,19 +253,20 @@ impl ApiServer {
 
 /// Who has a say in writes, in the order in which they are asked.
 fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
-    Admission::new(vec![
-        Arc::new(Escalation {
-            gate: Arc::clone(gate),
-        }),
-        Arc::new(MutatingHooks {
-            hooks: Arc::clone(hooks),
-            asking: asking.clone(),
-        }),
-        Arc::new(ValidatingHooks {
-            hooks: Arc::clone(hooks),
-            asking,
-        }),
-    ])
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -357,7 +314,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -384,7 +341,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -396,6 +353,8 @@ impl Shared {
             }
             about.told.warn(custom.deprecation.clone());
         }
+        let deprecation = kind.resource.behaviour.deprecation;
+        about.told.warn(deprecation.map(str::to_owned));
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -452,7 +411,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -683,6 +642,7 @@ impl Shared {
             store: &self.store,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            lifetimes: &self.lifetimes,
             kinds,
             kind,
             namespace: None,
@@ -698,8 +658,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -810,6 +770,10 @@ impl<'a> Asked<'a> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
     }
 
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
+    }
+
     fn stream_form(&self) -> Result<Form, Status> {
         negotiation::stream_form(&self.request.headers, &self.query, self.offer())
     }
@@ -850,6 +814,7 @@ impl<'a> Asked<'a> {
             store: &shared.store,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
+            lifetimes: &shared.lifetimes,
             kinds: self.kinds,
             kind: self.kind,
             namespace: self.target.namespace.as_deref(),
