@@ -1,6 +1,7 @@
 //! One request, one answer.
 
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
@@ -51,6 +52,7 @@ struct Shared {
     press: Arc<Press>,
     admission: Admission,
     hooks: Arc<Hooks>,
+    policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
 }
 
@@ -115,12 +117,14 @@ impl ApiServer {
             store: store.clone(),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let policies = Arc::default();
         let admission = admission(
             &hooks,
+            &policies,
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
-                judge: None,
+                judge: Some(Arc::new(CelJudge::default())),
             },
         );
         let around_watches = Surroundings {
@@ -138,6 +142,7 @@ impl ApiServer {
                 press: Arc::new(Press::new()),
                 admission,
                 hooks,
+                policies,
                 hook_metrics,
             }),
         }
@@ -186,6 +191,7 @@ impl ApiServer {
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.hooks.refresh(state);
+        self.shared.policies.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -268,11 +274,19 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, asking: Asking) -> Admission {
+fn admission(hooks: &Arc<Hooks>, policies: &Arc<Policies>, asking: Asking) -> Admission {
     Admission::new(vec![
+        Arc::new(MutatingPolicies {
+            policies: Arc::clone(policies),
+            outside: asking.outside.clone(),
+        }),
         Arc::new(MutatingHooks {
             hooks: Arc::clone(hooks),
             asking: asking.clone(),
+        }),
+        Arc::new(ValidatingPolicies {
+            policies: Arc::clone(policies),
+            outside: asking.outside.clone(),
         }),
         Arc::new(ValidatingHooks {
             hooks: Arc::clone(hooks),
@@ -308,7 +322,9 @@ impl Shared {
             let answered = self.objects(about).await;
             // What decides about writes counts from the next one on.
             if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
-                self.hooks.refresh(&self.store.snapshot());
+                let state = self.store.snapshot();
+                self.hooks.refresh(&state);
+                self.policies.refresh(&state);
             }
             return told_with(answered, &told, request);
         }

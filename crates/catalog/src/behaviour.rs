@@ -34,6 +34,8 @@ pub enum Hook {
     Definition,
     /// It says who is asked about writes.
     Webhooks,
+    /// It says what writes must be, in a language of its own.
+    Policies,
 }
 
 /// What may be a name.
@@ -154,6 +156,10 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
+            "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings"
+            | "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),

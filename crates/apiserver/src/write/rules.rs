@@ -2,11 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-<<<<<<< HEAD
-use crate::admission::Told;
-=======
-use crate::admission::configurations;
->>>>>>> hooks
+use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -24,8 +20,10 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
         label_name(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::fill(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::fill(object),
+        Hook::Policies => policies::default(object),
+        Hook::None | Hook::Webhooks => {}
     }
 }
 
@@ -76,6 +74,8 @@ pub(super) fn check(
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Webhooks, _) => configurations::check(object),
+        (Hook::Policies, Part::Main) => policies::check(object),
+        (Hook::Policies, _) => Vec::new(),
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None | Hook::Webhooks) => Vec::new(),
+        (None, Hook::None | Hook::Webhooks | Hook::Policies) => Vec::new(),
     }
 }
 
