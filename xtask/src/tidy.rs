@@ -25,11 +25,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-schema", &["optik-object", "optik-rules"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
+    ("optik-builtin", &["optik-catalog", "optik-object"]),
+    ("optik-access", &["optik-object"]),
     ("optik-openapi", &["optik-catalog"]),
     ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
+            "optik-builtin",
+            "optik-access",
             "optik-catalog",
             "optik-object",
             "optik-openapi",
@@ -42,10 +46,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("optik-callout", &["optik-apiserver"]),
-    ("optik-lifecycle", &["optik-apiserver", "optik-store"]),
+    (
+        "optik-lifecycle",
+        &[
+            "optik-access",
+            "optik-apiserver",
+            "optik-object",
+            "optik-store",
+        ],
+    ),
     (
         "optik-serve",
-        &["optik-apiserver", "optik-object", "optik-platform"],
+        &[
+            "optik-access",
+            "optik-apiserver",
+            "optik-object",
+            "optik-platform",
+        ],
     ),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
@@ -56,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "optik",
         &[
+            "optik-access",
             "optik-apiserver",
             "optik-callout",
             "optik-etcd-api",
@@ -75,10 +93,12 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
         &["serde_json", "hyper", "axum", "k8s-openapi", "kube"],
     ),
     ("optik-etcd-facade", &["k8s-openapi", "kube"]),
+    ("optik-access", PURE),
     ("optik-object", PURE),
     ("optik-schema", PURE),
     ("optik-patch", PURE),
     ("optik-catalog", PURE),
+    ("optik-builtin", PURE),
     ("optik-openapi", PURE),
     ("optik-table", PURE),
     (

@@ -1,6 +1,7 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
+mod access;
 mod admission;
 mod body;
 mod calling;
@@ -18,14 +19,18 @@ mod form;
 mod freshness;
 mod kinds;
 mod labels;
+mod lifetimes;
 mod list;
 mod live;
 mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod places;
+mod plugins;
 mod press;
 mod query;
+mod reach;
 mod read;
 mod route;
 mod scale;
@@ -35,10 +40,14 @@ mod trouble;
 mod watch;
 mod write;
 
+pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use admission::keep_admission;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
+pub use places::Collection;
+pub use plugins::used_of_quota;
 pub use route::{Route, Target, route};
-pub use server::{ApiServer, Collection};
+pub use server::ApiServer;
+pub use write::service_network;

@@ -1,5 +1,6 @@
 //! One request, one answer.
 
+use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
 use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
@@ -13,13 +14,16 @@ use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
+use crate::lifetimes::Lifetimes;
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
@@ -31,61 +35,34 @@ use crate::write::{
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use optik_catalog::{Action, Verb};
+use optik_access::Tokens;
+use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The API on a store.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    store: Store,
-    kinds: LiveKinds,
-    clock: Arc<dyn Clock>,
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) kinds: LiveKinds,
+    pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
     admission: Admission,
+    lifetimes: Lifetimes,
+    pub(crate) gate: Arc<Gate>,
+    /// Tokens that reviews find good.
+    pub(crate) tokens: Tokens,
+    pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
     policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
-}
-
-/// Where objects of a kind are found.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// `/api/v1`, `/apis/apps/v1`
-    api_path: String,
-    group: String,
-    plural: String,
-    pub namespaced: bool,
-}
-
-impl Collection {
-    /// The path of the part of it in a namespace.
-    #[must_use]
-    pub fn path(&self, namespace: &str) -> String {
-        let Self {
-            api_path, plural, ..
-        } = self;
-        format!("{api_path}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of all of it.
-    #[must_use]
-    pub fn cluster_path(&self) -> String {
-        format!("{}/{}", self.api_path, self.plural)
-    }
-
-    #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
-    }
 }
 
 /// Namespaces that exist from the beginning.
@@ -112,6 +89,23 @@ impl ApiServer {
         entropy: Arc<dyn Entropy>,
         caller: Arc<dyn Caller>,
     ) -> Self {
+        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
+    }
+
+    /// And with a say in who may do what.
+    #[must_use]
+    pub fn with_access(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+        access: AccessOptions,
+    ) -> Self {
+        let gate = Arc::new(Gate::new(access.authorization));
+        let accounts = access.accounts.map(|options| {
+            let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
+            Accounts::new(options, store.clone(), clock, entropy)
+        });
         let outside = Outside {
             caller,
             store: store.clone(),
@@ -121,6 +115,7 @@ impl ApiServer {
         let admission = admission(
             &hooks,
             &policies,
+            &gate,
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
@@ -139,11 +134,15 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
                 admission,
                 hooks,
                 policies,
                 hook_metrics,
+                gate,
+                tokens: access.tokens,
+                accounts,
             }),
         }
     }
@@ -180,7 +179,7 @@ impl ApiServer {
                 Err(status) => return Err(status),
             }
         }
-        Ok(())
+        self.bootstrap_roles().await
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
@@ -232,24 +231,9 @@ impl ApiServer {
         settled
     }
 
-    /// Every collection of objects that can be deleted, each once.
-    #[must_use]
-    pub fn collections(&self) -> Vec<Collection> {
-        let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.current();
-        let kinds = kinds.all.iter();
-        let kinds = kinds.filter(|kind| {
-            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
-            deletable && directories.insert(kind.resource.storage.clone())
-        });
-        kinds
-            .map(|kind| Collection {
-                api_path: kind.api_path(),
-                group: kind.resource.group.to_string(),
-                plural: kind.resource.plural.to_string(),
-                namespaced: kind.is_namespaced(),
-            })
-            .collect()
+    /// The kinds of this moment.
+    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
+        self.shared.kinds.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
@@ -274,25 +258,34 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, policies: &Arc<Policies>, asking: Asking) -> Admission {
-    Admission::new(vec![
-        Arc::new(MutatingPolicies {
-            policies: Arc::clone(policies),
-            outside: asking.outside.clone(),
-        }),
-        Arc::new(MutatingHooks {
-            hooks: Arc::clone(hooks),
-            asking: asking.clone(),
-        }),
-        Arc::new(ValidatingPolicies {
-            policies: Arc::clone(policies),
-            outside: asking.outside.clone(),
-        }),
-        Arc::new(ValidatingHooks {
-            hooks: Arc::clone(hooks),
-            asking,
-        }),
-    ])
+fn admission(
+    hooks: &Arc<Hooks>,
+    policies: &Arc<Policies>,
+    gate: &Arc<Gate>,
+    asking: Asking,
+) -> Admission {
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -342,7 +335,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -350,12 +343,13 @@ impl Shared {
             Route::OpenApiV2 => openapi::v2(kinds, request).await?,
             Route::OpenApiV3(path) if path.is_empty() => openapi::index(kinds),
             Route::OpenApiV3(path) => openapi::v3(kinds, request, path, &*self.clock).await?,
+            Route::OpenIdConfiguration | Route::OpenIdKeys => self.open_id(&route),
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
     }
@@ -368,9 +362,9 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
-        if !kind.is_kept() {
+        if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
         }
         if let Some(custom) = &kind.custom {
@@ -380,6 +374,8 @@ impl Shared {
             }
             about.told.warn(custom.deprecation.clone());
         }
+        let deprecation = kind.resource.behaviour.deprecation;
+        about.told.warn(deprecation.map(str::to_owned));
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -401,10 +397,17 @@ impl Shared {
             admission: about.admission,
             told: about.told,
         };
-        match &target.name {
+        let hook = kind.resource.behaviour.hook;
+        let answered = match &target.name {
+            _ if !kind.is_kept() => self.review(&asked),
             None => self.collection(asked).await,
             Some(name) => self.object(asked, name).await,
+        };
+        // What was written about access is in force before the writer hears of it.
+        if matches!(hook, Hook::Role | Hook::Binding) && request.method != Method::GET {
+            self.gate.catch_up(&self.store.snapshot());
         }
+        answered
     }
 
     async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
@@ -429,7 +432,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -470,7 +473,7 @@ impl Shared {
     }
 
     /// An answer in the form that was asked for.
-    fn formed(
+    pub(crate) fn formed(
         &self,
         form: Form,
         kind: &Kind,
@@ -501,9 +504,12 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
+                    (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.store, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -523,10 +529,7 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
@@ -565,7 +568,8 @@ impl Shared {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
         let object = asked.decode(part, &options)?;
-        let writing = asked.writing(self, options, "update");
+        let mut writing = asked.writing(self, options, "update");
+        writing.creation = self.may_create(&asked, name);
         let written = write::update(&writing, name, part, object).await?;
         self.respond(form, part.kind(asked.kind), written)
     }
@@ -602,13 +606,15 @@ impl Shared {
         }
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
+        writing.creation = self.may_create(&asked, name);
         let written = write::apply(&writing, name, part, &config).await?;
         self.respond(form, kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
+        let binding =
+            body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
         write::bind(&writing, name, binding).await?;
         Ok(Response::from(Status::success(201)))
@@ -646,7 +652,7 @@ impl Shared {
     }
 
     /// What the server writes for itself. Nobody else has a say in it, and nobody is told.
-    fn own_writing<'a>(
+    pub(crate) fn own_writing<'a>(
         &'a self,
         kinds: &'a Kinds,
         kind: &'a Arc<Kind>,
@@ -657,6 +663,7 @@ impl Shared {
             store: &self.store,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            lifetimes: &self.lifetimes,
             kinds,
             kind,
             namespace: None,
@@ -666,13 +673,14 @@ impl Shared {
             ownership: Ownership::default(),
             origin,
             told,
+            creation: Ok(()),
         }
     }
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -734,14 +742,14 @@ fn told_with(
 }
 
 /// A request about objects of a kind.
-struct Asked<'a> {
-    request: &'a Request,
-    kinds: &'a Kinds,
-    kind: &'a Arc<Kind>,
-    target: &'a Target,
-    query: Query<'a>,
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) kinds: &'a Kinds,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) target: &'a Target,
+    pub(crate) query: Query<'a>,
     admission: Option<&'a Admission>,
-    told: &'a Told,
+    pub(crate) told: &'a Told,
 }
 
 impl<'a> Asked<'a> {
@@ -753,6 +761,13 @@ impl<'a> Asked<'a> {
             Some(sub) => resource
                 .subresource(sub)
                 .is_some_and(|sub| sub.verbs.contains(verb)),
+        }
+    }
+
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
         }
     }
 
@@ -772,8 +787,12 @@ impl<'a> Asked<'a> {
     }
 
     /// The form its answer is wanted in.
-    fn form(&self) -> Result<Form, Status> {
+    pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {
@@ -788,7 +807,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The object of the body. What is odd about it the client is told.
-    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
+    pub(crate) fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
         let Decoded {
             mut object,
@@ -805,12 +824,18 @@ impl<'a> Asked<'a> {
         DeleteOptions::read(&self.query, &request.headers, &request.body)
     }
 
-    fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
+    pub(crate) fn writing(
+        &self,
+        shared: &'a Shared,
+        options: WriteOptions,
+        verb: &str,
+    ) -> Writing<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
+            lifetimes: &shared.lifetimes,
             kinds: self.kinds,
             kind: self.kind,
             namespace: self.target.namespace.as_deref(),
@@ -820,6 +845,7 @@ impl<'a> Asked<'a> {
             ownership: Ownership::default(),
             origin,
             told: self.told,
+            creation: Ok(()),
         }
     }
 }

@@ -22,8 +22,18 @@ pub struct Behaviour {
     /// Reads behave as if they came from a watch cache; only events do not.
     pub cached: bool,
     pub hook: Hook,
+    /// A question that is posted and answered, and of which nothing is kept.
+    pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// The version that discovery names the storage after, if another.
+    pub hashed_version: Option<&'static str>,
+    /// What every request is told.
+    pub deprecation: Option<&'static str>,
+    /// What is told to who deletes an object without a word about its dependents.
+    pub orphaning: Option<&'static str>,
+    /// Seconds after which an object is gone.
+    pub lifetime: Option<u32>,
 }
 
 /// What a kind does that data cannot say.
@@ -32,10 +42,31 @@ pub enum Hook {
     None,
     /// It defines other kinds.
     Definition,
+    /// It allows things.
+    Role,
+    /// It says to whom a role allows things.
+    Binding,
     /// It says who is asked about writes.
     Webhooks,
     /// It says what writes must be, in a language of its own.
     Policies,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whether somebody may do something.
+    Access,
+    /// The same within a namespace.
+    LocalAccess,
+    /// Whether one may oneself.
+    OwnAccess,
+    /// What one may do in a namespace.
+    OwnRules,
+    /// Who one is.
+    Oneself,
+    /// Whose token it is.
+    Token,
 }
 
 /// What may be a name.
@@ -122,7 +153,12 @@ impl Default for Behaviour {
             orphans_by_default: false,
             cached: true,
             hook: Hook::None,
+            review: None,
             plain_finalizers: false,
+            hashed_version: None,
+            deprecation: None,
+            orphaning: None,
+            lifetime: None,
         }
     }
 }
@@ -155,6 +191,8 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "roles" | "clusterroles" => Hook::Role,
+            "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
             "mutatingadmissionpolicies"
             | "mutatingadmissionpolicybindings"
@@ -162,9 +200,47 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
+        review: match plural {
+            "subjectaccessreviews" => Some(Review::Access),
+            "localsubjectaccessreviews" => Some(Review::LocalAccess),
+            "selfsubjectaccessreviews" => Some(Review::OwnAccess),
+            "selfsubjectrulesreviews" => Some(Review::OwnRules),
+            "selfsubjectreviews" => Some(Review::Oneself),
+            "tokenreviews" => Some(Review::Token),
+            _ => None,
+        },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        hashed_version: match plural {
+            "customresourcedefinitions" => Some("apiextensions.k8s.io/v1beta1"),
+            "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+                Some("admissionregistration.k8s.io/v1beta1")
+            }
+            _ => None,
+        },
+        deprecation: match plural {
+            "endpoints" => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        },
+        orphaning: match plural {
+            "jobs" => Some(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            ),
+            _ => None,
+        },
+        lifetime: match plural {
+            "events" => Some(EVENT_SECONDS),
+            _ => None,
+        },
     }
 }
+
+/// An hour.
+const EVENT_SECONDS: u32 = 3600;
 
 const CONDITIONAL_ONLY: &[&str] = &[
     "customresourcedefinitions",

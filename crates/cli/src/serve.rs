@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use optik_apiserver::ApiServer;
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
-use optik_platform::{Clock, SystemClock};
+use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
@@ -59,6 +59,18 @@ pub(crate) struct Serve {
     /// There is no authentication on it, so it listens on this machine only.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2379")]
     etcd_listen: Option<SocketAddr>,
+    /// Which controllers run: * for all, a name for one more, -name for one less
+    ///
+    /// Those of namespaces, garbage, service accounts, root certificates and quotas are
+    /// part of the server. Without them a kube-controller-manager can do their work.
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
     /// Serve the store alone, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
     etcd_only: bool,
@@ -168,16 +180,18 @@ async fn serve_api(
     let entrance = options.access.open(&home(options), &ports, &**clock)?;
     banner.api = Some(entrance.url);
     banner.kubeconfig = entrance.kubeconfig;
+    let rules = options.access.rules(&home(options), tokens.clone())?;
     let presented = optik_serve::Options {
-        tokens,
         store: store_check(store),
         clock: clock.clone(),
-        ..optik_serve::Options::default()
+        ..options.access.presented(tokens)?
     };
-    let api = ApiServer::reaching(store.clone(), Arc::new(HttpsCaller::default()));
-    api.bootstrap()
-        .await
-        .map_err(|cause| Failure::new("cannot make the system namespaces", cause))?;
+    let entropy = Arc::new(SystemEntropy);
+    let caller = Arc::new(HttpsCaller::default());
+    let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
+    api.bootstrap().await.map_err(|cause| {
+        Failure::new("cannot make the namespaces and roles of the system", cause)
+    })?;
     tokio::spawn(optik_apiserver::keep_compacting(
         store.clone(),
         options.compaction_interval,
@@ -188,11 +202,19 @@ async fn serve_api(
         api.clone(),
         store.clone(),
     ));
+    tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
     tokio::spawn(optik_lifecycle::keep_definitions_clean(
         api.clone(),
         store.clone(),
     ));
-    tokio::spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+    let words = options.controllers.iter().map(String::as_str);
+    let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
+    for controller in chosen.start(&api, store, Some(&entrance.authority)) {
+        tokio::spawn(controller);
+    }
+    if let Ok(address) = ports.tls.local_addr() {
+        optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
+    }
     let server = Server::new(api, presented);
     server.ready();
     if let Some(listener) = ports.plain {

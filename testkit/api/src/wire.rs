@@ -69,6 +69,7 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (59, &["update::an_update_of_another_revision_conflicts"]),
     (60, &["update::what_is_missing_is_not_updated"]),
     (61, &["paths::a_wrong_token_is_refused"]),
+    (62, &["access::a_refusal_says_who_what_and_where"]),
     (63, &["create::the_namespace_must_be_that_of_the_path"]),
     (64, &["namespaces::a_missing_namespace_takes_no_content"]),
     (65, &["revisions::a_list_of_the_future_waits_and_fails"]),
@@ -103,8 +104,30 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (80, &["wire::health_in_detail"]),
     (81, &["wire::health_in_detail"]),
     (82, &["wire::health_in_detail"]),
+    (83, &["access::strangers_see_little_e95"]),
     (87, &["wire::the_version_is_told"]),
     (88, &["wire::requests_are_counted"]),
+];
+
+/// Assertions that are about clients, and the files where those show them: scripts and
+/// programs that `cargo xtask compat` runs, and tests.
+pub const BY_CLIENTS: &[(u16, &[&str])] = &[
+    (28, &["compat/kubectl/run.sh"]),
+    (29, &["compat/kubectl/read.sh"]),
+    (73, &["compat/go/clientgo/informers_test.go"]),
+    (74, &["compat/kubectl/read.sh"]),
+    (90, &["compat/kubectl/read.sh"]),
+    (
+        91,
+        &[
+            "compat/go/envtest/envtest_test.go",
+            "crates/cli/tests/standin.rs",
+        ],
+    ),
+    (92, &["compat/go/envtest/envtest_test.go"]),
+    (93, &["compat/java/Client.java"]),
+    (94, &["testkit/clients/tests/kube/main.rs"]),
+    (95, &["compat/helm/run.sh"]),
 ];
 
 /// Assertions all of whose checks ran and passed.

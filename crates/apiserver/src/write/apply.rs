@@ -117,6 +117,7 @@ async fn create(
         return Err(Status::name_unset(name));
     }
     check_place(writing, name, &mut object)?;
+    writing.creation.clone()?;
     begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
 }
@@ -186,7 +187,7 @@ fn merged(
         drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    settle(kind, &mut object);
+    settle(kind, &mut object).map_err(|error| Status::bad_request(error.to_string()))?;
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)
 }

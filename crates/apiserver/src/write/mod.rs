@@ -3,6 +3,7 @@
 mod admit;
 mod apply;
 mod binding;
+mod claims;
 mod create;
 mod delete;
 mod delete_options;
@@ -16,12 +17,14 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
+pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
+pub(crate) use ownership::record as record_ownership;
 pub(crate) use patch::{Change, PatchType, patch};
 pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
@@ -29,12 +32,15 @@ pub(crate) use update::{Part, update};
 use crate::admission::{Admission, Told};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
+use crate::lifetimes::Lifetimes;
 use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
-use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
+use optik_store::{
+    CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,6 +53,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
+    pub(crate) lifetimes: &'a Lifetimes,
     pub(crate) kinds: &'a Kinds,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
@@ -58,6 +65,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) origin: Origin,
     /// What the client is told besides the answer.
     pub(crate) told: &'a Told,
+    /// Whether what is not there may be made, where that is not what was asked for.
+    pub(crate) creation: Result<(), Status>,
 }
 
 /// What a write left behind.
@@ -108,9 +117,11 @@ impl Writing<'_> {
         &self,
         key: &str,
         expected: Revision,
+        old: Option<&Object>,
         (object, bytes): (&mut Object, &mut Bytes),
     ) -> Result<Outcome, Status> {
-        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
+        let mut txn = Txn::put_if(expected, self.limited(key, bytes).await?);
+        claims::extend(self, (old, Some(object)), &mut txn);
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
                 if self.ownership == Ownership::Record
@@ -119,8 +130,24 @@ impl Writing<'_> {
                 *bytes = Bytes::from(self.encode(object)?);
                 self.put(key, expected, bytes).await
             }
+            Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
+                self.lifetimes.forget();
+                let put = self.limited(key, bytes).await?;
+                self.commit(Txn::put_if(expected, put)).await
+            }
             done => outcome(done),
         }
+    }
+
+    /// What is put, with the end of its time if that is limited.
+    async fn limited(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
+        let mut put = Put::new(key, bytes.clone());
+        if let Some(seconds) = self.kind.resource.behaviour.lifetime {
+            let lease = self.lifetimes.lease(self.store, self.clock, seconds).await;
+            // Better too long than not at all.
+            put.lease = Some(lease.unwrap_or(LeaseId::NONE));
+        }
+        Ok(put)
     }
 
     /// Writes if the key is still at `expected`; zero: if there is none.
@@ -129,8 +156,10 @@ impl Writing<'_> {
         self.commit(txn).await
     }
 
-    async fn remove(&self, key: &str, expected: Revision) -> Result<Outcome, Status> {
-        self.commit(Txn::delete_if(expected, key)).await
+    async fn remove(&self, key: &str, expected: Revision, old: &Object) -> Result<Outcome, Status> {
+        let mut txn = Txn::delete_if(expected, key);
+        claims::extend(self, (Some(old), None), &mut txn);
+        self.commit(txn).await
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {

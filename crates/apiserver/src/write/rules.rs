@@ -22,8 +22,9 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     }
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
+        Hook::Binding => optik_access::default_binding(object),
         Hook::Policies => policies::default(object),
-        Hook::None | Hook::Webhooks => {}
+        Hook::Role | Hook::Webhooks | Hook::None => {}
     }
 }
 
@@ -42,6 +43,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
+        kind.settle_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
@@ -51,6 +53,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
+    kind.rules.begin(object);
     if behaviour.hook == Hook::Definition {
         definitions::on_create(object);
     }
@@ -70,9 +73,12 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+        (Hook::None, Part::Main) => kind.rules.check(object, old),
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Role, _) => optik_access::check_role(object),
+        (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
         (Hook::Policies, Part::Main) => policies::check(object),
         (Hook::Policies, _) => Vec::new(),
@@ -90,7 +96,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None | Hook::Webhooks | Hook::Policies) => Vec::new(),
+        (None, _) => Vec::new(),
     }
 }
 
@@ -146,6 +152,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.hook == Hook::Definition {
         definitions::on_update(object);
     }
+    kind.rules.keep(object, old);
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
@@ -162,6 +169,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
+    kind.rules.keep_on_status(object, old);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };

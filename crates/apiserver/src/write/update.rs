@@ -3,7 +3,7 @@
 use super::admit::{self, Stored, Subject};
 use super::create::{begin, create_once, settle_namespace};
 use super::metadata::{self, copy_member};
-use super::{Outcome, Patience, Writing, Written, ownership, rules, scale};
+use super::{Outcome, Patience, Writing, Written, claims, ownership, rules, scale};
 use crate::kinds::Kind;
 use crate::scale::scale_kind;
 use crate::trouble::damaged;
@@ -92,6 +92,7 @@ async fn create_instead(
         };
         return Err(Status::uid_changed(resource.name(), name, key, mismatch));
     }
+    writing.creation.clone()?;
     let mut object = body.clone();
     begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
@@ -114,6 +115,10 @@ pub(super) async fn replace(
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
+    if writing.kind.rules.allocates() && part == Part::Main {
+        let state = writing.latest().await?;
+        claims::give(writing, &state, Some(&old), &mut object)?;
+    }
     let mut bytes = Bytes::from(writing.encode(&object)?);
     let answer = |bytes: &Bytes, revision| {
         writing.show_part(part, bytes, revision).map(|body| {
@@ -129,7 +134,7 @@ pub(super) async fn replace(
     // The last finalizer is gone: what is asked for is the end.
     if rules::is_finished(writing.kind, &object) {
         if !writing.options.dry_run
-            && let Outcome::Refused = writing.remove(key, revision).await?
+            && let Outcome::Refused = writing.remove(key, revision, &old).await?
         {
             return Ok(None);
         }
@@ -139,7 +144,10 @@ pub(super) async fn replace(
         return answer(&bytes, revision);
     }
     let written = (&mut object, &mut bytes);
-    match writing.put_object(key, revision, written).await? {
+    match writing
+        .put_object(key, revision, Some(&old), written)
+        .await?
+    {
         Outcome::At(revision) => answer(&bytes, revision),
         Outcome::Refused => Ok(None),
     }
@@ -281,7 +289,7 @@ pub(super) fn prepare(
         }
     }
     if !errors.is_empty() {
-        return Err(Status::invalid(kind.resource.name(), name, &errors));
+        return Err(Status::invalid(kind.blamed(), name, &errors));
     }
     Ok(object)
 }

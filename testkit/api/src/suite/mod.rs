@@ -8,6 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod access;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -77,6 +78,7 @@ const MODULES: &[&[Check]] = &[
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
+    access::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,

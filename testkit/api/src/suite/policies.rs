@@ -13,7 +13,7 @@ checks! { policies of Extension:
     [78] a_policy_warns [Policies],
     [] expressions_see_the_request [Policies],
     [] conditions_and_failures_decide [Policies],
-    [] parameters_are_found [Policies],
+    [] parameters_are_found [Policies, CustomResources],
     [] updates_and_deletions_are_seen [Policies],
     [] policies_are_checked [Policies],
     [] policies_change_objects [Policies],
@@ -142,7 +142,8 @@ impl<'s> Policy<'s> {
     }
 }
 
-fn config_map(name: &str, data: Value) -> Value {
+fn config_map(name: &str, data: impl Into<Value>) -> Value {
+    let data = data.into();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
@@ -324,13 +325,15 @@ async fn conditions_and_failures_decide(scope: Scope) -> Outcome {
 async fn parameters_are_found(scope: Scope) -> Outcome {
     let path = scope.at("configmaps");
     for (name, word) in [("p1", "bad"), ("p2", "worse")] {
-        let mut params = config_map(name, json!({"word": word}));
+        let mut params = scope.sample("gadgets", name);
+        set(&mut params, "/spec/color", json!(word));
         set(&mut params, "/metadata/labels", json!({"params": "yes"}));
-        scope.client.post(&path, &params).await?.is(201)?;
+        scope.create("gadgets", &params).await?;
     }
-    let validations = json!([{"expression": "object.data.a != params.data.word",
-        "messageExpression": "'not ' + params.data.word"}]);
-    let kind = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    let validations = json!([{"expression": "object.data.a != params.spec.color",
+        "messageExpression": "'not ' + params.spec.color"}]);
+    let sample = scope.sample("gadgets", "x");
+    let kind = json!({"apiVersion": sample["apiVersion"], "kind": sample["kind"]});
     let by = |suffix: &str, reference: Value| {
         Policy::validating(&scope, suffix, validations.clone())
             .with("paramKind", kind.clone())
