@@ -174,6 +174,12 @@ impl Kinds {
         built_in.filter(same).map(Arc::clone).collect()
     }
 
+    /// The kind of that name in a version.
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        let mut all = self.all.iter().filter(|known| known.is_kept());
+        all.find(|known| known.api_version == api_version && known.resource.kind == kind)
+    }
+
     /// Whether there is such a kind, or a list of it.
     pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);

@@ -2,6 +2,7 @@
 
 use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
+    policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
 }
 
@@ -109,13 +111,15 @@ impl ApiServer {
             store: store.clone(),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let policies = Arc::default();
         let admission = admission(
             &hooks,
+            &policies,
             &gate,
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
-                judge: None,
+                judge: Some(Arc::new(CelJudge::default())),
             },
         );
         let around_watches = Surroundings {
@@ -134,6 +138,7 @@ impl ApiServer {
                 press: Arc::new(Press::new()),
                 admission,
                 hooks,
+                policies,
                 hook_metrics,
                 gate,
                 tokens: access.tokens,
@@ -185,6 +190,7 @@ impl ApiServer {
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.hooks.refresh(state);
+        self.shared.policies.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -252,14 +258,27 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+fn admission(
+    hooks: &Arc<Hooks>,
+    policies: &Arc<Policies>,
+    gate: &Arc<Gate>,
+    asking: Asking,
+) -> Admission {
     let mut steps = plugins::first();
     steps.push(Arc::new(Escalation {
         gate: Arc::clone(gate),
     }));
+    steps.push(Arc::new(MutatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
         asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
     }));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),
@@ -296,7 +315,9 @@ impl Shared {
             let answered = self.objects(about).await;
             // What decides about writes counts from the next one on.
             if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
-                self.hooks.refresh(&self.store.snapshot());
+                let state = self.store.snapshot();
+                self.hooks.refresh(&state);
+                self.policies.refresh(&state);
             }
             return told_with(answered, &told, request);
         }

@@ -48,6 +48,8 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
+    /// It says what writes must be, in a language of its own.
+    Policies,
 }
 
 /// What is asked.
@@ -192,6 +194,10 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
+            "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings"
+            | "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
         review: match plural {

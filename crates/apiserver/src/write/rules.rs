@@ -2,7 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-use crate::admission::{Told, configurations};
+use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -23,6 +23,7 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
+        Hook::Policies => policies::default(object),
         Hook::Role | Hook::Webhooks | Hook::None => {}
     }
 }
@@ -79,6 +80,8 @@ pub(super) fn check(
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
+        (Hook::Policies, Part::Main) => policies::check(object),
+        (Hook::Policies, _) => Vec::new(),
     }
 }
 

@@ -30,6 +30,7 @@ mod paging;
 mod patching;
 mod paths;
 mod pods;
+mod policies;
 mod revisions;
 mod rules;
 mod schemas;
@@ -68,6 +69,7 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     schemas::CHECKS,
     rules::CHECKS,
+    policies::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
