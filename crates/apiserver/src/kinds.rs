@@ -472,6 +472,7 @@ impl Kind {
         let mut object = parse_stored(stored.bytes)?;
         self.face.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
+        self.settle_status(&mut object);
         let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
         let spliced = splice(&bytes, stored.revision)?;
         let spliced = if stored.typed {

@@ -36,6 +36,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::Tokens;
+use optik_builtin::aspects::Aspect;
 use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -502,6 +503,9 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
+                    (Action::Resize, _) => Part::Aspect(Aspect::Resources),
+                    (Action::Evict, &Method::POST) => return self.evict(asked, name).await,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
@@ -533,7 +537,7 @@ impl Shared {
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize => Shape::Whole,
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
         let body = get(&self.store, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
@@ -617,6 +621,16 @@ impl Shared {
             body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
         write::bind(&writing, name, binding).await?;
+        Ok(Response::from(Status::success(201)))
+    }
+
+    async fn evict(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        let eviction = body::decode_as("policy/v1", "Eviction", headers, body)?;
+        let how = DeleteOptions::of(eviction.get("deleteOptions"), options.dry_run)?;
+        let writing = asked.writing(self, options, "create");
+        write::evict(&writing, name, &eviction, &how).await?;
         Ok(Response::from(Status::success(201)))
     }
 

@@ -44,10 +44,20 @@ impl TestServer {
     /// # Panics
     /// If it cannot.
     pub async fn start(engine: Engine) -> Self {
+        let words = ["namespace-controller", "clusterrole-aggregation-controller"];
+        let choice = optik_lifecycle::Choice::parse(words);
+        let choice = choice.expect("these are controllers");
+        Self::start_with(engine, &choice).await
+    }
+
+    /// The same with these controllers.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let mut server = Self::start_bare(engine).await;
-        let (api, store) = (server.api.clone(), server.store.clone());
         let authority = Some("a certificate");
-        for controller in optik_lifecycle::Choice::default().start(&api, &store, authority) {
+        for controller in choice.start(&server.api, &server.store, authority) {
             server.tasks.spawn(controller);
         }
         server

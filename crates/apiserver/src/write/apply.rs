@@ -141,7 +141,9 @@ async fn change(
             &stored,
             current.mod_revision(),
         )?),
-        Part::Main | Part::Status | Part::Finalize => writing.kind.to_client(&stored),
+        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+            writing.kind.to_client(&stored)
+        }
     };
     let mut object = merged(writing, part, Some(&live), configuration)?;
     check_place(writing, name, &mut object)?;

@@ -5,6 +5,7 @@ use super::update::Part;
 use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
+use optik_builtin::aspects::{self, Aspect};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Value};
 
@@ -74,6 +75,10 @@ pub(super) fn check(
     }
     match (kind.resource.behaviour.hook, part) {
         (Hook::None, Part::Main) => kind.rules.check(object, old),
+        (Hook::None, Part::Aspect(aspect)) => match old {
+            Some(old) => aspects::check(aspect, object, old),
+            None => Vec::new(),
+        },
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
@@ -181,6 +186,19 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
     };
     for member in kept {
         copy_member(object, old, member);
+    }
+}
+
+/// An update of a part that has an endpoint of its own.
+pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &Object) {
+    let managed = object.remove(super::ownership::MANAGED_FIELDS);
+    aspects::keep_but(aspect, object, old);
+    if let Some(managed) = managed {
+        let metadata = object.metadata_mut();
+        metadata.insert(super::ownership::MANAGED_FIELDS.into(), managed);
+    }
+    if counts(kind.resource.behaviour.generation, object, old) {
+        object.set_generation(old.generation() + 1);
     }
 }
 
