@@ -139,7 +139,7 @@ fn decode_custom(
 pub(crate) fn settle(kind: &Kind, object: &mut Object) {
     object.set_type(&kind.resource.kind, &kind.api_version);
     kind.face.to_stored(object);
-    if kind.custom.is_some() {
+    if kind.custom.is_some() && kind.converter().is_none() {
         let (api_version, name) = kind.stored_type();
         object.set_type(name, api_version);
     }

@@ -49,6 +49,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
+    outside: Outside,
     admission: Admission,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
@@ -113,17 +114,19 @@ impl ApiServer {
         let outside = Outside {
             caller,
             store: store.clone(),
+            entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let admission = admission(
             &hooks,
             Asking {
-                outside,
+                outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
                 judge: None,
             },
         );
         let around_watches = Surroundings {
+            outside: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
@@ -136,6 +139,7 @@ impl ApiServer {
                 clock,
                 around_watches,
                 press: Arc::new(Press::new()),
+                outside,
                 admission,
                 hooks,
                 hook_metrics,
@@ -430,7 +434,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, &self.press, listing).await? {
+            let response = match list(&self.outside, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -516,7 +520,7 @@ impl Shared {
             Part::Scale => Shape::Scale,
             Part::Main | Part::Status | Part::Finalize => Shape::Whole,
         };
-        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
@@ -639,6 +643,7 @@ impl Shared {
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
+            outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
             kinds,
@@ -793,6 +798,7 @@ impl<'a> Asked<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
+            outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
             kinds: self.kinds,

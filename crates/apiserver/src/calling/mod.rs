@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::StatusCode;
 use optik_object::Value;
+use optik_platform::Entropy;
 use optik_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +96,7 @@ impl PostError {
 pub(crate) struct Outside {
     pub(crate) caller: Arc<dyn Caller>,
     pub(crate) store: Store,
+    pub(crate) entropy: Arc<dyn Entropy>,
 }
 
 /// What is sent where, by whom, and how long the answer is waited for.

@@ -110,7 +110,8 @@ pub(super) async fn create_once(
         let body = writing.show(&bytes, Revision::ZERO)?;
         return Ok(Ok(created(body)));
     }
-    let written = (&mut object, &mut bytes);
+    let stored = writing.kept(&object, &bytes).await?;
+    let written = (&mut object, &mut bytes, stored);
     match writing.put_object(&key, Revision::ZERO, written).await? {
         Outcome::At(revision) => Ok(Ok(created(writing.show(&bytes, revision)?))),
         Outcome::Refused => {

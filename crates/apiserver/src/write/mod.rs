@@ -27,6 +27,8 @@ pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
+use crate::calling::Outside;
+use crate::conversion::{kept, read_one};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
 use crate::read::SPLICE_BYTES;
@@ -34,7 +36,9 @@ use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
-use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
+use optik_store::{
+    CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -45,6 +49,8 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 /// What every write needs.
 pub(crate) struct Writing<'a> {
     pub(crate) store: &'a Store,
+    /// Who converts objects, if somebody else does.
+    pub(crate) outside: &'a Outside,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
     pub(crate) kinds: &'a Kinds,
@@ -64,6 +70,25 @@ pub(crate) struct Writing<'a> {
 pub(crate) struct Written {
     pub(crate) body: Bytes,
     pub(crate) created: bool,
+}
+
+/// What is there before a write.
+struct Found {
+    /// As it is kept.
+    stored: Arc<Version>,
+    /// In the version of the request.
+    read: Arc<Version>,
+}
+
+impl Found {
+    fn revision(&self) -> Revision {
+        self.stored.mod_revision()
+    }
+
+    /// In the version of the request.
+    fn value(&self) -> &Bytes {
+        self.read.value()
+    }
 }
 
 /// What became of a conditional write.
@@ -87,6 +112,27 @@ impl Writing<'_> {
         self.store.latest().await.map_err(read_failed)
     }
 
+    /// What is there under a key.
+    async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<Found>, Status> {
+        let Some(stored) = state.get(key.as_bytes()) else {
+            return Ok(None);
+        };
+        let stored = Arc::clone(stored);
+        let read = match self.kind.converter() {
+            None => Arc::clone(&stored),
+            Some(_) => Box::pin(read_one(self.outside, self.kind, &stored)).await?,
+        };
+        Ok(Some(Found { stored, read }))
+    }
+
+    /// What is kept of an object.
+    async fn kept(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
+        match self.kind.converter() {
+            None => Ok(bytes.clone()),
+            Some(_) => Box::pin(kept(self.outside, self.kind, object, bytes)).await,
+        }
+    }
+
     /// Whether there is such an object at all: asked before a patch is even read.
     pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Status> {
         let latest = self.latest().await?;
@@ -108,16 +154,17 @@ impl Writing<'_> {
         &self,
         key: &str,
         expected: Revision,
-        (object, bytes): (&mut Object, &mut Bytes),
+        (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
     ) -> Result<Outcome, Status> {
-        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
+        let txn = Txn::put_if(expected, Put::new(key, stored));
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
                 if self.ownership == Ownership::Record
                     && object.remove(ownership::MANAGED_FIELDS).is_some() =>
             {
                 *bytes = Bytes::from(self.encode(object)?);
-                self.put(key, expected, bytes).await
+                let stored = self.kept(object, bytes).await?;
+                self.put(key, expected, &stored).await
             }
             done => outcome(done),
         }

@@ -70,6 +70,7 @@ const MODULES: &[&[Check]] = &[
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
     hooks::failing::CHECKS,
+    hooks::converting::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
