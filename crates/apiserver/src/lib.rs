@@ -2,6 +2,7 @@
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
 mod admission;
+mod api_services;
 mod body;
 mod calling;
 mod compaction;
@@ -36,6 +37,7 @@ mod watch;
 mod write;
 
 pub use admission::keep_admission;
+pub use api_services::keep_api_services;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;

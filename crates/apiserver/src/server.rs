@@ -22,7 +22,7 @@ use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
-use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::watch::{self as watches, EncodedEvents, Surroundings, Watching};
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, WriteOptions, Writing, Written,
@@ -36,6 +36,7 @@ use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -180,6 +181,10 @@ impl ApiServer {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.shared.kinds.subscribe()
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
@@ -453,7 +458,7 @@ impl Shared {
 
     async fn watching(&self, watching: Watching) -> Response {
         let media_type = watching.form.encoding.stream_type();
-        let pieces = watch(&self.around_watches, watching).await;
+        let pieces = watches::watch(&self.around_watches, watching).await;
         Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 

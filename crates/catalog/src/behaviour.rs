@@ -34,6 +34,8 @@ pub enum Hook {
     Definition,
     /// It says who is asked about writes.
     Webhooks,
+    /// It names a group that is served.
+    ApiService,
 }
 
 /// What may be a name.
@@ -153,6 +155,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
             _ => Hook::None,
         },

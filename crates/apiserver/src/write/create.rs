@@ -88,7 +88,7 @@ pub(super) async fn create_once(
     let kind = writing.kind;
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
-    rules::on_create(kind, &mut object);
+    rules::on_create(kind, &mut object, writing.now());
     let name = object.name().to_owned();
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);

@@ -4,9 +4,9 @@ use super::metadata::copy_member;
 use super::update::Part;
 use crate::admission::configurations;
 use crate::kinds::Kind;
-use crate::{custom, definitions};
+use crate::{api_services, custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
-use optik_object::{FieldError, Map, Object, Status, Value};
+use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -26,7 +26,7 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
 }
 
 /// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -49,8 +49,10 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::on_create(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::on_create(object),
+        Hook::ApiService => api_services::on_create(object, now),
+        Hook::None | Hook::Webhooks => {}
     }
 }
 
@@ -65,7 +67,7 @@ pub(super) fn check(
         return custom::check(custom, part, object, old);
     }
     match (kind.resource.behaviour.hook, part) {
-        (Hook::None, _) => Vec::new(),
+        (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Webhooks, _) => configurations::check(object),
@@ -83,7 +85,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None | Hook::Webhooks) => Vec::new(),
+        (None, Hook::None | Hook::Webhooks | Hook::ApiService) => Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -65,6 +66,7 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    api_services::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
