@@ -223,11 +223,11 @@ fn request(method: Method, path: String, body: Vec<u8>) -> Request {
         path,
         query: String::new(),
         headers,
-        user: User {
+        user: Arc::new(User {
             name: "system:apiserver".into(),
             groups: vec!["system:masters".into()],
             ..User::default()
-        },
+        }),
         body: Bytes::from(body),
     }
 }

@@ -1,6 +1,7 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
+mod access;
 mod admission;
 mod api_services;
 mod body;
@@ -36,6 +37,7 @@ mod trouble;
 mod watch;
 mod write;
 
+pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use admission::keep_admission;
 pub use api_services::keep_api_services;
 pub use calling::{Call, CallError, Caller, Reply};

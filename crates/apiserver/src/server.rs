@@ -1,5 +1,6 @@
 //! One request, one answer.
 
+use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
@@ -30,7 +31,8 @@ use crate::write::{
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use optik_catalog::{Action, Verb};
+use optik_access::Tokens;
+use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
@@ -41,17 +43,21 @@ use tokio::sync::watch;
 /// The API on a store.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    store: Store,
-    kinds: LiveKinds,
-    clock: Arc<dyn Clock>,
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) kinds: LiveKinds,
+    pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
     outside: Outside,
     admission: Admission,
+    pub(crate) gate: Arc<Gate>,
+    /// Tokens that reviews find good.
+    pub(crate) tokens: Tokens,
+    pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
 }
@@ -112,6 +118,23 @@ impl ApiServer {
         entropy: Arc<dyn Entropy>,
         caller: Arc<dyn Caller>,
     ) -> Self {
+        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
+    }
+
+    /// And with a say in who may do what.
+    #[must_use]
+    pub fn with_access(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+        access: AccessOptions,
+    ) -> Self {
+        let gate = Arc::new(Gate::new(access.authorization));
+        let accounts = access.accounts.map(|options| {
+            let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
+            Accounts::new(options, store.clone(), clock, entropy)
+        });
         let outside = Outside {
             caller,
             store: store.clone(),
@@ -120,6 +143,7 @@ impl ApiServer {
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let admission = admission(
             &hooks,
+            &gate,
             Asking {
                 outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
@@ -144,6 +168,9 @@ impl ApiServer {
                 admission,
                 hooks,
                 hook_metrics,
+                gate,
+                tokens: access.tokens,
+                accounts,
             }),
         }
     }
@@ -180,7 +207,7 @@ impl ApiServer {
                 Err(status) => return Err(status),
             }
         }
-        Ok(())
+        self.bootstrap_roles().await
     }
 
     pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
@@ -277,8 +304,11 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, asking: Asking) -> Admission {
+fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
     Admission::new(vec![
+        Arc::new(Escalation {
+            gate: Arc::clone(gate),
+        }),
         Arc::new(MutatingHooks {
             hooks: Arc::clone(hooks),
             asking: asking.clone(),
@@ -343,12 +373,13 @@ impl Shared {
             Route::OpenApiV2 => openapi::v2(kinds, request).await?,
             Route::OpenApiV3(path) if path.is_empty() => openapi::index(kinds),
             Route::OpenApiV3(path) => openapi::v3(kinds, request, path, &*self.clock).await?,
+            Route::OpenIdConfiguration | Route::OpenIdKeys => self.open_id(&route),
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
     }
@@ -363,7 +394,7 @@ impl Shared {
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group, &target.version);
         };
-        if !kind.is_kept() {
+        if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
         }
         if let Some(custom) = &kind.custom {
@@ -394,10 +425,17 @@ impl Shared {
             admission: about.admission,
             told: about.told,
         };
-        match &target.name {
+        let hook = kind.resource.behaviour.hook;
+        let answered = match &target.name {
+            _ if !kind.is_kept() => self.review(&asked),
             None => self.collection(asked).await,
             Some(name) => self.object(asked, name).await,
+        };
+        // What was written about access is in force before the writer hears of it.
+        if matches!(hook, Hook::Role | Hook::Binding) && request.method != Method::GET {
+            self.gate.catch_up(&self.store.snapshot());
         }
+        answered
     }
 
     async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
@@ -463,7 +501,7 @@ impl Shared {
     }
 
     /// An answer in the form that was asked for.
-    fn formed(
+    pub(crate) fn formed(
         &self,
         form: Form,
         kind: &Kind,
@@ -494,6 +532,7 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
+                    (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
                     (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
                         return Err(Status::bad_request("dryRun is not supported"));
@@ -558,7 +597,8 @@ impl Shared {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
         let object = asked.decode(part, &options)?;
-        let writing = asked.writing(self, options, "update");
+        let mut writing = asked.writing(self, options, "update");
+        writing.creation = self.may_create(&asked, name);
         let written = write::update(&writing, name, part, object).await?;
         self.respond(form, part.kind(asked.kind), written)
     }
@@ -595,13 +635,15 @@ impl Shared {
         }
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
+        writing.creation = self.may_create(&asked, name);
         let written = write::apply(&writing, name, part, &config).await?;
         self.respond(form, kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
+        let binding =
+            body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
         write::bind(&writing, name, binding).await?;
         Ok(Response::from(Status::success(201)))
@@ -639,7 +681,7 @@ impl Shared {
     }
 
     /// What the server writes for itself. Nobody else has a say in it, and nobody is told.
-    fn own_writing<'a>(
+    pub(crate) fn own_writing<'a>(
         &'a self,
         kinds: &'a Kinds,
         kind: &'a Arc<Kind>,
@@ -660,6 +702,7 @@ impl Shared {
             ownership: Ownership::default(),
             origin,
             told,
+            creation: Ok(()),
         }
     }
 }
@@ -728,14 +771,14 @@ fn told_with(
 }
 
 /// A request about objects of a kind.
-struct Asked<'a> {
-    request: &'a Request,
-    kinds: &'a Kinds,
-    kind: &'a Arc<Kind>,
-    target: &'a Target,
-    query: Query<'a>,
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) kinds: &'a Kinds,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) target: &'a Target,
+    pub(crate) query: Query<'a>,
     admission: Option<&'a Admission>,
-    told: &'a Told,
+    pub(crate) told: &'a Told,
 }
 
 impl<'a> Asked<'a> {
@@ -766,7 +809,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The form its answer is wanted in.
-    fn form(&self) -> Result<Form, Status> {
+    pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
     }
 
@@ -782,7 +825,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The object of the body. What is odd about it the client is told.
-    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
+    pub(crate) fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
         let Decoded {
             mut object,
@@ -799,7 +842,12 @@ impl<'a> Asked<'a> {
         DeleteOptions::read(&self.query, &request.headers, &request.body)
     }
 
-    fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
+    pub(crate) fn writing(
+        &self,
+        shared: &'a Shared,
+        options: WriteOptions,
+        verb: &str,
+    ) -> Writing<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
@@ -815,6 +863,7 @@ impl<'a> Asked<'a> {
             ownership: Ownership::default(),
             origin,
             told: self.told,
+            creation: Ok(()),
         }
     }
 }

@@ -3,12 +3,13 @@
 use http::{HeaderMap, Method};
 use optik_apiserver::{ApiServer, Body, Request, Response, User};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The API, as seen by a part of the server.
 #[derive(Clone)]
 pub(crate) struct Client {
     api: ApiServer,
-    user: User,
+    user: Arc<User>,
 }
 
 /// A status, and a document if there was one.
@@ -22,8 +23,9 @@ impl Client {
         let user = User {
             name: format!("system:serviceaccount:kube-system:{name}"),
             groups: vec!["system:masters".into()],
-            uid: String::new(),
+            ..User::default()
         };
+        let user = Arc::new(user);
         Self { api, user }
     }
 

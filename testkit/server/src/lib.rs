@@ -1,8 +1,10 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
-use optik_apiserver::ApiServer;
+use optik_access::jwt::SigningKey;
+use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
+use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
 use std::sync::Arc;
@@ -46,7 +48,10 @@ impl TestServer {
         let (api, store) = (server.api.clone(), server.store.clone());
         server
             .tasks
-            .spawn(optik_lifecycle::keep_namespaces(api, store));
+            .spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+        server
+            .tasks
+            .spawn(optik_lifecycle::keep_aggregated_roles(api, store));
         server
     }
 
@@ -62,7 +67,14 @@ impl TestServer {
     }
 
     async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
-        let api = ApiServer::reaching(store.clone(), Arc::new(HttpsCaller::default()));
+        let (key, _) = SigningKey::generate().expect("a key can be made");
+        let access = AccessOptions {
+            accounts: Some(Arc::new(AccountOptions::new(key, "https://optik.test"))),
+            ..AccessOptions::default()
+        };
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
+        let caller = Arc::new(HttpsCaller::default());
+        let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         tasks.spawn(optik_apiserver::keep_api_services(
@@ -73,6 +85,7 @@ impl TestServer {
             api.clone(),
             store.clone(),
         ));
+        tasks.spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
         tasks.spawn(optik_lifecycle::keep_definitions_clean(
             api.clone(),
             store.clone(),

@@ -117,6 +117,7 @@ async fn create(
         return Err(Status::name_unset(name));
     }
     check_place(writing, name, &mut object)?;
+    writing.creation.clone()?;
     begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
 }

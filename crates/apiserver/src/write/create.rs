@@ -93,7 +93,7 @@ pub(super) async fn create_once(
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
     errors.extend(check_managers(&object));
-    errors.extend(rules::check(kind, Part::Main, &object, None));
+    errors.extend(rules::check(kind, Part::Main, &object, None, writing.told));
     let warnings = rules::warnings(kind, Part::Main, &object, None);
     writing.told.warn(warnings);
     if !errors.is_empty() {

@@ -68,7 +68,7 @@ impl DeleteOptions {
         if body.iter().all(u8::is_ascii_whitespace) {
             return from_query(query);
         }
-        let options = decode_as("DeleteOptions", headers, body)?;
+        let options = decode_as("v1", "DeleteOptions", headers, body)?;
         from_body(options.members())
     }
 }

@@ -22,6 +22,7 @@ pub(crate) use delete_options::DeleteOptions;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
+pub(crate) use ownership::record as record_ownership;
 pub(crate) use patch::{Change, PatchType, patch};
 pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
@@ -64,6 +65,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) origin: Origin,
     /// What the client is told besides the answer.
     pub(crate) told: &'a Told,
+    /// Whether what is not there may be made, where that is not what was asked for.
+    pub(crate) creation: Result<(), Status>,
 }
 
 /// What a write left behind.

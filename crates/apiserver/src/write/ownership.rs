@@ -29,7 +29,7 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 /// Records a create, update or patch in the object that is about to be stored. Managers
 /// own fields of the version they write, so that is the version things are compared in.
-pub(super) fn record(
+pub(crate) fn record(
     writing: &Writing<'_>,
     part: Part,
     live: Option<&Object>,

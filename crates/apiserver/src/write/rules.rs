@@ -2,7 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-use crate::admission::configurations;
+use crate::admission::{Told, configurations};
 use crate::kinds::Kind;
 use crate::{api_services, custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -20,8 +20,10 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
         label_name(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::fill(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::fill(object),
+        Hook::Binding => optik_access::default_binding(object),
+        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
     }
 }
 
@@ -52,24 +54,29 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     match behaviour.hook {
         Hook::Definition => definitions::on_create(object),
         Hook::ApiService => api_services::on_create(object, now),
-        Hook::None | Hook::Webhooks => {}
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
     }
 }
 
-/// What the kind itself has against an object.
+/// What the kind itself has against an object; what it only warns of is told.
 pub(super) fn check(
     kind: &Kind,
     part: Part,
     object: &Object,
     old: Option<&Object>,
+    told: &Told,
 ) -> Vec<FieldError> {
     if let Some(custom) = &kind.custom {
-        return custom::check(custom, part, object, old);
+        let (errors, warnings) = custom::check(custom, part, object, old);
+        told.warn(warnings);
+        return errors;
     }
     match (kind.resource.behaviour.hook, part) {
         (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Role, _) => optik_access::check_role(object),
+        (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
     }
 }
@@ -85,7 +92,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None | Hook::Webhooks | Hook::ApiService) => Vec::new(),
+        (None, _) => Vec::new(),
     }
 }
 

@@ -92,6 +92,7 @@ async fn create_instead(
         };
         return Err(Status::uid_changed(resource.name(), name, key, mismatch));
     }
+    writing.creation.clone()?;
     let mut object = body.clone();
     begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
@@ -265,7 +266,7 @@ pub(super) fn prepare(
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
-    errors.extend(rules::check(kind, part, &object, Some(old)));
+    errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
     let warnings = rules::warnings(kind, part, &object, Some(old));
     writing.told.warn(warnings);
     let name = object.name();

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod access;
 mod api_services;
 mod applying;
 mod bodies;
@@ -31,6 +32,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod rules;
 mod schemas;
 mod selectors;
 mod slow;
@@ -67,6 +69,7 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     schemas::CHECKS,
     api_services::CHECKS,
+    rules::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
@@ -76,6 +79,7 @@ const MODULES: &[&[Check]] = &[
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
+    access::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,
