@@ -167,7 +167,7 @@ impl Custom {
     pub(crate) fn prune_as(&self, api_version: &str, object: &mut Object) {
         if let Some(version) = self.versions.find(api_version) {
             in_place(object, |value| {
-                prune_structural(&version.schema, value, true)
+                prune_structural(&version.schema, value, true);
             });
         }
     }

@@ -391,8 +391,7 @@ pub(crate) async fn delete_all(
     let mut deletions = stream::iter(meant)
         .map(|version| async move {
             let (_, name) = kind.parts_of_key(version.key());
-            let deleted = delete_one(writing, name, "", options).await;
-            deleted
+            delete_one(writing, name, "", options).await
         })
         .buffered(TOGETHER);
     let mut first = true;
