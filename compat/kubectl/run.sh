@@ -124,7 +124,7 @@ differs() {
   equals "$(web "$images")" "nginx:1 busybox:1"
 }
 
-say "apply, on the client's side"
+say "apply, on the client's side, with validation (wire 28)"
 contains "$(m apply -f "$work/web.yaml")" created
 contains "$(m apply -f "$work/web.yaml")" unchanged
 if said="$(m diff -f "$work/newer.yaml")"; then fail "diff found nothing"; fi

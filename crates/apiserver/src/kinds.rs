@@ -3,8 +3,9 @@
 use crate::conversion::Converter;
 use crate::custom::Custom;
 use crate::face::Face;
+use optik_builtin::{Rules, SettleError, Settler};
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, Value, splice};
+use optik_object::{Damaged, Object, ResourceName, Value, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
@@ -26,6 +27,9 @@ pub(crate) struct Kind {
     /// Of a built-in kind, once somebody has asked for them.
     types: OnceLock<Option<Type<'static>>>,
     blank: OnceLock<Object>,
+    settler: OnceLock<Option<Settler>>,
+    /// What it does with its objects beyond defaults.
+    pub(crate) rules: Rules,
     /// Other versions that show the same objects, by apiVersion.
     others: Vec<(Text, Face)>,
     /// What a definition says of it; `None` for built-in kinds.
@@ -213,6 +217,11 @@ impl Kind {
             printer: OnceLock::new(),
             types: OnceLock::new(),
             blank: OnceLock::new(),
+            settler: OnceLock::new(),
+            rules: match custom {
+                Some(_) => Rules::default(),
+                None => Rules::of(&resource.group, &resource.plural),
+            },
             others: Vec::new(),
             resource,
             custom,
@@ -267,8 +276,42 @@ impl Kind {
     /// What Go writes for an object of it that nobody filled in.
     pub(crate) fn blank(&self) -> Option<&Object> {
         let schema = self.schema()?;
-        let blank = || Object::try_from(optik_schema::zero(schema)).unwrap_or_default();
+        let blank = || match self.settler() {
+            Some(settler) => Object::from(settler.blank()),
+            None => Object::try_from(optik_schema::zero(schema)).unwrap_or_default(),
+        };
         Some(self.blank.get_or_init(blank))
+    }
+
+    /// What is invalid, as errors name it: in the group of what is stored.
+    pub(crate) fn blamed(&self) -> ResourceName<'_> {
+        let name = self.resource.name();
+        match self.face {
+            Face::GroupEvent => ResourceName { group: "", ..name },
+            Face::AsStored | Face::ScalerV1 => name,
+        }
+    }
+
+    /// Gives an object of a built-in kind its defaults, in the version of this kind.
+    pub(crate) fn settle(&self, object: &mut Object) -> Result<(), SettleError> {
+        match self.settler() {
+            Some(settler) => settler.settle(object.members_mut()),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for what others made of its status.
+    pub(crate) fn settle_status(&self, object: &mut Object) {
+        if let Some(settler) = self.settler() {
+            settler.settle_status(object.members_mut());
+        }
+    }
+
+    fn settler(&self) -> Option<Settler> {
+        *self.settler.get_or_init(|| match self.custom {
+            Some(_) => None,
+            None => Settler::of(&self.api_version, &self.resource.kind),
+        })
     }
 
     /// The apiVersion and kind its objects are kept in.

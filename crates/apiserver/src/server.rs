@@ -13,13 +13,16 @@ use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
+use crate::lifetimes::Lifetimes;
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
@@ -36,7 +39,6 @@ use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -54,44 +56,13 @@ pub(crate) struct Shared {
     press: Arc<Press>,
     outside: Outside,
     admission: Admission,
+    lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
     hook_metrics: Arc<HookMetrics>,
-}
-
-/// Where objects of a kind are found.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// `/api/v1`, `/apis/apps/v1`
-    api_path: String,
-    group: String,
-    plural: String,
-    pub namespaced: bool,
-}
-
-impl Collection {
-    /// The path of the part of it in a namespace.
-    #[must_use]
-    pub fn path(&self, namespace: &str) -> String {
-        let Self {
-            api_path, plural, ..
-        } = self;
-        format!("{api_path}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of all of it.
-    #[must_use]
-    pub fn cluster_path(&self) -> String {
-        format!("{}/{}", self.api_path, self.plural)
-    }
-
-    #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
-    }
 }
 
 /// Namespaces that exist from the beginning.
@@ -163,6 +134,7 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
                 outside,
                 admission,
@@ -262,24 +234,9 @@ impl ApiServer {
         settled
     }
 
-    /// Every collection of objects that can be deleted, each once.
-    #[must_use]
-    pub fn collections(&self) -> Vec<Collection> {
-        let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.current();
-        let kinds = kinds.all.iter();
-        let kinds = kinds.filter(|kind| {
-            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
-            deletable && directories.insert(kind.resource.storage.clone())
-        });
-        kinds
-            .map(|kind| Collection {
-                api_path: kind.api_path(),
-                group: kind.resource.group.to_string(),
-                plural: kind.resource.plural.to_string(),
-                namespaced: kind.is_namespaced(),
-            })
-            .collect()
+    /// The kinds of this moment.
+    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
+        self.shared.kinds.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
@@ -305,19 +262,20 @@ impl ApiServer {
 
 /// Who has a say in writes, in the order in which they are asked.
 fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
-    Admission::new(vec![
-        Arc::new(Escalation {
-            gate: Arc::clone(gate),
-        }),
-        Arc::new(MutatingHooks {
-            hooks: Arc::clone(hooks),
-            asking: asking.clone(),
-        }),
-        Arc::new(ValidatingHooks {
-            hooks: Arc::clone(hooks),
-            asking,
-        }),
-    ])
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -404,6 +362,8 @@ impl Shared {
             }
             about.told.warn(custom.deprecation.clone());
         }
+        let deprecation = kind.resource.behaviour.deprecation;
+        about.told.warn(deprecation.map(str::to_owned));
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -534,8 +494,10 @@ impl Shared {
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -555,10 +517,7 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
@@ -693,6 +652,7 @@ impl Shared {
             outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            lifetimes: &self.lifetimes,
             kinds,
             kind,
             namespace: None,
@@ -793,6 +753,13 @@ impl<'a> Asked<'a> {
         }
     }
 
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
+        }
+    }
+
     /// Custom kinds say which verb it is that they do not have.
     fn refuse_method(&self) -> Status {
         let verb = match self.request.method {
@@ -854,6 +821,7 @@ impl<'a> Asked<'a> {
             outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
+            lifetimes: &shared.lifetimes,
             kinds: self.kinds,
             kind: self.kind,
             namespace: self.target.namespace.as_deref(),

@@ -26,6 +26,12 @@ pub struct Behaviour {
     pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// What every request is told.
+    pub deprecation: Option<&'static str>,
+    /// What is told to who deletes an object without a word about its dependents.
+    pub orphaning: Option<&'static str>,
+    /// Seconds after which an object is gone.
+    pub lifetime: Option<u32>,
 }
 
 /// What a kind does that data cannot say.
@@ -147,6 +153,9 @@ impl Default for Behaviour {
             hook: Hook::None,
             review: None,
             plain_finalizers: false,
+            deprecation: None,
+            orphaning: None,
+            lifetime: None,
         }
     }
 }
@@ -195,8 +204,30 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        deprecation: match plural {
+            "endpoints" => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        },
+        orphaning: match plural {
+            "jobs" => Some(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            ),
+            _ => None,
+        },
+        lifetime: match plural {
+            "events" => Some(EVENT_SECONDS),
+            _ => None,
+        },
     }
 }
+
+/// An hour.
+const EVENT_SECONDS: u32 = 3600;
 
 const CONDITIONAL_ONLY: &[&str] = &[
     "customresourcedefinitions",

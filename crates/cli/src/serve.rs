@@ -59,6 +59,18 @@ pub(crate) struct Serve {
     /// There is no authentication on it, so it listens on this machine only.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2379")]
     etcd_listen: Option<SocketAddr>,
+    /// Which controllers run: * for all, a name for one more, -name for one less
+    ///
+    /// Those of namespaces, garbage, service accounts, root certificates and quotas are
+    /// part of the server. Without them a kube-controller-manager can do their work.
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
     /// Serve the store alone, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
     etcd_only: bool,
@@ -195,15 +207,18 @@ async fn serve_api(
         store.clone(),
     ));
     tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
-    tokio::spawn(optik_lifecycle::keep_aggregated_roles(
-        api.clone(),
-        store.clone(),
-    ));
     tokio::spawn(optik_lifecycle::keep_definitions_clean(
         api.clone(),
         store.clone(),
     ));
-    tokio::spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+    let words = options.controllers.iter().map(String::as_str);
+    let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
+    for controller in chosen.start(&api, store, Some(&entrance.authority)) {
+        tokio::spawn(controller);
+    }
+    if let Ok(address) = ports.tls.local_addr() {
+        optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
+    }
     let server = Server::new(api, presented);
     server.ready();
     if let Some(listener) = ports.plain {

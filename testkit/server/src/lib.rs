@@ -46,12 +46,10 @@ impl TestServer {
     pub async fn start(engine: Engine) -> Self {
         let mut server = Self::start_bare(engine).await;
         let (api, store) = (server.api.clone(), server.store.clone());
-        server
-            .tasks
-            .spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
-        server
-            .tasks
-            .spawn(optik_lifecycle::keep_aggregated_roles(api, store));
+        let authority = Some("a certificate");
+        for controller in optik_lifecycle::Choice::default().start(&api, &store, authority) {
+            server.tasks.spawn(controller);
+        }
         server
     }
 

@@ -4,10 +4,12 @@
 //! [`Caller`] that it is given carries it there.
 
 mod answer;
+mod bundle;
 mod check;
 mod destination;
 mod service;
 
+pub(crate) use bundle::{NO_BUNDLE, is_bundle};
 pub(crate) use check::{check_port, check_service_path, check_url};
 pub(crate) use destination::Destination;
 

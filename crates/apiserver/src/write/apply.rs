@@ -183,7 +183,7 @@ fn merged(
         drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    settle(kind, &mut object);
+    settle(kind, &mut object).map_err(|error| Status::bad_request(error.to_string()))?;
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)
 }

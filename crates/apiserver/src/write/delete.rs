@@ -45,6 +45,10 @@ async fn delete_one(
 ) -> Result<Deleted, Status> {
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
+    if options.dependents.is_none() {
+        let told = writing.kind.resource.behaviour.orphaning;
+        writing.told.warn(told.map(str::to_owned));
+    }
     refuse_immortal(writing, name)?;
     let patience = Patience::begin();
     // A precondition is about the object as it was found, not as we changed it.
@@ -331,7 +335,7 @@ async fn carry_out(
             let at = if options.dry_run {
                 revision
             } else {
-                match writing.remove(key, revision).await? {
+                match writing.remove(key, revision, old).await? {
                     Outcome::At(revision) => revision,
                     Outcome::Refused => return Ok(Done::Refused),
                 }

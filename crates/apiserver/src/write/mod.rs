@@ -3,6 +3,7 @@
 mod admit;
 mod apply;
 mod binding;
+mod claims;
 mod create;
 mod delete;
 mod delete_options;
@@ -16,6 +17,7 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
+pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
@@ -32,13 +34,14 @@ use crate::calling::Outside;
 use crate::conversion::{kept, read_one};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
+use crate::lifetimes::Lifetimes;
 use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
-    CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
+    CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +57,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) outside: &'a Outside,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
+    pub(crate) lifetimes: &'a Lifetimes,
     pub(crate) kinds: &'a Kinds,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
@@ -157,9 +161,11 @@ impl Writing<'_> {
         &self,
         key: &str,
         expected: Revision,
+        old: Option<&Object>,
         (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
     ) -> Result<Outcome, Status> {
-        let txn = Txn::put_if(expected, Put::new(key, stored));
+        let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
+        claims::extend(self, (old, Some(object)), &mut txn);
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
                 if self.ownership == Ownership::Record
@@ -169,8 +175,24 @@ impl Writing<'_> {
                 let stored = self.kept(object, bytes).await?;
                 self.put(key, expected, &stored).await
             }
+            Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
+                self.lifetimes.forget();
+                let put = self.limited(key, &stored).await?;
+                self.commit(Txn::put_if(expected, put)).await
+            }
             done => outcome(done),
         }
+    }
+
+    /// What is put, with the end of its time if that is limited.
+    async fn limited(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
+        let mut put = Put::new(key, bytes.clone());
+        if let Some(seconds) = self.kind.resource.behaviour.lifetime {
+            let lease = self.lifetimes.lease(self.store, self.clock, seconds).await;
+            // Better too long than not at all.
+            put.lease = Some(lease.unwrap_or(LeaseId::NONE));
+        }
+        Ok(put)
     }
 
     /// Writes if the key is still at `expected`; zero: if there is none.
@@ -179,8 +201,10 @@ impl Writing<'_> {
         self.commit(txn).await
     }
 
-    async fn remove(&self, key: &str, expected: Revision) -> Result<Outcome, Status> {
-        self.commit(Txn::delete_if(expected, key)).await
+    async fn remove(&self, key: &str, expected: Revision, old: &Object) -> Result<Outcome, Status> {
+        let mut txn = Txn::delete_if(expected, key);
+        claims::extend(self, (Some(old), None), &mut txn);
+        self.commit(txn).await
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {

@@ -167,7 +167,7 @@ fn patched(
     let mut object = Object::try_from(value.clone())
         .map_err(|_| refuse("the patched document is not an object"))?;
     check_identity(writing, name, part, &uid, &mut object)?;
-    settle(kind, &mut object);
+    settle(kind, &mut object).map_err(|error| refuse(&error.to_string()))?;
     warnings.extend(name_owners_once(&mut object, Found::Afterwards));
     Ok((object, warnings))
 }

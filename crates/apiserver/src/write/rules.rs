@@ -42,6 +42,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
+        kind.settle_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
@@ -51,6 +52,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
         hold_content(object);
         label_name(object);
     }
+    kind.rules.begin(object);
     match behaviour.hook {
         Hook::Definition => definitions::on_create(object),
         Hook::ApiService => api_services::on_create(object, now),
@@ -72,6 +74,7 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
@@ -148,6 +151,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.hook == Hook::Definition {
         definitions::on_update(object);
     }
+    kind.rules.keep(object, old);
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
@@ -164,6 +168,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
+    kind.rules.keep_on_status(object, old);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };

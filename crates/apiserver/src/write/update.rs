@@ -3,7 +3,7 @@
 use super::admit::{self, Stored, Subject};
 use super::create::{begin, create_once, settle_namespace};
 use super::metadata::{self, copy_member};
-use super::{Found, Outcome, Patience, Writing, Written, ownership, rules, scale};
+use super::{Found, Outcome, Patience, Writing, Written, claims, ownership, rules, scale};
 use crate::kinds::Kind;
 use crate::scale::scale_kind;
 use crate::trouble::damaged;
@@ -115,6 +115,10 @@ pub(super) async fn replace(
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
+    if writing.kind.rules.allocates() && part == Part::Main {
+        let state = writing.latest().await?;
+        claims::give(writing, &state, Some(&old), &mut object)?;
+    }
     let mut bytes = Bytes::from(writing.encode(&object)?);
     let answer = |bytes: &Bytes, revision| {
         writing.show_part(part, bytes, revision).map(|body| {
@@ -131,7 +135,7 @@ pub(super) async fn replace(
     // The last finalizer is gone: what is asked for is the end.
     if rules::is_finished(writing.kind, &object) {
         if !writing.options.dry_run
-            && let Outcome::Refused = writing.remove(key, revision).await?
+            && let Outcome::Refused = writing.remove(key, revision, &old).await?
         {
             return Ok(None);
         }
@@ -141,7 +145,10 @@ pub(super) async fn replace(
         return answer(&bytes, revision);
     }
     let written = (&mut object, &mut bytes, stored);
-    match writing.put_object(key, revision, written).await? {
+    match writing
+        .put_object(key, revision, Some(&old), written)
+        .await?
+    {
         Outcome::At(revision) => answer(&bytes, revision),
         Outcome::Refused => Ok(None),
     }
@@ -283,7 +290,7 @@ pub(super) fn prepare(
         }
     }
     if !errors.is_empty() {
-        return Err(Status::invalid(kind.resource.name(), name, &errors));
+        return Err(Status::invalid(kind.blamed(), name, &errors));
     }
     Ok(object)
 }

@@ -117,6 +117,8 @@ pub(super) struct Ports {
 
 /// What clients need to know, and what we need to know them.
 pub(super) struct Entrance {
+    /// The certificate by which clients know the server, as PEM.
+    pub(super) authority: String,
     pub(super) tls: TlsMaterial,
     pub(super) url: String,
     pub(super) kubeconfig: PathBuf,
@@ -228,6 +230,7 @@ impl Access {
         let kubeconfig = self.write_kubeconfig(home, &url, &pki)?;
         Ok(Entrance {
             tls,
+            authority: pki.server_authority.clone(),
             url,
             kubeconfig,
         })

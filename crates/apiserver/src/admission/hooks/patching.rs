@@ -35,7 +35,7 @@ pub(crate) fn reread(of: &Kind, mut value: Value) -> Result<Object, String> {
     }
     let object = Object::try_from(value);
     let mut object = object.map_err(|_| "the patched document is not an object".to_owned())?;
-    settle(of, &mut object);
+    settle(of, &mut object).map_err(|error| error.to_string())?;
     of.face.to_client(&mut object);
     object.set_type(&of.resource.kind, &of.api_version);
     default(of, &mut object);

@@ -15,6 +15,7 @@ checks! { converting of Extension:
     [] a_list_and_a_watch_are_converted [Webhooks, CustomResources],
     [] what_is_in_the_right_version_is_not_sent [Webhooks, CustomResources],
     [] metadata_is_not_the_webhooks_to_change [Webhooks, CustomResources],
+    [] whom_to_trust_must_be_known_first [Webhooks, CustomResources],
     [57] a_failed_conversion_fails_the_request [Webhooks, CustomResources],
     [58] a_converted_object_is_the_same_one [Webhooks, CustomResources],
 }
@@ -215,6 +216,42 @@ async fn metadata_is_not_the_webhooks_to_change(scope: Scope) -> Outcome {
     let read = scope.client.get(&path).await?.is(200)?;
     let expected = with(&made["metadata"], "/labels", json!({"converted": "yes"}));
     same_json("metadata", &expected, &read["metadata"])?;
+    defined.forget(&scope).await
+}
+
+async fn whom_to_trust_must_be_known_first(scope: Scope) -> Outcome {
+    let webhook = Webhook::start(|asked| converted(asked, |_| {})).await?;
+    let bundle = "/spec/conversion/webhook/clientConfig/caBundle";
+    let nobody = json!("bm9uc2Vuc2U=");
+    let mut distrusted = Defined::plain(&scope).named("strangers", "Stranger");
+    let conversion = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": webhook.url("/"), "caBundle": nobody},
+        "conversionReviewVersions": ["v1"],
+    }});
+    set(&mut distrusted.definition, "/spec/conversion", conversion);
+    distrusted.make(&scope).await?;
+    let told = scope
+        .until("a verdict", || async {
+            let now = distrusted.get(&scope).await?;
+            let list = now["status"]["conditions"].as_array().cloned();
+            let mut list = list.unwrap_or_default().into_iter();
+            Ok(list.find(|one| one["type"] == "Established" && one["reason"] != "Installing"))
+        })
+        .await?;
+    same_json("status", &json!("False"), &told["status"])?;
+    same_json("reason", &json!("InvalidCABundle"), &told["reason"])?;
+    let text = "The conversion webhook CABundle is invalid";
+    same_json("message", &json!(text), &told["message"])?;
+    distrusted.forget(&scope).await?;
+
+    let defined = define(&scope, &webhook).await?;
+    let now = defined.established(&scope).await?;
+    let path = scope.of("customresourcedefinitions", &defined.name);
+    let answer = scope.client.put(&path, &with(&now, bundle, nobody)).await?;
+    let status = answer.is(422)?;
+    let field = &status["details"]["causes"][0]["field"];
+    let expected = "spec.conversion.webhookClientConfig.caBundle";
+    same_json("field", &json!(expected), field)?;
     defined.forget(&scope).await
 }
 
