@@ -1,5 +1,6 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::conversion::Converter;
 use crate::custom::Custom;
 use crate::face::Face;
 use optik_builtin::{Rules, SettleError, Settler};
@@ -331,6 +332,12 @@ impl Kind {
             None => (&*self.api_version, kind),
         };
         self.face.stored_type().unwrap_or(own)
+    }
+
+    /// Who converts its objects, if that is somebody else.
+    pub(crate) fn converter(&self) -> Option<(&Custom, &Converter)> {
+        let custom = self.custom.as_ref()?;
+        Some((custom, custom.versions.converter.as_ref()?))
     }
 
     /// Whether its objects can be had in this version.

@@ -27,7 +27,7 @@ use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
-use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::watch::{self as watches, EncodedEvents, Surroundings, Watching};
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, WriteOptions, Writing, Written,
@@ -42,6 +42,7 @@ use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
+    outside: Outside,
     admission: Admission,
     lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
@@ -110,6 +112,7 @@ impl ApiServer {
         let outside = Outside {
             caller,
             store: store.clone(),
+            entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let policies = Arc::default();
@@ -118,12 +121,13 @@ impl ApiServer {
             &policies,
             &gate,
             Asking {
-                outside,
+                outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
                 judge: Some(Arc::new(CelJudge::default())),
             },
         );
         let around_watches = Surroundings {
+            outside: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
@@ -137,6 +141,7 @@ impl ApiServer {
                 around_watches,
                 lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
+                outside,
                 admission,
                 hooks,
                 policies,
@@ -181,6 +186,10 @@ impl ApiServer {
             }
         }
         self.bootstrap_roles().await
+    }
+
+    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.shared.kinds.subscribe()
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
@@ -450,7 +459,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, &self.press, listing).await? {
+            let response = match list(&self.outside, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -469,7 +478,7 @@ impl Shared {
 
     async fn watching(&self, watching: Watching) -> Response {
         let media_type = watching.form.encoding.stream_type();
-        let pieces = watch(&self.around_watches, watching).await;
+        let pieces = watches::watch(&self.around_watches, watching).await;
         Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 
@@ -512,7 +521,7 @@ impl Shared {
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
                     (Action::Reach(what), method) if reach::serves(what, method) => {
                         let object = asked.object_name(name);
-                        return reach::reach(&self.store, asked.kind, object, what, &asked.query)
+                        return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
                             .await;
                     }
                     _ => return Err(asked.refuse_method()),
@@ -539,7 +548,7 @@ impl Shared {
             Part::Scale => Shape::Scale,
             Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
-        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
@@ -675,6 +684,7 @@ impl Shared {
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
+            outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
             lifetimes: &self.lifetimes,
@@ -847,6 +857,7 @@ impl<'a> Asked<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
+            outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
             lifetimes: &shared.lifetimes,

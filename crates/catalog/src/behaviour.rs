@@ -48,8 +48,13 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
+<<<<<<< HEAD
     /// It says what writes must be, in a language of its own.
     Policies,
+=======
+    /// It names a group that is served.
+    ApiService,
+>>>>>>> hooks
 }
 
 /// What is asked.
@@ -191,6 +196,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,

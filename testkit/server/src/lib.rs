@@ -85,6 +85,10 @@ impl TestServer {
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+        tasks.spawn(optik_apiserver::keep_api_services(
+            api.clone(),
+            store.clone(),
+        ));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),

@@ -4,10 +4,14 @@ use super::metadata::copy_member;
 use super::update::Part;
 use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
+<<<<<<< HEAD
 use crate::{custom, definitions};
 use optik_builtin::aspects::{self, Aspect};
+=======
+use crate::{api_services, custom, definitions};
+>>>>>>> hooks
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
-use optik_object::{FieldError, Map, Object, Status, Value};
+use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -24,13 +28,17 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
+<<<<<<< HEAD
         Hook::Policies => policies::default(object),
         Hook::Role | Hook::Webhooks | Hook::None => {}
+=======
+        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
+>>>>>>> hooks
     }
 }
 
 /// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -55,8 +63,10 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         label_name(object);
     }
     kind.rules.begin(object);
-    if behaviour.hook == Hook::Definition {
-        definitions::on_create(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::on_create(object),
+        Hook::ApiService => api_services::on_create(object, now),
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
     }
 }
 
@@ -74,12 +84,17 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+<<<<<<< HEAD
         (Hook::None, Part::Main) => kind.rules.check(object, old),
         (Hook::None, Part::Aspect(aspect)) => match old {
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },
         (Hook::None, _) => Vec::new(),
+=======
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
+        (Hook::None | Hook::ApiService, _) => Vec::new(),
+>>>>>>> hooks
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
