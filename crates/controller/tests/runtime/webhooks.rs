@@ -1,0 +1,1 @@
+//! Admission and conversion, over TLS.
