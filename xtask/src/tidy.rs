@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "optik-serve",
         &["optik-apiserver", "optik-object", "optik-platform"],
     ),
+    ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
     (

@@ -364,7 +364,7 @@ impl<R: Reconciler> Core<R> {
     fn judge(&self, key: &ObjectKey, driven: Driven, pass: &Pass) -> Verdict {
         let metrics = &self.desk.metrics;
         if let Some(wait) = pass.tripped {
-            return Verdict::After(wait);
+            return Verdict::Hold(wait);
         }
         match (pass.hitch, driven) {
             (_, Err(panic)) => {
@@ -383,7 +383,7 @@ impl<R: Reconciler> Core<R> {
                 metrics.conflicts.add(1);
                 Verdict::Failed
             }
-            (Some(Hitch::Overload(wait)), _) => Verdict::After(wait),
+            (Some(Hitch::Overload(wait)), _) => Verdict::Hold(wait),
             (Some(Hitch::Lost), _) => {
                 metrics.lost.add(1);
                 Verdict::Failed

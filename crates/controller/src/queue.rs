@@ -73,6 +73,8 @@ pub enum Verdict {
     Done,
     /// Again after this time; it did not fail.
     After(Duration),
+    /// Again after this time and not before, whoever asks for it.
+    Hold(Duration),
     /// Again, later each time.
     Failed,
     /// Again at once, as if it had not been taken.
@@ -124,6 +126,8 @@ enum Place {
     Later {
         at: Moment,
         number: u64,
+        /// Nobody can have it sooner.
+        held: bool,
     },
     Running {
         again: Again,
@@ -181,7 +185,10 @@ impl<K: Ord + Clone> Queue<K> {
                 self.oldest.insert(number, (priority, key));
             }
             Place::Running { again } => again.add(cause, priority),
-            Place::Later { at, number: old } => {
+            Place::Later { held: true, .. } => {}
+            Place::Later {
+                at, number: old, ..
+            } => {
                 self.later.remove(&(*at, *old));
                 let failures = slot.failures;
                 self.make_ready(key, priority, number, failures, now);
@@ -199,16 +206,20 @@ impl<K: Ord + Clone> Queue<K> {
         let failures = match self.slots.get_mut(&key) {
             None => 0,
             Some(slot) => match &mut slot.place {
-                Place::Ready { .. } | Place::Running { .. } => return,
+                Place::Ready { .. } | Place::Running { .. } | Place::Later { held: true, .. } => {
+                    return;
+                }
                 Place::Later { at: own, .. } if *own <= at => return,
-                Place::Later { at: own, number } => {
+                Place::Later {
+                    at: own, number, ..
+                } => {
                     self.later.remove(&(*own, *number));
                     slot.failures
                 }
                 Place::Out => slot.failures,
             },
         };
-        self.make_later(key, at, number, failures, now);
+        self.make_later(key, at, number, failures, now, false);
     }
 
     /// The next key, if one may be worked on. It is nobody else's until it is finished.
@@ -251,13 +262,14 @@ impl<K: Ord + Clone> Queue<K> {
         self.running -= 1;
         slot.failures = match verdict {
             Verdict::Failed => slot.failures.saturating_add(1),
-            Verdict::Done | Verdict::After(_) => 0,
+            Verdict::Done | Verdict::After(_) | Verdict::Hold(_) => 0,
             Verdict::Undone => slot.failures,
         };
         let failures = slot.failures;
         let number = self.next_number();
         let asked = match verdict {
             Verdict::Undone => Some(again.priority().unwrap_or_default()),
+            Verdict::Hold(_) => None,
             _ => again.unless_only(own),
         };
         if let Some(priority) = asked {
@@ -265,12 +277,15 @@ impl<K: Ord + Clone> Queue<K> {
             return;
         }
         match verdict {
-            Verdict::After(wait) => self.make_later(key.clone(), now + wait, number, failures, now),
+            Verdict::After(wait) | Verdict::Hold(wait) => {
+                let held = matches!(verdict, Verdict::Hold(_));
+                self.make_later(key.clone(), now + wait, number, failures, now, held);
+            }
             Verdict::Failed => {
                 let (min, max) = (self.options.backoff_min, self.options.backoff_max);
                 let wait = doubled(min, failures - 1, max);
                 let wait = wait.mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0);
-                self.make_later(key.clone(), now + wait, number, failures, now);
+                self.make_later(key.clone(), now + wait, number, failures, now, false);
             }
             Verdict::Done | Verdict::Undone => {
                 self.slots.remove(key);
@@ -289,7 +304,7 @@ impl<K: Ord + Clone> Queue<K> {
                 self.ready.remove(&(Reverse(priority), number));
                 self.oldest.remove(&number);
             }
-            Place::Later { at, number } => {
+            Place::Later { at, number, .. } => {
                 self.later.remove(&(at, number));
             }
             Place::Out => {}
@@ -362,17 +377,23 @@ impl<K: Ord + Clone> Queue<K> {
         );
     }
 
-    fn make_later(&mut self, key: K, at: Moment, number: u64, failures: u32, since: Moment) {
+    fn make_later(
+        &mut self,
+        key: K,
+        at: Moment,
+        number: u64,
+        failures: u32,
+        since: Moment,
+        held: bool,
+    ) {
         self.later.insert((at, number), key.clone());
-        let place = Place::Later { at, number };
-        self.slots.insert(
-            key,
-            Slot {
-                place,
-                failures,
-                since,
-            },
-        );
+        let place = Place::Later { at, number, held };
+        let slot = Slot {
+            place,
+            failures,
+            since,
+        };
+        self.slots.insert(key, slot);
     }
 
     fn next_number(&mut self) -> u64 {

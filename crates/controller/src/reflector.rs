@@ -134,6 +134,7 @@ impl Reflector {
                 }
                 Trouble::Older { listed } => {
                     older += 1;
+                    step = Step::Begin;
                     self.api.metrics.older_lists.add(1);
                     warn!(kind = self.shelf.kind.kind, listed, "a list from the past");
                 }
@@ -342,6 +343,10 @@ impl Reflector {
         if end && let Some(fresh) = flow.fresh.take() {
             self.replace(&fresh, revision, may_go_back)?;
         } else if flow.fresh.is_none() {
+            if revision < self.feed().progress().revision {
+                // It was watched from a revision that this server does not have yet.
+                return Err(Trouble::Older { listed: revision });
+            }
             self.feed().reached(revision);
         } else {
             return Ok(());

@@ -140,6 +140,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     let verdict = prop_oneof![
         Just(Verdict::Done),
         (0..50_u64).prop_map(|ms| Verdict::After(Duration::from_millis(ms))),
+        (0..50_u64).prop_map(|ms| Verdict::Hold(Duration::from_millis(ms))),
         Just(Verdict::Failed),
         Just(Verdict::Undone),
     ];
@@ -163,6 +164,8 @@ struct Model {
     /// What was asked while they ran: causes, `None` for those without.
     meanwhile: BTreeMap<u8, Vec<Option<Cause>>>,
     timed: BTreeMap<u8, Moment>,
+    /// Of those, whom nobody can have sooner.
+    held: BTreeSet<u8>,
 }
 
 proptest! {
@@ -177,7 +180,7 @@ proptest! {
                     queue.add(key, priority, cause, now);
                     if model.running.contains(&key) {
                         model.meanwhile.entry(key).or_default().push(cause);
-                    } else {
+                    } else if !model.held.contains(&key) {
                         model.timed.remove(&key);
                         model.wanted.insert(key);
                     }
@@ -185,7 +188,8 @@ proptest! {
                 Deed::AddAt(key, ms) => {
                     let at = now + Duration::from_millis(ms);
                     queue.add_at(key, at, now);
-                    if !model.running.contains(&key) && !model.wanted.contains(&key) {
+                    let out = !model.running.contains(&key) && !model.wanted.contains(&key);
+                    if out && !model.held.contains(&key) {
                         let own = model.timed.entry(key).or_insert(at);
                         *own = at.min(*own);
                     }
@@ -194,6 +198,7 @@ proptest! {
                     let due: Vec<u8> = model.timed.iter().filter(|(_, at)| **at <= now).map(|(key, _)| *key).collect();
                     for key in due {
                         model.timed.remove(&key);
+                        model.held.remove(&key);
                         model.wanted.insert(key);
                     }
                     match queue.take(now) {
@@ -212,6 +217,10 @@ proptest! {
                     let by_others = asked.iter().any(|cause| cause.is_none_or(|cause| !own.contains(&cause)));
                     match verdict {
                         Verdict::Undone => { model.wanted.insert(key); }
+                        Verdict::Hold(wait) => {
+                            model.timed.insert(key, now + wait);
+                            model.held.insert(key);
+                        }
                         _ if by_others => { model.wanted.insert(key); }
                         Verdict::Done => {}
                         Verdict::After(wait) => { model.timed.insert(key, now + wait); }
@@ -226,6 +235,7 @@ proptest! {
                     queue.forget(&key);
                     model.wanted.remove(&key);
                     model.timed.remove(&key);
+                    model.held.remove(&key);
                 }
                 Deed::Pass(ms) => now += Duration::from_millis(ms),
             }

@@ -103,7 +103,8 @@ async fn only_what_is_selected_is_cached() {
                 .iter()
                 .map(|map| Snap::key(map).to_string())
                 .collect();
-            assert_eq!(cx.list_in(maps, "one")?.len(), 1);
+            let of_one = keys.iter().filter(|key| key.starts_with("one/")).count();
+            assert_eq!(cx.list_in(maps, "one")?.len(), of_one);
             *shared.lock().expect("nobody panics with it") = keys;
             Ok(())
         });

@@ -125,10 +125,10 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
     let before = tally.reconciles();
     scene
         .faults
-        .plan(refuse(Method::GET, "watch=true&", 8, 503));
+        .plan(refuse(Method::GET, "watch=true&", 4, 503));
     scene
         .faults
-        .plan(refuse(Method::GET, "resourceVersion=", 6, 410));
+        .plan(refuse(Method::GET, "resourceVersion=", 4, 410));
     scene.faults.cut();
     let deleted = scene
         .maps()
@@ -136,7 +136,11 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
         .await;
     deleted.expect("can be deleted");
     scene.retain("b", 7).await;
-    eventually("the storm to be over", async || !scene.faults.is_planning()).await;
+    eventually("the storm to be over", async || {
+        scene.faults.cut();
+        !scene.faults.is_planning()
+    })
+    .await;
     eventually("a list to find it", async || tally.reconciles() > before).await;
     running.settled().await;
     all_ready(&scene, 7).await;
@@ -267,6 +271,9 @@ async fn nothing_goes_back_in_time_at_the_word_of_one_answer() {
     let known = running.monitor.caches();
     let older = TestServer::start(Engine::Memory).await;
     scene.faults.point_at(&older.url);
+    scene
+        .faults
+        .plan(refuse(Method::GET, "/configmaps?resourceVersion=", 1, 410));
     scene.faults.cut();
     let seen = async || running.metric("controller_watch_older_lists_total") > 0;
     eventually("the past to be offered", seen).await;

@@ -32,7 +32,7 @@ impl Running {
     }
 
     pub(crate) async fn stop(self) {
-        drop(self.stop.send(()));
+        let _ = self.stop.send(());
         let ended = within("the manager to stop", self.ended).await;
         ended.expect("it does not panic").expect("it ran");
     }
