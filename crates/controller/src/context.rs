@@ -13,6 +13,7 @@ use crate::shelf::Shelf;
 use crate::snap::Snap;
 use crate::status::{Status, keep_true};
 use crate::watches::{Index, Owned, Reader};
+use k8s_openapi::jiff::Timestamp;
 use kube::core::object::HasStatus;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,6 +59,23 @@ impl<P: Object> Cx<P> {
 
     pub(crate) fn primary(&self) -> &Snap<P> {
         &self.primary
+    }
+
+    /// The time of day, to the second, by the clock of the manager. For what has to
+    /// happen at a time; never for what is desired, which would change with it.
+    ///
+    /// ```
+    /// # use optik_controller::Cx;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use k8s_openapi::jiff::SignedDuration;
+    /// fn is_old(cx: &Cx<ConfigMap>, map: &ConfigMap) -> bool {
+    ///     let made = map.metadata.creation_timestamp.as_ref();
+    ///     made.is_some_and(|made| cx.now().duration_since(made.0) > SignedDuration::from_hours(24))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.pass.desk.wall().0
     }
 
     /// The object of a name, if there is one.

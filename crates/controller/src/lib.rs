@@ -74,6 +74,7 @@ mod shelf;
 mod snap;
 mod status;
 mod watches;
+mod webhook;
 
 pub use breaker::BreakerOptions;
 pub use context::Cx;
@@ -91,3 +92,4 @@ pub use shelf::Selection;
 pub use snap::Snap;
 pub use status::{Status, condition, set_condition};
 pub use watches::{Index, Owned, Reader, WatchOptions, Watches};
+pub use webhook::{Denial, Review, WebhookError, Webhooks};

@@ -15,6 +15,7 @@ use crate::predicate::Predicate;
 use crate::reflector::{Listing, Reflector};
 use crate::shelf::{Selection, Shelf};
 use crate::watches::{Watches, enqueue};
+use crate::webhook::Webhooks;
 use http::StatusCode;
 use kube::{Client, Config};
 use optik_object::Value;
@@ -194,6 +195,7 @@ pub struct Manager {
     names: Vec<&'static str>,
     queues: Vec<Arc<Keys>>,
     controllers: Vec<Running>,
+    webhooks: Option<Webhooks>,
     recorder: Recorder,
     teller: Teller,
     stop: watch::Sender<bool>,
@@ -260,6 +262,7 @@ impl Manager {
             names: Vec::new(),
             queues: Vec::new(),
             controllers: Vec::new(),
+            webhooks: None,
             recorder,
             teller,
             stop: watch::Sender::new(false),
@@ -377,6 +380,18 @@ impl Manager {
             .push((kind.api_version, kind.kind, change));
     }
 
+    /// Answers a server's questions while the controllers run, whoever leads.
+    ///
+    /// ```
+    /// # use optik_controller::{Manager, Webhooks};
+    /// fn add(manager: &mut Manager, webhooks: Webhooks) {
+    ///     manager.webhooks(webhooks);
+    /// }
+    /// ```
+    pub fn webhooks(&mut self, webhooks: Webhooks) {
+        self.webhooks = Some(webhooks);
+    }
+
     /// Something to look at it from outside.
     ///
     /// ```
@@ -407,11 +422,13 @@ impl Manager {
         let monitor = self.monitor();
         let mut background = JoinSet::new();
         if let Some(address) = self.options.health {
-            let listener = TcpListener::bind(address).await;
-            let listener = listener.map_err(|cause| RunError::Listen { address, cause })?;
-            background.spawn(serve_health(listener, monitor));
+            background.spawn(serve_health(listen(address).await?, monitor));
         }
         self.start_feeds(&mut background);
+        if let Some(webhooks) = self.webhooks {
+            let listener = listen(webhooks.address).await?;
+            background.spawn(webhooks.serve(listener));
+        }
         let (stop_late, stopped_late) = watch::channel(false);
         let mut late = JoinSet::new();
         late.spawn(self.teller.run(stopped_late.clone()));
@@ -484,6 +501,11 @@ impl Manager {
             }
         }
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|cause| RunError::Listen { address, cause })
 }
 
 async fn serve_health(listener: TcpListener, monitor: Monitor) {

@@ -1,5 +1,5 @@
-//! The mistakes of the first document, one by one: what cannot be prevented by types is
-//! counted until everything is quiet.
+//! The mistakes of the first document that types cannot prevent: what is written and
+//! reconciled is counted until everything is quiet. The others are in `testkit/mistakes`.
 
 use crate::backup::{Backup, Backups, Tally};
 use crate::scene::{Scene, eventually, start};
@@ -11,11 +11,6 @@ use optik_controller::{Cx, Fault, Outcome, Owned, Poll, Reconciler, Snap};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-
-#[test]
-fn what_does_not_compile() {
-    trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_when_nothing_changed() {
