@@ -15,7 +15,9 @@ use std::sync::Arc;
 /// # let _ = predicate;
 /// ```
 #[derive(Clone)]
-pub struct Predicate(Arc<dyn Fn(&Entry, &Entry) -> bool + Send + Sync>);
+pub struct Predicate(Arc<Question>);
+
+type Question = dyn Fn(&Entry, &Entry) -> bool + Send + Sync;
 
 impl Predicate {
     fn on(question: impl Fn(&Entry, &Entry) -> bool + Send + Sync + 'static) -> Self {

@@ -324,7 +324,7 @@ impl Reflector {
         if deleted {
             self.shelf.remove(self.feed(), &entry.key, revision);
         } else {
-            self.shelf.put(self.feed(), entry);
+            self.shelf.put(self.feed(), &entry);
         }
         Ok(())
     }

@@ -290,12 +290,12 @@ impl Shelf {
     }
 
     /// Takes over what a watch said.
-    pub(crate) fn put(&self, feed: &Feed, entry: Arc<Entry>) {
+    pub(crate) fn put(&self, feed: &Feed, entry: &Arc<Entry>) {
         let revision = entry.revision;
-        let old = self.write().put(Arc::clone(&entry));
+        let old = self.write().put(entry);
         self.tell(&Change {
             old: old.as_ref(),
-            new: Some(&entry),
+            new: Some(entry),
             told: Some(revision),
         });
         feed.reached(revision);
@@ -340,7 +340,7 @@ impl Shelf {
             if known.is_some_and(|known| Arc::ptr_eq(&known, entry)) {
                 continue;
             }
-            let old = self.write().put(Arc::clone(entry));
+            let old = self.write().put(entry);
             self.tell(&Change {
                 old: old.as_ref(),
                 new: Some(entry),
@@ -407,17 +407,17 @@ impl Feed {
 }
 
 impl State {
-    fn put(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+    fn put(&mut self, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
         let namespace = entry.key.shared_namespace();
         if !self.namespaces.contains(namespace) {
             self.namespaces.insert(Arc::clone(namespace));
         }
-        let old = self.objects.insert(entry.key.clone(), Arc::clone(&entry));
+        let old = self.objects.insert(entry.key.clone(), Arc::clone(entry));
         for index in &mut self.indexes {
             if let Some(old) = &old {
                 index.drop_key(old);
             }
-            for value in (index.of)(&entry) {
+            for value in (index.of)(entry) {
                 index
                     .keys
                     .entry(value)

@@ -12,9 +12,11 @@ use optik_controller::{
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
+type Look<K> = dyn Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync;
+
 /// Writes down what it sees.
 struct Observer<K: optik_controller::Object> {
-    look: Box<dyn Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync>,
+    look: Box<Look<K>>,
     reader: Reader<K>,
     tally: Arc<Tally>,
 }

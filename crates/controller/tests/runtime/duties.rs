@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
+type First = fn() -> Mood;
+
 /// Does something else at the first call.
 struct Moody {
-    first: fn() -> Mood,
+    first: First,
     tally: Arc<Tally>,
 }
 
@@ -47,7 +49,7 @@ impl Reconciler for Moody {
 async fn panics_hangs_and_failures_are_tried_again_and_counted() {
     let scene = Scene::begin().await;
     scene.make("a", 7).await;
-    let moods: [(fn() -> Mood, u64, &str); 4] = [
+    let moods: [(First, u64, &str); 4] = [
         (
             || Mood::Panic,
             2,
