@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
-use optik_apiserver::{ApiServer, Body, Request, User};
+use optik_apiserver::{ApiServer, Body, Request};
 use optik_store::{Options, Store};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
@@ -54,7 +54,7 @@ fuzz_target!(|input: (u8, u8, &str, &str, &[u8])| {
         path: format!("/{path}"),
         query: format!("timeoutSeconds=1&{query}"),
         headers,
-        user: User::default(),
+        user: Default::default(),
         body: Bytes::copy_from_slice(body),
     };
     let World { runtime, api } = world();

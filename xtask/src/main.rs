@@ -7,8 +7,10 @@
 mod catalog;
 mod columns;
 mod compat;
+mod flags;
 mod openapi;
 mod protobuf;
+mod roles;
 mod schemas;
 mod tidy;
 
@@ -19,11 +21,15 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask catalog FILE       makes the table of built-in kinds from discovery
        cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
        cargo xtask columns FILE       makes the table of columns from what a server says
+       cargo xtask roles FILE         makes the table of the roles of a new cluster
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
        cargo xtask openapi FILE DIR   makes the table of schemas for clients, with the
                                       descriptions of the k8s-openapi crate
+       cargo xtask flags PROGRAM…     makes the tables of flags of kube-apiserver and etcd
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
-                                      etcdctl-3.4 seeds kubectl (all of them if
+                                      etcdctl-3.4 seeds kubectl client-go
+                                      controller-runtime envtest kube-rs python kopf
+                                      client-node fabric8 helm (all of them if
                                       none is named), kube-apiserver (slow)";
 
 /// What a chore says when it fails.
@@ -37,7 +43,9 @@ fn main() -> ExitCode {
         Some("openapi") => openapi::run(&words.collect::<Vec<_>>()),
         Some("columns") => columns::run(&words.collect::<Vec<_>>()),
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
+        Some("roles") => roles::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
+        Some("flags") => flags::run(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),
     };

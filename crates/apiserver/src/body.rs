@@ -147,11 +147,13 @@ pub(crate) fn settle(kind: &Kind, object: &mut Object) {
 }
 
 /// Reads a body that is not kept as it is, such as a `Binding`.
-pub(crate) fn decode_as(wanted: &str, headers: &HeaderMap, body: &[u8]) -> Result<Object, Status> {
-    let wanted = WantedType {
-        api_version: "v1",
-        kind: wanted,
-    };
+pub(crate) fn decode_as(
+    api_version: &str,
+    kind: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Object, Status> {
+    let wanted = WantedType { api_version, kind };
     read(headers, body, wanted).map(|(object, _)| object)
 }
 

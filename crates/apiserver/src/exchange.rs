@@ -5,7 +5,10 @@ use crate::negotiation::encoding_of_refusal;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+pub use optik_access::User;
 use optik_object::Status;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A request whose sender is known and whose body has been read.
 #[derive(Clone, Debug)]
@@ -16,7 +19,7 @@ pub struct Request {
     /// As sent, without the `?`; empty if there is none.
     pub query: String,
     pub headers: HeaderMap,
-    pub user: User,
+    pub user: Arc<User>,
     /// At most [`BODY_BYTES_MAX`] bytes.
     pub body: Bytes,
 }
@@ -24,36 +27,13 @@ pub struct Request {
 /// Longer bodies are refused with [`Status::body_too_large`] before they are read.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Who sends a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    pub name: String,
-    pub groups: Vec<String>,
-    pub uid: String,
-}
-
-impl User {
-    /// Nobody in particular.
-    #[must_use]
-    pub fn anonymous() -> Self {
-        Self {
-            name: "system:anonymous".into(),
-            groups: vec!["system:unauthenticated".into()],
-            uid: String::new(),
-        }
-    }
-
-    #[must_use]
-    pub fn is_anonymous(&self) -> bool {
-        self.name == "system:anonymous"
-    }
-}
-
 /// An answer. Headers that every answer has (dates, ids, caching) are added outside.
 pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
+    /// What those who had a say in it note for the audit.
+    pub annotations: BTreeMap<String, String>,
 }
 
 pub enum Body {
@@ -88,6 +68,7 @@ impl Response {
             status,
             headers: HeaderMap::new(),
             body: Body::Whole(Bytes::new()),
+            annotations: BTreeMap::new(),
         }
     }
 

@@ -152,6 +152,24 @@ impl Kinds {
         self.by_name.get(group)?.get(version)?.get(plural)
     }
 
+    /// Other kinds that show the same objects.
+    pub(crate) fn equivalents(&self, kind: &Kind) -> Vec<Arc<Kind>> {
+        let Resource { group, plural, .. } = &kind.resource;
+        let same = |other: &&Arc<Kind>| {
+            other.resource.storage == kind.resource.storage
+                && other.is_kept()
+                && other.api_version != kind.api_version
+        };
+        if kind.custom.is_some() {
+            let versions = self.by_name.get(group).into_iter().flatten();
+            let others = versions.filter_map(|(_, kinds)| kinds.get(plural));
+            return others.filter(same).map(Arc::clone).collect();
+        }
+        // Built-in kinds come first.
+        let built_in = self.all.iter().take_while(|kind| kind.custom.is_none());
+        built_in.filter(same).map(Arc::clone).collect()
+    }
+
     /// Whether there is such a kind, or a list of it.
     pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);

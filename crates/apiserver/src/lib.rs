@@ -1,23 +1,31 @@
 //! What a Kubernetes API request means: which objects it is about, what it does to
 //! them, and what the answer says. No sockets, no TLS, no HTTP framing.
 
+mod access;
+mod admission;
 mod body;
+mod calling;
 mod compaction;
 mod complaints;
+mod conversion;
+mod counted;
 mod custom;
 mod definitions;
 mod discovery;
+mod documents;
 mod exchange;
 mod face;
 mod form;
 mod freshness;
 mod kinds;
+mod labels;
 mod list;
 mod live;
 mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod press;
 mod query;
 mod read;
 mod route;
@@ -28,6 +36,9 @@ mod trouble;
 mod watch;
 mod write;
 
+pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
+pub use admission::keep_admission;
+pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};

@@ -4,23 +4,26 @@
 //! and one chunk at a time. Only a page is gathered first, because its beginning
 //! tells where the next one starts.
 
-use crate::form::{Ink, Pieces};
+use crate::form::{Ink, PaintError, Separation};
 use crate::freshness::{Patience, reached, snapshot};
 use crate::kinds::{Kind, Shown};
 use crate::options::{Fresh, ListAt, ListPlan};
+use crate::press::Press;
 use crate::selection::Selection;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use optik_object::protobuf::Envelope;
 use optik_object::{Continue, Snapshot as PageAt, Status};
 use optik_store::{KeyRange, RangeError, RangeQuery, Revision, Snapshot, Store, Version};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// How much of a list is written at once.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// How much of a list is written before its beginning is sent.
+const FIRST_BYTES: usize = 64 * 1024;
+/// How much of what is stored makes a batch after that.
+const BATCH_BYTES: usize = 256 * 1024;
 /// How many objects a selector looks at before others may run.
-const SCAN_OBJECTS_MAX: usize = 2048;
+const BATCH_OBJECTS_MAX: usize = 2048;
 
 /// A list to be written.
 pub(crate) enum Listed {
@@ -38,34 +41,40 @@ pub(crate) struct Listing {
     pub(crate) ink: Option<Ink>,
 }
 
-pub(crate) async fn list(store: &Store, listing: Listing) -> Result<Listed, Status> {
+pub(crate) async fn list(
+    store: &Store,
+    press: &Arc<Press>,
+    listing: Listing,
+) -> Result<Listed, Status> {
     let page = find(store, &listing).await?;
     let metadata = metadata(&listing.kind, &page);
-    let mut writer = Writer {
+    let mut scan = Scan(page.source);
+    let writer = Writer {
+        // What was gathered is known to match.
+        selection: match scan.0 {
+            Source::Gathered(_) => Selection::default(),
+            Source::Live { .. } => listing.selection,
+        },
         kind: listing.kind,
-        selection: listing.selection,
-        source: page.source,
-        items: 0,
+        metadata,
         ink: listing.ink,
-        ended: false,
     };
-    let mut first = match &mut writer.ink {
-        None => head(&writer.kind, &metadata),
-        Some(ink) => {
-            ink.metadata = metadata.into();
-            if ink.needs_length() {
-                return Ok(Listed::Pieces(measured(writer).await));
-            }
-            ink.begin(&writer.kind, 0)
-        }
-    };
-    if writer.fill(&mut first) == Progress::Done {
+    if writer.ink.as_ref().is_some_and(Ink::needs_length) {
+        return Ok(Listed::Pieces(
+            measured(Arc::clone(press), scan, writer).await,
+        ));
+    }
+    let mut first = writer.begin(0);
+    let versions = scan.batch(FIRST_BYTES).unwrap_or_default();
+    let batch = writer.make(&versions);
+    let items = batch.items;
+    first.extend_from_slice(&batch.after(0));
+    if scan.is_at_end() {
+        first.extend_from_slice(&writer.end(items));
         return Ok(Listed::Whole(first.into()));
     }
-    let first = stream::once(async move { Bytes::from(first) });
-    let rest = writer.into_stream();
-    // An empty piece would be nothing to send.
-    let rest = rest.filter(|piece| std::future::ready(!piece.is_empty()));
+    let first = stream::once(std::future::ready(Bytes::from(first)));
+    let rest = rest(Arc::clone(press), scan, writer, items);
     Ok(Listed::Pieces(first.chain(rest).boxed()))
 }
 
@@ -86,7 +95,10 @@ struct Next {
 #[derive(Clone)]
 enum Source {
     /// The newest state of a snapshot, from a position on.
-    Live { snapshot: Snapshot, rest: KeyRange },
+    Live {
+        snapshot: Snapshot,
+        rest: Option<KeyRange>,
+    },
     /// Objects that were gathered; they are known to match.
     Gathered(std::vec::IntoIter<Arc<Version>>),
 }
@@ -147,7 +159,10 @@ fn current(
     let rest = narrow.unwrap_or_else(|| listing.kind.range(namespace));
     Ok(Page {
         at,
-        source: Source::Live { snapshot, rest },
+        source: Source::Live {
+            snapshot,
+            rest: Some(rest),
+        },
         next: None,
     })
 }
@@ -297,121 +312,348 @@ fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
     text.into()
 }
 
-/// A list whose length stands at its beginning.
-async fn measured(writer: Writer) -> BoxStream<'static, Bytes> {
-    let (kind, ink) = (Arc::clone(&writer.kind), writer.ink.clone());
-    let begin = move |length| ink.map(|ink| ink.begin(&kind, length)).unwrap_or_default();
-    crate::form::measured(writer, begin, Envelope::END).await
+/// What is left of a list of which so many items are written.
+fn rest(press: Arc<Press>, scan: Scan, writer: Writer, items: u64) -> impl Stream<Item = Bytes> {
+    let writer = Arc::new(writer);
+    let batches = press.make(Writer::jobs(Arc::clone(&writer), scan));
+    let state = Some((Box::pin(batches), writer, items));
+    let pieces = stream::unfold(state, |state| async {
+        let (mut batches, writer, mut items) = state?;
+        let Some(batch) = batches.next().await else {
+            return Some((Bytes::from(writer.end(items)), None));
+        };
+        let piece = batch.after(items);
+        items += batch.items;
+        Some((piece, Some((batches, writer, items))))
+    });
+    // An empty piece would be nothing to send.
+    pieces.filter(|piece| std::future::ready(!piece.is_empty()))
 }
 
+/// A list whose length stands before its items. What there is no room to hold while
+/// the length is found out is made a second time.
+async fn measured(press: Arc<Press>, scan: Scan, writer: Writer) -> BoxStream<'static, Bytes> {
+    let writer = Arc::new(writer);
+    let mut held: Vec<Bytes> = Vec::new();
+    let mut room = Vec::new();
+    let mut full = false;
+    let mut length = 0;
+    {
+        let jobs = Writer::jobs(Arc::clone(&writer), scan.clone());
+        let mut batches = std::pin::pin!(Arc::clone(&press).make(jobs));
+        while let Some(batch) = batches.next().await {
+            length += batch.bytes.len();
+            match press.hold(batch.bytes.len()).filter(|_| !full) {
+                Some(permit) => {
+                    room.push(permit);
+                    held.push(batch.bytes);
+                }
+                None => full = true,
+            }
+        }
+    }
+    let first = stream::once(std::future::ready(Bytes::from(writer.begin(length))));
+    let again = full.then(|| Writer::jobs(writer, scan).skip(held.len()));
+    let again = press.make(again.into_iter().flatten());
+    let last = stream::once(std::future::ready(Bytes::from_static(Envelope::END)));
+    let held = stream::iter(held).map(move |piece| {
+        // Given back with the last piece.
+        let _ = &room;
+        piece
+    });
+    let all = first.chain(held).chain(again.map(|batch| batch.bytes));
+    all.chain(last)
+        .filter(|piece| std::future::ready(!piece.is_empty()))
+        .boxed()
+}
+
+/// What is still to be written.
 #[derive(Clone)]
+struct Scan(Source);
+
+impl Scan {
+    /// The next objects, about as many as have so many bytes.
+    fn batch(&mut self, bytes: usize) -> Option<Vec<Arc<Version>>> {
+        if self.is_at_end() {
+            return None;
+        }
+        let mut batch = Batching::new(bytes);
+        match &mut self.0 {
+            Source::Gathered(versions) => {
+                while !batch.is_full()
+                    && let Some(version) = versions.next()
+                {
+                    batch.push(version);
+                }
+            }
+            Source::Live { snapshot, rest } => {
+                let range = rest.as_ref()?;
+                let mut entries = snapshot.entries(range);
+                while !batch.is_full()
+                    && let Some(version) = entries.next()
+                {
+                    batch.push(Arc::clone(version));
+                }
+                let more = entries.next().is_some();
+                let last = batch.versions.last().filter(|_| more);
+                *rest = last.map(|version| range.after(version.key()));
+            }
+        }
+        Some(batch.versions)
+    }
+
+    fn is_at_end(&self) -> bool {
+        match &self.0 {
+            Source::Live { rest, .. } => rest.is_none(),
+            Source::Gathered(versions) => versions.as_slice().is_empty(),
+        }
+    }
+}
+
+/// Objects that are written together.
+struct Batching {
+    versions: Vec<Arc<Version>>,
+    room: usize,
+}
+
+impl Batching {
+    fn new(bytes: usize) -> Self {
+        Self {
+            versions: Vec::new(),
+            room: bytes,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.room == 0 || self.versions.len() >= BATCH_OBJECTS_MAX
+    }
+
+    fn push(&mut self, version: Arc<Version>) {
+        self.room = self.room.saturating_sub(version.value().len());
+        self.versions.push(version);
+    }
+}
+
+/// How a list is written.
 struct Writer {
     kind: Arc<Kind>,
     selection: Selection,
-    source: Source,
-    items: u64,
+    /// Of the list, as JSON.
+    metadata: String,
     ink: Option<Ink>,
-    ended: bool,
 }
 
-impl Pieces for Writer {
-    fn next(&mut self) -> Option<Vec<u8>> {
-        if self.ended {
-            return None;
-        }
-        let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
-        self.ended = self.fill(&mut out) == Progress::Done;
-        Some(out)
+/// Some items of a list, and what separates them from those before.
+struct Batch {
+    bytes: Bytes,
+    items: u64,
+    separation: Separation,
+}
+
+impl Batch {
+    /// What is sent after so many items.
+    fn after(&self, items: u64) -> Bytes {
+        let lead = self.separation.byte().is_some() && self.items > 0;
+        let wanted = self.separation.before(items).is_some();
+        self.bytes.slice(usize::from(lead && !wanted)..)
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    More,
-    Done,
 }
 
 impl Writer {
-    fn into_stream(self) -> impl futures::Stream<Item = Bytes> + Send {
-        stream::unfold(Some(self), |writer| async move {
-            let mut writer = writer?;
-            let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
-            let progress = writer.fill(&mut out);
-            if out.is_empty() {
-                // A selector that finds nothing for long must not hold the thread.
-                tokio::task::yield_now().await;
-            }
-            let rest = (progress == Progress::More).then_some(writer);
-            Some((Bytes::from(out), rest))
+    fn begin(&self, length: usize) -> Vec<u8> {
+        match &self.ink {
+            None => head(&self.kind, &self.metadata),
+            Some(ink) => ink.begin(&self.kind, &self.metadata, length),
+        }
+    }
+
+    fn end(&self, items: u64) -> Vec<u8> {
+        match &self.ink {
+            None => b"]}\n".to_vec(),
+            Some(ink) => ink.end(&self.kind, &self.metadata, items),
+        }
+    }
+
+    fn separation(&self) -> Separation {
+        match &self.ink {
+            None => Separation::Between,
+            Some(ink) => ink.separation(&self.kind),
+        }
+    }
+
+    /// What makes the batches of a list, one after the other.
+    fn jobs(
+        writer: Arc<Self>,
+        mut scan: Scan,
+    ) -> impl Iterator<Item = impl FnOnce() -> Batch + Send + 'static> + Send {
+        std::iter::from_fn(move || {
+            let versions = scan.batch(BATCH_BYTES)?;
+            let writer = Arc::clone(&writer);
+            Some(move || writer.make(&versions))
         })
     }
 
-    /// Writes about a chunk; the end of the document too, if it comes.
-    fn fill(&mut self, out: &mut Vec<u8>) -> Progress {
-        let mut scanned = 0;
-        let Self {
-            kind,
-            selection,
-            source,
+    fn make(&self, versions: &[Arc<Version>]) -> Batch {
+        let stored: usize = versions.iter().map(|version| version.value().len()).sum();
+        // A revision and a comma for each.
+        let mut out = Vec::with_capacity(stored + versions.len() * 48 + 1);
+        let separation = self.separation();
+        if let Some(byte) = separation.byte() {
+            out.push(byte);
+        }
+        let items = self.write(versions, &mut out);
+        if items == 0 {
+            out.clear();
+        }
+        Batch {
+            bytes: out.into(),
             items,
-            ink,
-            ended: _,
-        } = self;
-        let mut write = |version: &Version, out: &mut Vec<u8>| {
+            separation,
+        }
+    }
+
+    /// Writes what is selected, and what separates it; tells how many there are.
+    fn write(&self, versions: &[Arc<Version>], out: &mut Vec<u8>) -> u64 {
+        let separation = self.separation();
+        let mut ink = self.ink.clone();
+        let mut items = 0;
+        for version in versions {
+            if !self.selection.is_everything() && !self.selection.matches(&self.kind, version) {
+                continue;
+            }
             let mark = out.len();
-            let shown = Shown {
-                typed: false,
-                ..Shown::whole(version)
-            };
-            let written = match ink {
-                None => {
-                    if *items > 0 {
-                        out.push(b',');
-                    }
-                    kind.write(shown, out).map_err(Into::into)
-                }
-                Some(ink) => ink.item(kind, shown, *items, out),
-            };
-            match written {
-                Ok(()) => *items += 1,
+            // Whether one stands before the first is not known here.
+            if items > 0 {
+                out.extend(separation.before(items));
+            }
+            match self.item(ink.as_mut(), version, out) {
+                Ok(()) => items += 1,
                 Err(error) => {
                     out.truncate(mark);
                     let key = String::from_utf8_lossy(version.key());
                     tracing::error!("{key} is left out of a list: {error}");
                 }
             }
+        }
+        items
+    }
+
+    fn item(
+        &self,
+        ink: Option<&mut Ink>,
+        version: &Version,
+        out: &mut Vec<u8>,
+    ) -> Result<(), PaintError> {
+        let shown = Shown {
+            typed: false,
+            ..Shown::whole(version)
         };
-        match source {
-            Source::Gathered(versions) => {
-                for version in versions.by_ref() {
-                    write(&version, out);
-                    if out.len() >= CHUNK_BYTES {
-                        return Progress::More;
-                    }
-                }
-            }
-            Source::Live { snapshot, rest } => {
-                let mut stopped = None;
-                for version in snapshot.entries(rest) {
-                    scanned += 1;
-                    if selection.is_everything() || selection.matches(kind, version) {
-                        write(version, out);
-                    }
-                    if out.len() >= CHUNK_BYTES || scanned >= SCAN_OBJECTS_MAX {
-                        stopped = Some(rest.after(version.key()));
-                        break;
-                    }
-                }
-                if let Some(after) = stopped {
-                    *rest = after;
-                    return Progress::More;
-                }
-            }
-        }
         match ink {
-            None => out.extend_from_slice(b"]}\n"),
-            Some(ink) => ink.end(kind, *items, out),
+            Some(ink) => ink.item(&self.kind, shown, out),
+            None => Ok(self.kind.write(shown, out)?),
         }
-        Progress::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::{Encoding, Form};
+    use crate::kinds::Kinds;
+    use crate::query::Query;
+    use optik_platform::SystemClock;
+    use optik_store::{Options, Origin, Put, Txn};
+    use serde_json::{Value, json};
+
+    /// Several batches in every form.
+    const OBJECTS: usize = 400;
+
+    async fn filled() -> (Store, Arc<Kind>) {
+        let kinds = Kinds::of(optik_catalog::builtin());
+        let kind = Arc::clone(kinds.find("", "v1", "configmaps").unwrap());
+        let store = Store::open(Options::ephemeral()).unwrap();
+        for number in 0..OBJECTS {
+            let name = format!("{number:04}");
+            let object = json!({"kind": "ConfigMap", "apiVersion": "v1",
+                "metadata": {"name": name, "namespace": "n", "labels": {"third": (number % 3).to_string()}},
+                "data": {"text": "x".repeat(4096)}});
+            let bytes = optik_object::encode(&object).unwrap();
+            let put = Put::new(kind.key(Some("n"), &name), bytes);
+            store
+                .commit(Txn::put(put), Origin::default())
+                .await
+                .unwrap();
+        }
+        (store, kind)
+    }
+
+    async fn listed(
+        store: &Store,
+        press: Press,
+        (kind, form, selector): (&Arc<Kind>, Form, &str),
+    ) -> Vec<u8> {
+        let query = format!("labelSelector={selector}");
+        let listing = Listing {
+            kind: Arc::clone(kind),
+            namespace: Some("n".into()),
+            selection: Selection::read(&Query::parse(&query).unwrap(), kind).unwrap(),
+            plan: ListPlan {
+                at: ListAt::Latest,
+                limit: None,
+            },
+            ink: Ink::of(form, &SystemClock::default()),
+        };
+        match list(store, &Arc::new(press), listing).await.unwrap() {
+            Listed::Whole(body) => body.to_vec(),
+            Listed::Pieces(pieces) => pieces.collect::<Vec<_>>().await.concat(),
+        }
+    }
+
+    fn form(encoding: Encoding) -> Form {
+        Form {
+            encoding,
+            ..Form::default()
+        }
+    }
+
+    fn names(list: &Value) -> Vec<usize> {
+        let items = list["items"].as_array().unwrap();
+        let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().parse().unwrap();
+        items.iter().map(name).collect()
+    }
+
+    #[tokio::test]
+    async fn batches_make_one_document() {
+        let (store, kind) = filled().await;
+        for (selector, wanted) in [
+            ("", (0..OBJECTS).collect()),
+            ("third%3D1", (1..OBJECTS).step_by(3).collect()),
+            ("third%3D9", vec![]),
+        ] {
+            for cores in [1, 4] {
+                let of = |encoding| (&kind, form(encoding), selector);
+                let json = listed(&store, Press::with(cores, 0), of(Encoding::Json)).await;
+                let json: Value = serde_json::from_slice(&json).unwrap();
+                assert_eq!(names(&json), wanted, "{selector}");
+                let yaml = listed(&store, Press::with(cores, 0), of(Encoding::Yaml)).await;
+                let yaml = optik_object::yaml::parse(&yaml).unwrap();
+                assert_eq!(names(&yaml.value), wanted, "{selector}");
+            }
+        }
+        store.close().await;
+    }
+
+    /// What there is no room to hold is made twice, and comes out once.
+    #[tokio::test]
+    async fn room_makes_no_difference() {
+        let (store, kind) = filled().await;
+        let asked = (&kind, form(Encoding::Protobuf), "");
+        let whole = listed(&store, Press::with(1, 1 << 30), asked).await;
+        assert!(whole.len() > OBJECTS * 4096);
+        for (cores, room) in [(1, 0), (4, 0), (4, 600 << 10), (4, 1 << 30)] {
+            let list = listed(&store, Press::with(cores, room), asked).await;
+            assert!(list == whole, "{cores} {room}");
+        }
+        store.close().await;
     }
 }

@@ -26,6 +26,10 @@ pub enum Route {
     OpenApiV2,
     /// `/openapi/v3`, and what follows it.
     OpenApiV3(String),
+    /// `/.well-known/openid-configuration`
+    OpenIdConfiguration,
+    /// `/openid/v1/jwks`
+    OpenIdKeys,
     /// Below `/api/`, but nothing.
     UnknownOfCore,
     Unknown,
@@ -69,6 +73,8 @@ pub fn route(path: &str) -> Route {
         ["apis", group, version, ref rest @ ..] => below(group, version, rest),
         ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3", ref rest @ ..] => Route::OpenApiV3(rest.join("/")),
+        [".well-known", "openid-configuration"] => Route::OpenIdConfiguration,
+        ["openid", "v1", "jwks"] => Route::OpenIdKeys,
         _ => Route::Unknown,
     }
 }

@@ -1,10 +1,11 @@
 //! A `Scale`: the number of replicas of an object, seen as an object of its own.
 
 use crate::kinds::Kind;
+use crate::labels::{equalities, requirements};
 use crate::trouble::damaged;
 use bytes::Bytes;
 use optik_catalog::{Path, ScaleSelector, Scaling};
-use optik_object::selector::{LabelRequirement, LabelSelector, Operator};
+use optik_object::selector::LabelSelector;
 use optik_object::{Map, Object, Status, Value, splice};
 use optik_store::Revision;
 use serde_json::json;
@@ -122,37 +123,10 @@ fn selector(parent: &Object, selector: &ScaleSelector) -> String {
         ScaleSelector::Selector(path) => (path, true),
     };
     let found = find(parent, path).unwrap_or(&Value::Null);
-    let (labels, expressions) = if expressions {
-        (&found["matchLabels"], &found["matchExpressions"])
-    } else {
-        (found, &Value::Null)
+    let mut all = match expressions {
+        true => requirements(found),
+        false => equalities(found),
     };
-    let labels = labels.as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| LabelRequirement {
-        key: key.clone(),
-        operator: Operator::Equals,
-        values: [value.as_str().unwrap_or_default().to_owned()].into(),
-    });
-    let expressions = expressions.as_array().into_iter().flatten();
-    let mut all: Vec<_> = labels.chain(expressions.filter_map(requirement)).collect();
     all.sort_by(|a, b| a.key.cmp(&b.key));
     LabelSelector::from_requirements(all).to_string()
-}
-
-fn requirement(expression: &Value) -> Option<LabelRequirement> {
-    let values = expression["values"].as_array().into_iter().flatten();
-    Some(LabelRequirement {
-        key: expression["key"].as_str()?.to_owned(),
-        operator: match expression["operator"].as_str()? {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            _ => return None,
-        },
-        values: values
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
-    })
 }

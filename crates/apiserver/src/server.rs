@@ -1,17 +1,24 @@
 //! One request, one answer.
 
+use crate::access::{AccessOptions, Accounts, Escalation, Gate};
+use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
+use crate::calling::{Caller, Nobody, Outside};
 use crate::complaints::{self, Found, name_owners_once};
+use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
 use crate::discovery::{self, Part as DiscoveryPart};
+use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
-use crate::form::{self, Encoding, Form, Ink, Painter};
+use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
-use crate::negotiation::{self, Offer, clauses};
+use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::press::Press;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
@@ -22,26 +29,35 @@ use crate::write::{
     PatchType, WriteOptions, Writing, Written,
 };
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT, VARY};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use optik_catalog::{Action, Verb};
-use optik_object::{Object, Status, Tape, Timestamp, Value};
+use optik_access::Tokens;
+use optik_catalog::{Action, Hook, Verb};
+use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The API on a store.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    store: Store,
-    kinds: LiveKinds,
-    clock: Arc<dyn Clock>,
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) kinds: LiveKinds,
+    pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
+    press: Arc<Press>,
+    admission: Admission,
+    pub(crate) gate: Arc<Gate>,
+    /// Tokens that reviews find good.
+    pub(crate) tokens: Tokens,
+    pub(crate) accounts: Option<Accounts>,
+    hooks: Arc<Hooks>,
+    hook_metrics: Arc<HookMetrics>,
 }
 
 /// Where objects of a kind are found.
@@ -79,23 +95,58 @@ impl Collection {
 /// Namespaces that exist from the beginning.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const AGGREGATED_PROTOBUF: &str =
-    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self::with(
-            store,
-            Arc::new(SystemClock::default()),
-            Arc::new(SystemEntropy),
-        )
+        Self::reaching(store, Arc::new(Nobody))
+    }
+
+    /// With somebody who can reach the webhooks that are configured.
+    #[must_use]
+    pub fn reaching(store: Store, caller: Arc<dyn Caller>) -> Self {
+        let (clock, entropy) = (SystemClock::default(), SystemEntropy);
+        Self::with(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
     /// With time and chance of one's own.
     #[must_use]
-    pub fn with(store: Store, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub fn with(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+    ) -> Self {
+        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
+    }
+
+    /// And with a say in who may do what.
+    #[must_use]
+    pub fn with_access(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        caller: Arc<dyn Caller>,
+        access: AccessOptions,
+    ) -> Self {
+        let gate = Arc::new(Gate::new(access.authorization));
+        let accounts = access.accounts.map(|options| {
+            let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
+            Accounts::new(options, store.clone(), clock, entropy)
+        });
+        let outside = Outside {
+            caller,
+            store: store.clone(),
+        };
+        let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let admission = admission(
+            &hooks,
+            &gate,
+            Asking {
+                outside,
+                metrics: Arc::clone(&hook_metrics),
+                judge: None,
+            },
+        );
         let around_watches = Surroundings {
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
@@ -108,6 +159,13 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                press: Arc::new(Press::new()),
+                admission,
+                hooks,
+                hook_metrics,
+                gate,
+                tokens: access.tokens,
+                accounts,
             }),
         }
     }
@@ -118,7 +176,10 @@ impl ApiServer {
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let state = self.shared.store.latest().await;
-        self.open_definitions(&state.map_err(crate::trouble::read_failed)?);
+        let state = state.map_err(crate::trouble::read_failed)?;
+        self.open_definitions(&state);
+        self.refresh_admission(&state);
+        drop(state);
         let kinds = self.shared.kinds.current();
         for name in SYSTEM_NAMESPACES {
             let kind = kinds.find("", "v1", "namespaces");
@@ -131,12 +192,9 @@ impl ApiServer {
             let mut object = Object::default();
             object.set_type(&kind.resource.kind, &kind.api_version);
             object.set_name(name);
-            let writing = self.shared.writing(
-                kind,
-                None,
-                WriteOptions::default(),
-                Origin::system("create"),
-            );
+            let nobody = (&User::default(), &Told::default());
+            let origin = Origin::system("create");
+            let writing = self.shared.own_writing(&kinds, kind, origin, nobody);
             match write::create(&writing, object).await {
                 Ok(_) => {}
                 // Another server on the same store.
@@ -144,12 +202,17 @@ impl ApiServer {
                 Err(status) => return Err(status),
             }
         }
-        Ok(())
+        self.bootstrap_roles().await
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
+    }
+
+    /// Has those asked about writes that the configurations of a snapshot name.
+    pub(crate) fn refresh_admission(&self, state: &Snapshot) {
+        self.shared.hooks.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -166,10 +229,10 @@ impl ApiServer {
         let mut after = String::new();
         let mut settled = true;
         while let Some((name, object)) = self.shared.kinds.unsettled(&after, self.shared.now()) {
-            let options = WriteOptions::default();
             let mut origin = Origin::system("update");
             origin.manager = "kube-apiserver".into();
-            let writing = self.shared.writing(kind, None, options, origin);
+            let nobody = (&User::default(), &Told::default());
+            let writing = self.shared.own_writing(&kinds, kind, origin, nobody);
             match write::update(&writing, &name, Part::Status, object).await {
                 Ok(_) => {}
                 // Somebody else wrote or deleted it: it comes again through the watch.
@@ -212,45 +275,40 @@ impl ApiServer {
 
     /// How many objects there are of each kind, as Prometheus reads it.
     pub async fn metrics(&self) -> String {
-        let shared = Arc::clone(&self.shared);
-        let counted = tokio::task::spawn_blocking(move || counted(&shared)).await;
-        counted.unwrap_or_default()
+        let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
+        let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
+        counted.unwrap_or_default() + &self.shared.hook_metrics.page()
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
-        let answered = self.shared.answer(&request).await;
+        let admission = Some(&self.shared.admission);
+        let answered = self.shared.answer(&request, admission).await;
+        answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
+    }
+
+    /// The same for a part of the server whose writes are nobody else's concern.
+    pub async fn handle_unadmitted(&self, request: Request) -> Response {
+        let answered = self.shared.answer(&request, None).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
 }
 
-fn counted(shared: &Shared) -> String {
-    let state = shared.store.snapshot();
-    let mut directories = BTreeSet::new();
-    let (mut storage, mut resources) = (String::new(), String::new());
-    for kind in &shared.kinds.current().all {
-        let resource = &kind.resource;
-        if !kind.is_kept() || !directories.insert(&resource.storage) {
-            continue;
-        }
-        let count = state.entries(&kind.range(None)).count();
-        let name = &resource.plural;
-        let full = match &*resource.group {
-            "" => name.to_string(),
-            group => format!("{name}.{group}"),
-        };
-        storage.push_str(&format!(
-            "apiserver_storage_objects{{resource=\"{full}\"}} {count}\n"
-        ));
-        let group = &resource.group;
-        resources.push_str(&format!(
-            "apiserver_resource_objects{{group=\"{group}\",resource=\"{name}\"}} {count}\n"
-        ));
-    }
-    format!(
-        "# TYPE apiserver_storage_objects gauge\n{storage}\
-         # TYPE apiserver_resource_objects gauge\n{resources}"
-    )
+/// Who has a say in writes, in the order in which they are asked.
+fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+    Admission::new(vec![
+        Arc::new(Escalation {
+            gate: Arc::clone(gate),
+        }),
+        Arc::new(MutatingHooks {
+            hooks: Arc::clone(hooks),
+            asking: asking.clone(),
+        }),
+        Arc::new(ValidatingHooks {
+            hooks: Arc::clone(hooks),
+            asking,
+        }),
+    ])
 }
 
 fn not_found() -> Response {
@@ -260,23 +318,29 @@ fn not_found() -> Response {
     )
 }
 
-fn json_document(value: &Value) -> Response {
-    let mut body = optik_object::to_bytes(value);
-    body.push(b'\n');
-    Response::json(StatusCode::OK, body)
-}
-
-/// A document about the server, in what the client reads.
-fn document(request: &Request, value: &Value) -> Result<Response, Status> {
-    form::document(value, negotiation::encoding(&request.headers)?)
-}
-
 impl Shared {
-    async fn answer(&self, request: &Request) -> Result<Response, Status> {
+    async fn answer(
+        &self,
+        request: &Request,
+        admission: Option<&Admission>,
+    ) -> Result<Response, Status> {
         let route = route(&request.path);
         if let Route::Objects(target) = &route {
             let kinds = self.kinds.for_target(&self.store, target).await?;
-            return self.objects(&kinds, request, target).await;
+            let told = Told::default();
+            let about = About {
+                request,
+                target,
+                kinds: &kinds,
+                admission,
+                told: &told,
+            };
+            let answered = self.objects(about).await;
+            // What decides about writes counts from the next one on.
+            if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
+                self.hooks.refresh(&self.store.snapshot());
+            }
+            return told_with(answered, &told, request);
         }
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
@@ -300,26 +364,28 @@ impl Shared {
             Route::OpenApiV2 => openapi::v2(kinds, request).await?,
             Route::OpenApiV3(path) if path.is_empty() => openapi::index(kinds),
             Route::OpenApiV3(path) => openapi::v3(kinds, request, path, &*self.clock).await?,
+            Route::OpenIdConfiguration | Route::OpenIdKeys => self.open_id(&route),
             Route::UnknownOfCore => return Err(Status::resource_not_found()),
             Route::Objects(_) | Route::Unknown => not_found(),
         })
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
     }
 
-    async fn objects(
-        &self,
-        kinds: &Kinds,
-        request: &Request,
-        target: &Target,
-    ) -> Result<Response, Status> {
+    async fn objects(&self, about: About<'_>) -> Result<Response, Status> {
+        let About {
+            request,
+            target,
+            kinds,
+            ..
+        } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group, &target.version);
         };
-        if !kind.is_kept() {
+        if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
         }
         if let Some(custom) = &kind.custom {
@@ -327,22 +393,8 @@ impl Shared {
             if !leads_somewhere(kind, request, target) {
                 return Ok(not_found());
             }
-            let warnings: Vec<String> = custom.deprecation.clone().into_iter().collect();
-            let answered = self.objects_of(kinds, kind, request, target).await;
-            let refused = |status| Response::refused(&status, &request.headers);
-            let response = answered.unwrap_or_else(refused);
-            return Ok(with_warnings(response, &warnings));
+            about.told.warn(custom.deprecation.clone());
         }
-        self.objects_of(kinds, kind, request, target).await
-    }
-
-    async fn objects_of(
-        &self,
-        kinds: &Kinds,
-        kind: &Arc<Kind>,
-        request: &Request,
-        target: &Target,
-    ) -> Result<Response, Status> {
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -361,11 +413,20 @@ impl Shared {
             kind,
             target,
             query: Query::parse(&request.query)?,
+            admission: about.admission,
+            told: about.told,
         };
-        match &target.name {
+        let hook = kind.resource.behaviour.hook;
+        let answered = match &target.name {
+            _ if !kind.is_kept() => self.review(&asked),
             None => self.collection(asked).await,
             Some(name) => self.object(asked, name).await,
+        };
+        // What was written about access is in force before the writer hears of it.
+        if matches!(hook, Hook::Role | Hook::Binding) && request.method != Method::GET {
+            self.gate.catch_up(&self.store.snapshot());
         }
+        answered
     }
 
     async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
@@ -407,7 +468,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, listing).await? {
+            let response = match list(&self.store, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -431,7 +492,7 @@ impl Shared {
     }
 
     /// An answer in the form that was asked for.
-    fn formed(
+    pub(crate) fn formed(
         &self,
         form: Form,
         kind: &Kind,
@@ -462,6 +523,7 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
+                    (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
                     (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
                         return Err(Status::bad_request("dryRun is not supported"));
@@ -516,23 +578,20 @@ impl Shared {
     async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let decoded = asked.decode(Part::Main, &options)?;
+        let object = asked.decode(Part::Main, &options)?;
         let writing = asked.writing(self, options, "create");
-        let written = write::create(&writing, decoded.object).await?;
-        let warnings = writing.with_notes(decoded.warnings);
-        let response = self.respond(form, asked.kind, written)?;
-        Ok(with_warnings(response, &warnings))
+        let written = write::create(&writing, object).await?;
+        self.respond(form, asked.kind, written)
     }
 
     async fn update(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Update)?;
-        let decoded = asked.decode(part, &options)?;
-        let writing = asked.writing(self, options, "update");
-        let written = write::update(&writing, name, part, decoded.object).await?;
-        let warnings = writing.with_notes(decoded.warnings);
-        let response = self.respond(form, part.kind(asked.kind), written)?;
-        Ok(with_warnings(response, &warnings))
+        let object = asked.decode(part, &options)?;
+        let mut writing = asked.writing(self, options, "update");
+        writing.creation = self.may_create(&asked, name);
+        let written = write::update(&writing, name, part, object).await?;
+        self.respond(form, part.kind(asked.kind), written)
     }
 
     async fn patch(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
@@ -547,10 +606,8 @@ impl Shared {
         let writing = asked.writing(self, options, "patch");
         writing.check_exists(name).await?;
         let change = Change::read(asked.kind, headers, body, validation)?;
-        let (written, warnings) = write::patch(&writing, name, part, &change).await?;
-        let warnings = writing.with_notes(warnings);
-        let response = self.respond(form, part.kind(asked.kind), written)?;
-        Ok(with_warnings(response, &warnings))
+        let written = write::patch(&writing, name, part, &change).await?;
+        self.respond(form, part.kind(asked.kind), written)
     }
 
     async fn apply(
@@ -564,23 +621,22 @@ impl Shared {
         let force = asked.query.flag("force").unwrap_or(false);
         let kind = part.kind(asked.kind);
         let config = Configuration::read(kind, &asked.request.body, force)?;
-        let warnings = match options.validation {
-            FieldValidation::Ignore => &[][..],
-            FieldValidation::Warn | FieldValidation::Strict => &config.duplicates,
-        };
+        if options.validation != FieldValidation::Ignore {
+            asked.told.warn(config.duplicates.iter().cloned());
+        }
         let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
+        writing.creation = self.may_create(&asked, name);
         let written = write::apply(&writing, name, part, &config).await?;
-        let warnings = writing.with_notes(warnings.to_vec());
-        let response = self.respond(form, kind, written)?;
-        Ok(with_warnings(response, &warnings))
+        self.respond(form, kind, written)
     }
 
     async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let binding = body::decode_as("Binding", &asked.request.headers, &asked.request.body)?;
+        let binding =
+            body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
-        write::bind(&writing, name, &binding).await?;
+        write::bind(&writing, name, binding).await?;
         Ok(Response::from(Status::success(201)))
     }
 
@@ -589,7 +645,7 @@ impl Shared {
         let options = asked.delete_options()?;
         let writing = asked.writing(self, WriteOptions::default(), "delete");
         let deleted = write::delete(&writing, name, &options).await?;
-        let status = if deleted.pending && options.orphan_is_false {
+        let status = if deleted.pending && options.orphan == Some(false) {
             StatusCode::ACCEPTED
         } else {
             StatusCode::OK
@@ -615,23 +671,28 @@ impl Shared {
         self.formed(form, kind, status, written.body)
     }
 
-    fn writing<'a>(
+    /// What the server writes for itself. Nobody else has a say in it, and nobody is told.
+    pub(crate) fn own_writing<'a>(
         &'a self,
+        kinds: &'a Kinds,
         kind: &'a Arc<Kind>,
-        namespace: Option<&'a str>,
-        options: WriteOptions,
         origin: Origin,
+        (user, told): (&'a User, &'a Told),
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            kinds,
             kind,
-            namespace,
-            options,
+            namespace: None,
+            user,
+            admission: None,
+            options: WriteOptions::default(),
             ownership: Ownership::default(),
             origin,
-            notes: Mutex::default(),
+            told,
+            creation: Ok(()),
         }
     }
 }
@@ -642,59 +703,6 @@ fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
-}
-
-/// `/`: the paths there are.
-fn root(kinds: &Kinds) -> Response {
-    let mut paths: Vec<String> = [
-        "/api",
-        "/apis",
-        "/healthz",
-        "/livez",
-        "/metrics",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/readyz",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for kind in &kinds.all {
-        let (group, version) = (&kind.resource.group, &kind.resource.version);
-        if group.is_empty() {
-            paths.push(format!("/api/{version}"));
-        } else {
-            paths.push(format!("/apis/{group}"));
-            paths.push(format!("/apis/{group}/{version}"));
-        }
-    }
-    paths.sort();
-    paths.dedup();
-    json_document(&serde_json::json!({"paths": paths}))
-}
-
-fn versions(kinds: &Kinds, request: &Request, part: DiscoveryPart) -> Result<Response, Status> {
-    let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
-    for clause in clauses(accept) {
-        let Some(encoding) = clause.encoding() else {
-            continue;
-        };
-        match (clause.parameter("as"), clause.parameter("v")) {
-            (None, _) => {
-                let value = match part {
-                    DiscoveryPart::Core => discovery::core_versions(""),
-                    DiscoveryPart::Named => discovery::group_list(kinds),
-                };
-                return form::document(&value, encoding);
-            }
-            (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
-                let value = discovery::aggregated(kinds, part);
-                return aggregated(request, &value, encoding);
-            }
-            _ => {}
-        }
-    }
-    Err(Status::not_acceptable(&["application/json", AGGREGATED]))
 }
 
 /// A custom kind has no path for it, so it looks for an object.
@@ -725,42 +733,42 @@ fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     response
 }
 
-/// The aggregated form, which clients revalidate.
-fn aggregated(request: &Request, value: &Value, encoding: Encoding) -> Result<Response, Status> {
-    let tag = entity_tag(value);
-    let known = request.headers.get(IF_NONE_MATCH);
-    let mut response = if known.is_some_and(|known| *known == tag) {
-        Response::empty(StatusCode::NOT_MODIFIED)
-    } else {
-        let name = HeaderValue::from_static(match encoding {
-            Encoding::Protobuf => AGGREGATED_PROTOBUF,
-            _ => AGGREGATED,
-        });
-        form::document(value, encoding)?.with_header(CONTENT_TYPE, name)
-    };
-    response.headers.insert(ETAG, tag);
-    response
-        .headers
-        .insert(VARY, HeaderValue::from_static("Accept"));
-    let public = HeaderValue::from_static("public");
-    response.headers.insert(http::header::CACHE_CONTROL, public);
+/// A request about objects, and what is around it.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    request: &'a Request,
+    target: &'a Target,
+    kinds: &'a Kinds,
+    admission: Option<&'a Admission>,
+    told: &'a Told,
+}
+
+/// An answer, or a refusal, with everything that is told besides.
+fn told_with(
+    answered: Result<Response, Status>,
+    told: &Told,
+    request: &Request,
+) -> Result<Response, Status> {
+    let warnings = told.take_warnings();
+    let annotations = told.take_annotations();
+    if warnings.is_empty() && annotations.is_empty() {
+        return answered;
+    }
+    let refused = |status| Response::refused(&status, &request.headers);
+    let mut response = with_warnings(answered.unwrap_or_else(refused), &warnings);
+    response.annotations = annotations;
     Ok(response)
 }
 
-fn entity_tag(value: &Value) -> HeaderValue {
-    use sha2::{Digest, Sha512};
-    let digest = Sha512::digest(optik_object::to_bytes(value));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\""))
-}
-
 /// A request about objects of a kind.
-struct Asked<'a> {
-    request: &'a Request,
-    kinds: &'a Kinds,
-    kind: &'a Arc<Kind>,
-    target: &'a Target,
-    query: Query<'a>,
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) kinds: &'a Kinds,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) target: &'a Target,
+    pub(crate) query: Query<'a>,
+    admission: Option<&'a Admission>,
+    pub(crate) told: &'a Told,
 }
 
 impl<'a> Asked<'a> {
@@ -791,7 +799,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The form its answer is wanted in.
-    fn form(&self) -> Result<Form, Status> {
+    pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
     }
 
@@ -806,12 +814,17 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn decode(&self, part: Part, options: &WriteOptions) -> Result<Decoded, Status> {
+    /// The object of the body. What is odd about it the client is told.
+    pub(crate) fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
-        let mut decoded = body::decode(self.kinds, kind, self.request, options.validation)?;
-        let told = name_owners_once(&mut decoded.object, Found::InTheBody);
-        decoded.warnings.extend(told);
-        Ok(decoded)
+        let Decoded {
+            mut object,
+            warnings,
+        } = body::decode(self.kinds, kind, self.request, options.validation)?;
+        self.told.warn(warnings);
+        self.told
+            .warn(name_owners_once(&mut object, Found::InTheBody));
+        Ok(object)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
@@ -819,10 +832,28 @@ impl<'a> Asked<'a> {
         DeleteOptions::read(&self.query, &request.headers, &request.body)
     }
 
-    fn writing(&self, shared: &'a Shared, options: WriteOptions, verb: &str) -> Writing<'a> {
+    pub(crate) fn writing(
+        &self,
+        shared: &'a Shared,
+        options: WriteOptions,
+        verb: &str,
+    ) -> Writing<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
-        let namespace = self.target.namespace.as_deref();
-        shared.writing(self.kind, namespace, options, origin)
+        Writing {
+            store: &shared.store,
+            clock: &*shared.clock,
+            entropy: &*shared.around_watches.entropy,
+            kinds: self.kinds,
+            kind: self.kind,
+            namespace: self.target.namespace.as_deref(),
+            user: &self.request.user,
+            admission: self.admission,
+            options,
+            ownership: Ownership::default(),
+            origin,
+            told: self.told,
+            creation: Ok(()),
+        }
     }
 }
 

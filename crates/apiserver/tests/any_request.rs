@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request, User};
+use optik_apiserver::{ApiServer, Body, Request};
 use optik_store::{Options, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -123,7 +123,7 @@ fn request() -> impl Strategy<Value = Request> {
                 path,
                 query,
                 headers,
-                user: User::default(),
+                user: Default::default(),
                 body: Bytes::from(body),
             }
         },
@@ -179,7 +179,7 @@ fn every_request_is_answered() {
             path: "/api/v1/namespaces/default".into(),
             query: String::new(),
             headers: HeaderMap::new(),
-            user: User::default(),
+            user: Default::default(),
             body: Bytes::new(),
         };
         assert_eq!(api.handle(healthy).await.status.as_u16(), 200);

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use optik_apiserver::{ApiServer, Body, Request, User};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let mut headers = HeaderMap::new();
@@ -16,7 +17,7 @@ async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> (u16
             path: path.into(),
             query: "fieldManager=me".into(),
             headers,
-            user: User::default(),
+            user: Arc::new(User::admin()),
             body: Bytes::from(body.to_string()),
         })
         .await;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request, User, keep_definitions};
+use optik_apiserver::{ApiServer, Body, Request, keep_definitions};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn send(
             path: path.into(),
             query: String::new(),
             headers,
-            user: User::default(),
+            user: Default::default(),
             body: Bytes::from(body.to_string()),
         })
         .await;

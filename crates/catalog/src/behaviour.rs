@@ -22,6 +22,8 @@ pub struct Behaviour {
     /// Reads behave as if they came from a watch cache; only events do not.
     pub cached: bool,
     pub hook: Hook,
+    /// A question that is posted and answered, and of which nothing is kept.
+    pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
 }
@@ -32,6 +34,29 @@ pub enum Hook {
     None,
     /// It defines other kinds.
     Definition,
+    /// It allows things.
+    Role,
+    /// It says to whom a role allows things.
+    Binding,
+    /// It says who is asked about writes.
+    Webhooks,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whether somebody may do something.
+    Access,
+    /// The same within a namespace.
+    LocalAccess,
+    /// Whether one may oneself.
+    OwnAccess,
+    /// What one may do in a namespace.
+    OwnRules,
+    /// Who one is.
+    Oneself,
+    /// Whose token it is.
+    Token,
 }
 
 /// What may be a name.
@@ -118,6 +143,7 @@ impl Default for Behaviour {
             orphans_by_default: false,
             cached: true,
             hook: Hook::None,
+            review: None,
             plain_finalizers: false,
         }
     }
@@ -151,7 +177,19 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "roles" | "clusterroles" => Hook::Role,
+            "rolebindings" | "clusterrolebindings" => Hook::Binding,
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
             _ => Hook::None,
+        },
+        review: match plural {
+            "subjectaccessreviews" => Some(Review::Access),
+            "localsubjectaccessreviews" => Some(Review::LocalAccess),
+            "selfsubjectaccessreviews" => Some(Review::OwnAccess),
+            "selfsubjectrulesreviews" => Some(Review::OwnRules),
+            "selfsubjectreviews" => Some(Review::Oneself),
+            "tokenreviews" => Some(Review::Token),
+            _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
     }

@@ -67,6 +67,7 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
             "finalize" => Action::Finalize,
             "scale" => Action::Scale,
             "binding" => Action::Bind,
+            "token" => Action::Token,
             "exec" | "attach" | "portforward" | "proxy" => Action::Connect,
             _ if kind == owner.kind => Action::Show,
             _ => Action::Unserved,

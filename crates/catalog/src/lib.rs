@@ -12,12 +12,14 @@ mod generated;
 mod protobuf;
 mod resource;
 mod scaling;
+mod tokens;
 
 pub use behaviour::{
-    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, StatusRule,
+    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review, StatusRule,
 };
 pub use builtin::builtin;
 pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
 pub use protobuf::messages;
 pub use resource::{Action, Column, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
 pub use scaling::{Path, ScaleSelector, Scaling, scale};
+pub use tokens::token_request;

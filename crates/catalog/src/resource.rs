@@ -80,6 +80,8 @@ pub enum Action {
     Scale,
     /// Gives a pod to a node.
     Bind,
+    /// Makes a token for a service account.
+    Token,
     /// Opens a connection to something that runs; not served yet.
     Connect,
     /// Shows the object itself; writes to it are not served yet.

@@ -3,11 +3,14 @@
 mod bench;
 mod failure;
 mod serve;
+mod standin;
 mod store;
 mod units;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use standin::Reading;
+use std::io::Write;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -37,13 +40,38 @@ enum Command {
     /// Measures speed
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Prints a directory of programs for Go test suites: us, called kube-apiserver and etcd
+    ///
+    /// With `export KUBEBUILDER_ASSETS=$(optik envtest-assets)` suites that use envtest
+    /// run on this server.
+    EnvtestAssets(standin::assets::Assets),
 }
 
 /// The exit code of a command line that makes no sense, as sysexits(3) has it.
 const EXIT_USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words: Vec<_> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    match standin::read(&words) {
+        None => start(Cli::try_parse(), &[]),
+        Some(Reading::Run { words, ignored }) => start(Cli::try_parse_from(words), &ignored),
+        Some(Reading::Say(text)) => {
+            // A reader who has seen enough is no failure.
+            let _ = writeln!(std::io::stdout(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Some(Reading::Refuse { text, exit }) => {
+            let _ = writeln!(std::io::stderr(), "Error: {text}");
+            ExitCode::from(exit)
+        }
+    }
+}
+
+/// `ignored` are flags of another program that mean nothing here.
+fn start(cli: Result<Cli, clap::Error>, ignored: &[&str]) -> ExitCode {
+    let cli = match cli {
         Ok(cli) => cli,
         Err(error) => {
             let usage = error.use_stderr();
@@ -52,14 +80,20 @@ fn main() -> ExitCode {
             return ExitCode::from(if usage { EXIT_USAGE } else { 0 });
         }
     };
-    match run(cli) {
+    match run(cli, ignored) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => complain(&failure),
     }
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(cli: Cli, ignored: &[&str]) -> Result<(), Failure> {
     start_log(&cli.log)?;
+    if !ignored.is_empty() {
+        tracing::warn!(
+            flags = ignored.join(" "),
+            "ignored: they change nothing here"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -69,6 +103,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Command::Serve(serve) => serve::run(*serve).await,
             Command::Store(command) => store::run(command).await,
             Command::Bench(bench) => bench::run(bench).await,
+            Command::EnvtestAssets(assets) => standin::assets::run(&assets),
         }
     })
 }

@@ -10,8 +10,9 @@ use access::{Access, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
 use optik_apiserver::ApiServer;
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
-use optik_platform::{Clock, SystemClock};
+use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
@@ -167,22 +168,30 @@ async fn serve_api(
     let entrance = options.access.open(&home(options), &ports, &**clock)?;
     banner.api = Some(entrance.url);
     banner.kubeconfig = entrance.kubeconfig;
+    let rules = options.access.rules(&home(options), tokens.clone())?;
     let presented = optik_serve::Options {
-        tokens,
         store: store_check(store),
         clock: clock.clone(),
-        ..optik_serve::Options::default()
+        ..options.access.presented(tokens)?
     };
-    let api = ApiServer::new(store.clone());
-    api.bootstrap()
-        .await
-        .map_err(|cause| Failure::new("cannot make the system namespaces", cause))?;
+    let entropy = Arc::new(SystemEntropy);
+    let caller = Arc::new(HttpsCaller::default());
+    let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
+    api.bootstrap().await.map_err(|cause| {
+        Failure::new("cannot make the namespaces and roles of the system", cause)
+    })?;
     tokio::spawn(optik_apiserver::keep_compacting(
         store.clone(),
         options.compaction_interval,
         clock.clone(),
     ));
+    tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
     tokio::spawn(optik_apiserver::keep_definitions(
+        api.clone(),
+        store.clone(),
+    ));
+    tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
+    tokio::spawn(optik_lifecycle::keep_aggregated_roles(
         api.clone(),
         store.clone(),
     ));

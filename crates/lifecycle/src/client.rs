@@ -1,14 +1,15 @@
 //! Requests without a wire.
 
 use http::{HeaderMap, Method};
-use optik_apiserver::{ApiServer, Body, Request, User};
+use optik_apiserver::{ApiServer, Body, Request, Response, User};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The API, as seen by a part of the server.
 #[derive(Clone)]
 pub(crate) struct Client {
     api: ApiServer,
-    user: User,
+    user: Arc<User>,
 }
 
 /// A status, and a document if there was one.
@@ -22,8 +23,9 @@ impl Client {
         let user = User {
             name: format!("system:serviceaccount:kube-system:{name}"),
             groups: vec!["system:masters".into()],
-            uid: String::new(),
+            ..User::default()
         };
+        let user = Arc::new(user);
         Self { api, user }
     }
 
@@ -32,24 +34,42 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let response = self.api.handle(self.request(method, path, body)).await;
+        answer(response)
+    }
+
+    /// The same for what is nobody else's concern.
+    pub(crate) async fn send_unadmitted(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let request = self.request(method, path, body);
+        answer(self.api.handle_unadmitted(request).await)
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let request = Request {
+        Request {
             method,
             path: path.into(),
             query: query.into(),
             headers: HeaderMap::new(),
             user: self.user.clone(),
             body: body.map(|body| body.to_string().into()).unwrap_or_default(),
-        };
-        let response = self.api.handle(request).await;
-        let body = match response.body {
-            Body::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            // Long lists are for those who ask for them; nobody here does.
-            Body::Stream(_) => Value::Null,
-        };
-        Answer {
-            code: response.status.as_u16(),
-            body,
         }
+    }
+}
+
+fn answer(response: Response) -> Answer {
+    let body = match response.body {
+        Body::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+        // Long lists are for those who ask for them; nobody here does.
+        Body::Stream(_) => Value::Null,
+    };
+    Answer {
+        code: response.status.as_u16(),
+        body,
     }
 }

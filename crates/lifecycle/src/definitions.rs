@@ -137,7 +137,9 @@ async fn clear(client: &Client, store: &Store, group: &str, plural: &str) -> boo
     drop(state);
     for path in &places {
         let options = json!({"propagationPolicy": "Background"});
-        let deleted = client.send(Method::DELETE, path, Some(&options)).await;
+        // A kind goes even if those who watch over its objects are gone.
+        let deleted = client.send_unadmitted(Method::DELETE, path, Some(&options));
+        let deleted = deleted.await;
         if deleted.code != 200 {
             tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
         }

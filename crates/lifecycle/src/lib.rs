@@ -8,6 +8,8 @@ mod client;
 mod definitions;
 mod departures;
 mod namespaces;
+mod roles;
 
 pub use definitions::keep_definitions_clean;
 pub use namespaces::keep_namespaces;
+pub use roles::keep_aggregated_roles;

@@ -28,6 +28,9 @@ pub enum FieldErrorKind {
     Invalid {
         value: Value,
     },
+    /// Invalid, but the value would be too much to print.
+    InvalidUnshown,
+    DuplicateUnshown,
     /// The value has the wrong type; printed as `Invalid`, but the cause differs.
     TypeInvalid {
         value: Value,
@@ -159,8 +162,10 @@ impl FieldErrorKind {
         match self {
             Self::NotFound { .. } => "Not found",
             Self::Required => "Required value",
-            Self::Duplicate { .. } => "Duplicate value",
-            Self::Invalid { .. } | Self::TypeInvalid { .. } => "Invalid value",
+            Self::Duplicate { .. } | Self::DuplicateUnshown => "Duplicate value",
+            Self::Invalid { .. } | Self::InvalidUnshown | Self::TypeInvalid { .. } => {
+                "Invalid value"
+            }
             Self::NotSupported { .. } => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
@@ -175,8 +180,8 @@ impl FieldErrorKind {
         match self {
             Self::NotFound { .. } => "FieldValueNotFound",
             Self::Required => "FieldValueRequired",
-            Self::Duplicate { .. } => "FieldValueDuplicate",
-            Self::Invalid { .. } => "FieldValueInvalid",
+            Self::Duplicate { .. } | Self::DuplicateUnshown => "FieldValueDuplicate",
+            Self::Invalid { .. } | Self::InvalidUnshown => "FieldValueInvalid",
             Self::TypeInvalid { .. } => "FieldValueTypeInvalid",
             Self::NotSupported { .. } => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
@@ -196,9 +201,13 @@ impl FieldErrorKind {
             | Self::TypeInvalid { value }
             | Self::NotSupported { value } => Some(print_value(value)),
             Self::TooMany { count } | Self::TooFew { count } => Some(count.as_ref()?.to_string()),
-            Self::Required | Self::Forbidden | Self::TooLong | Self::TooShort | Self::Internal => {
-                None
-            }
+            Self::InvalidUnshown
+            | Self::DuplicateUnshown
+            | Self::Required
+            | Self::Forbidden
+            | Self::TooLong
+            | Self::TooShort
+            | Self::Internal => None,
         }
     }
 }

@@ -41,7 +41,7 @@ pub use paging::{Continue, Snapshot, TokenError};
 pub use resource::ResourceName;
 pub use revision_text::{Asked, ParseUintError, in_body, in_query, parse_uint, set_on_create};
 pub use status::{
-    Attempt, Cause, Details, ListOptionsError, Reason, SentType, Status, UidMismatch,
+    Attempt, Cause, Denial, Details, ListOptionsError, Reason, SentType, Status, UidMismatch,
 };
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};

@@ -3,10 +3,11 @@
 //! Everything runs where hyper calls us, without a task of its own. A write whose client
 //! goes away is carried on with (see `carry`); a read is given up.
 
-use crate::access::{Asked, Identity, authenticate, authorize, is_foreign};
+use crate::access::{Asked, Identity, authenticate, impersonated, is_foreign};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
 use crate::carry::Carried;
 use crate::deadline;
+use crate::flow::{Full, Lane, Place};
 use crate::handler::Handler;
 use crate::metrics;
 use crate::pages;
@@ -14,11 +15,14 @@ use crate::peers::Peer;
 use crate::server::Shared;
 use crate::upload;
 use crate::websocket;
+use bytes::Bytes;
 use futures::FutureExt;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use hyper::body::Incoming;
+use optik_access::{Path, RequestInfo, User};
 use optik_apiserver::{Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
@@ -37,6 +41,15 @@ pub(crate) struct Caller {
     pub(crate) audit_ids: AuditIds,
 }
 
+/// What is learned about a request on its way.
+#[derive(Default)]
+struct Trail {
+    /// As whom it is carried out.
+    user: Option<Arc<User>>,
+    /// Its place among the requests that are carried out.
+    place: Option<Place>,
+}
+
 /// Answers one request. There is always an answer.
 pub(crate) async fn answer<H: Handler>(
     shared: Arc<Shared<H>>,
@@ -47,16 +60,33 @@ pub(crate) async fn answer<H: Handler>(
     let socket = websocket::asked(&mut request);
     let (head, body) = request.into_parts();
     let sent_id = head.headers.get(&AUDIT_ID).cloned();
-    let form = Form::of(asked(&head), &head.headers);
     let (method, uri) = (head.method.clone(), head.uri.clone());
+    let path = Path::decode(uri.path());
+    let query = uri.query().unwrap_or_default();
+    let info = RequestInfo::read(method.as_str(), &path, query);
     let about = Asked {
         method: &method,
         path: uri.path(),
-        query: uri.query().unwrap_or_default(),
+        query,
+        info: &info,
     };
+    let form = Form::of(about, &head.headers);
     let counted = shared.metrics.begin(about, form.long_running);
     let began = shared.options.clock.monotonic();
-    let mut response = in_time(&shared, &caller.identity, form, head, body).await;
+    let welcome = shared.options.origins.welcome(&head.headers);
+    let mut response = match &welcome {
+        // Asked before credentials are sent.
+        Some(_) if method == Method::OPTIONS => preflight(),
+        _ => {
+            let exchange = Exchange {
+                shared: &shared,
+                identity: &caller.identity,
+                about,
+                form,
+            };
+            exchange.in_time(head, body, &uri).await
+        }
+    };
     drop(counted);
     let took = shared.options.clock.monotonic().since(began);
     let took = Some(took).filter(|_| !form.long_running);
@@ -66,48 +96,177 @@ pub(crate) async fn answer<H: Handler>(
     }
     let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
     response.headers_mut().insert(AUDIT_ID, id);
+    response.headers_mut().extend(welcome.unwrap_or_default());
     Ok(sealed(response, in_flight))
 }
 
-fn asked(head: &Parts) -> Asked<'_> {
-    Asked {
-        method: &head.method,
-        path: head.uri.path(),
-        query: head.uri.query().unwrap_or_default(),
+fn preflight() -> http::Response<Content> {
+    let mut response = http::Response::new(Content::Whole(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// One request, and what is around it.
+struct Exchange<'a, H> {
+    shared: &'a Arc<Shared<H>>,
+    identity: &'a Identity,
+    about: Asked<'a>,
+    form: Form,
+}
+
+impl<H: Handler> Exchange<'_, H> {
+    async fn in_time(&self, head: Parts, body: Incoming, uri: &Uri) -> http::Response<Content> {
+        let form = self.form;
+        let limit = match self.limit() {
+            Ok(limit) => limit,
+            Err(status) => return self.formed(status.into()).await,
+        };
+        let accept = head.headers.get(ACCEPT).cloned();
+        let work = async {
+            let mut trail = Trail::default();
+            let response = self.respond(head, body, &mut trail).await;
+            let response = response.unwrap_or_else(|status| refused(&status, accept));
+            form.apply(response, || self.end(trail.user.take(), uri))
+                .await
+        };
+        match limit {
+            None => work.await,
+            // What is due at once is late, however fast we are.
+            Some(limit) if limit < TIME_MIN => self.formed(too_late()).await,
+            Some(limit) => match timeout(limit, work).await {
+                Ok(response) => response,
+                Err(_) => self.formed(too_late()).await,
+            },
+        }
+    }
+
+    /// How long it may take; `None`: for ever.
+    fn limit(&self) -> Result<Option<Duration>, Status> {
+        if self.form.long_running {
+            return Ok(None);
+        }
+        let longest = self.shared.options.limits.request_max;
+        deadline::of_request(self.about.query, longest).map(Some)
+    }
+
+    async fn formed(&self, response: Response) -> http::Response<Content> {
+        let never = || std::future::pending().boxed();
+        self.form.apply(response, never).await
+    }
+
+    /// When a stream ends that would not end by itself: with the server, or with the right
+    /// to read it.
+    fn end(&self, user: Option<Arc<User>>, uri: &Uri) -> BoxFuture<'static, ()> {
+        let stop = self.shared.stop.clone().cancelled_owned();
+        // Nobody takes anything away from administrators.
+        let Some(user) = user.filter(|user| !user.is_master()) else {
+            return stop.boxed();
+        };
+        let method = self.about.method.clone();
+        let revoked = self.shared.handler.revoked(user, method, uri.clone());
+        async move {
+            tokio::select! {
+                () = stop => {}
+                () = revoked => {}
+            }
+        }
+        .boxed()
+    }
+
+    async fn respond(
+        &self,
+        mut head: Parts,
+        body: Incoming,
+        trail: &mut Trail,
+    ) -> Result<Response, Status> {
+        let (shared, about) = (self.shared, self.about);
+        let options = &shared.options;
+        if matches!(self.identity, Identity::Local(_)) && is_foreign(&head) {
+            let text = "this port is for programs on this machine, not for web pages";
+            return Err(Status::forbidden_path(
+                "a browser",
+                "open",
+                about.path,
+                text,
+            ));
+        }
+        let handler = &shared.handler;
+        let (headers, tokens) = (&mut head.headers, &options.tokens);
+        let caller = authenticate(self.identity, headers, tokens, handler, &*options.clock)?;
+        let asked = about.info.attributes();
+        let user = match impersonated(handler, &caller, headers, &asked)? {
+            Some(other) => other,
+            None => caller,
+        };
+        if let Some(lane) = self.lane() {
+            match shared.flow.enter(lane, &user).await {
+                Ok(place) => trail.place = place,
+                Err(Full) => return Ok(too_many()),
+            }
+        }
+        handler.authorize(&user, &asked)?;
+        trail.user = Some(Arc::clone(&user));
+        if let Some(page) = pages::find(&shared.health, about).await {
+            return Ok(page);
+        }
+        if about.path == "/metrics" {
+            return Ok(metrics_page(shared).await);
+        }
+        // Nothing behind this point needs credentials, so nothing there can leak them.
+        head.headers.remove(AUTHORIZATION);
+        let Ok(body) = timeout(options.limits.request_max, upload::read(body)).await else {
+            return Ok(too_late());
+        };
+        let request = Request {
+            path: about.path.to_owned(),
+            query: about.query.to_owned(),
+            method: head.method,
+            headers: head.headers,
+            user,
+            body: body?,
+        };
+        self.carry_out(request).await
+    }
+
+    /// Whose turn it is concerns everything but streams, and questions whether we live.
+    fn lane(&self) -> Option<Lane> {
+        if self.form.long_running || pages::is_probe(self.about.path) {
+            return None;
+        }
+        Some(match is_read(self.about.method) {
+            true => Lane::Reading,
+            false => Lane::Writing,
+        })
+    }
+
+    async fn carry_out(&self, request: Request) -> Result<Response, Status> {
+        let behind = Arc::clone(self.shared);
+        let reads = is_read(&request.method);
+        let work = async move { behind.handler.handle(request).await };
+        let done = if reads {
+            let work = AssertUnwindSafe(work).catch_unwind().await;
+            work.map_err(|_| "a read panicked".to_owned())
+        } else {
+            let work = Carried::new(work, &self.shared.tasks).await;
+            work.map_err(|panicked| panicked.to_string())
+        };
+        done.map_err(|error| {
+            tracing::error!(%error, "a request failed unexpectedly");
+            Status::internal("the request could not be carried out")
+        })
     }
 }
 
-async fn in_time<H: Handler>(
-    shared: &Arc<Shared<H>>,
-    identity: &Identity,
-    form: Form,
-    head: Parts,
-    body: Incoming,
-) -> http::Response<Content> {
-    let limit = shared.options.limits.request_max;
-    let limit = if form.long_running {
-        None
-    } else {
-        match deadline::of_request(asked(&head).query, limit) {
-            Ok(limit) => Some(limit),
-            Err(status) => return form.apply(status.into(), &shared.stop).await,
-        }
-    };
-    let accept = head.headers.get(ACCEPT).cloned();
-    let work = async {
-        let response = respond(shared, identity, head, body).await;
-        let response = response.unwrap_or_else(|status| refused(&status, accept));
-        form.apply(response, &shared.stop).await
-    };
-    match limit {
-        None => work.await,
-        // What is due at once is late, however fast we are.
-        Some(limit) if limit < TIME_MIN => form.apply(too_late(), &shared.stop).await,
-        Some(limit) => match timeout(limit, work).await {
-            Ok(response) => response,
-            Err(_) => form.apply(too_late(), &shared.stop).await,
-        },
-    }
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// The client is to come again.
+fn too_many() -> Response {
+    let text = "Too many requests, please try again later.\n";
+    Response::text(StatusCode::TOO_MANY_REQUESTS, text)
+        .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+        .with_header(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
 /// What the server counts, and what its handler does.
@@ -127,58 +286,4 @@ fn refused(status: &Status, accept: Option<HeaderValue>) -> Response {
 fn too_late() -> Response {
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     Response::from(Status::deadline_exceeded()).with_header(CONTENT_TYPE, plain)
-}
-
-async fn respond<H: Handler>(
-    shared: &Arc<Shared<H>>,
-    identity: &Identity,
-    mut head: Parts,
-    body: Incoming,
-) -> Result<Response, Status> {
-    let limits = &shared.options.limits;
-    if matches!(identity, Identity::Local(_)) && is_foreign(&head) {
-        let text = "this port is for programs on this machine, not for web pages";
-        return Err(Status::forbidden_path(
-            "a browser",
-            "open",
-            head.uri.path(),
-            text,
-        ));
-    }
-    let options = &shared.options;
-    let user = authenticate(identity, &head.headers, &options.tokens, &*options.clock)?;
-    authorize(&user, asked(&head))?;
-    if let Some(page) = pages::find(&shared.health, asked(&head)).await {
-        return Ok(page);
-    }
-    if head.uri.path() == "/metrics" {
-        return Ok(metrics_page(shared).await);
-    }
-    // Nothing behind this point needs credentials, so nothing there can leak them.
-    head.headers.remove(AUTHORIZATION);
-    let Ok(body) = timeout(limits.request_max, upload::read(body)).await else {
-        return Ok(too_late());
-    };
-    let request = Request {
-        path: head.uri.path().to_owned(),
-        query: head.uri.query().unwrap_or_default().to_owned(),
-        method: head.method,
-        headers: head.headers,
-        user,
-        body: body?,
-    };
-    let behind = Arc::clone(shared);
-    let reads = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let work = async move { behind.handler.handle(request).await };
-    let done = if reads {
-        let work = AssertUnwindSafe(work).catch_unwind().await;
-        work.map_err(|_| "a read panicked".to_owned())
-    } else {
-        let work = Carried::new(work, &shared.tasks).await;
-        work.map_err(|panicked| panicked.to_string())
-    };
-    done.map_err(|error| {
-        tracing::error!(%error, "a request failed unexpectedly");
-        Status::internal("the request could not be carried out")
-    })
 }

@@ -1,6 +1,6 @@
 //! The file that tells kubectl and its kin where we are and whom to be.
 
-use crate::pki::Pair;
+use crate::pki::{Pair, elliptic};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -28,7 +28,7 @@ impl Kubeconfig<'_> {
         } = self;
         let authority = STANDARD.encode(authority);
         let certificate = STANDARD.encode(&user.certificate);
-        let key = STANDARD.encode(&user.key);
+        let key = STANDARD.encode(elliptic(&user.key).as_ref().unwrap_or(&user.key));
         format!(
             "\
 apiVersion: v1

@@ -1,7 +1,8 @@
 //! What a server can be told.
 
-use crate::access::Tokens;
+use crate::cors::Origins;
 use futures::future::BoxFuture;
+use optik_access::Tokens;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Options {
     /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
     pub store: Check,
     pub limits: Limits,
+    /// Whose web pages may talk to us.
+    pub origins: Origins,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -27,6 +30,7 @@ impl Default for Options {
             tokens: Tokens::default(),
             store: Arc::new(|| Box::pin(std::future::ready(true))),
             limits: Limits::default(),
+            origins: Origins::default(),
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }
@@ -56,6 +60,16 @@ pub struct Limits {
     pub idle_max: Duration,
     /// One request, unless it is a watch; `?timeout=` may ask for less.
     pub request_max: Duration,
+    /// Reads that are carried out at a time, watches left out; zero: any number.
+    pub reads_max: usize,
+    /// The same for everything that changes something.
+    pub writes_max: usize,
+    /// How many requests wait for their turn when all of those are taken.
+    pub requests_waiting_max: usize,
+    /// And of one user.
+    pub requests_waiting_per_user_max: usize,
+    /// How long they wait.
+    pub wait_max: Duration,
     /// From the order to stop to the closing of ports; meanwhile only `/readyz` fails, so
     /// that load balancers look elsewhere first.
     pub stop_delay: Duration,
@@ -72,6 +86,11 @@ impl Default for Limits {
             head_max: Duration::from_secs(32),
             idle_max: Duration::from_secs(90),
             request_max: Duration::from_secs(60),
+            reads_max: 400,
+            writes_max: 200,
+            requests_waiting_max: 10_000,
+            requests_waiting_per_user_max: 500,
+            wait_max: Duration::from_secs(15),
             stop_delay: Duration::ZERO,
             drain_max: Duration::from_secs(30),
         }

@@ -1,6 +1,7 @@
 //! Accepting connections, and letting go of them.
 
 use crate::connection::{self, protocol};
+use crate::flow::Flow;
 use crate::handler::Handler;
 use crate::metrics::Metrics;
 use crate::options::{Limits, Options};
@@ -40,6 +41,7 @@ pub(crate) struct Shared<H> {
     pub(crate) options: Options,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
+    pub(crate) flow: Flow,
     pub(crate) peers: Arc<Peers>,
     pub(crate) protocol: Builder<TokioExecutor>,
     /// Connections, and writes that may outlive theirs.
@@ -57,6 +59,7 @@ impl<H: Handler> Server<H> {
             handler,
             health: Health::new(Arc::clone(&options.store)),
             metrics: Metrics::new(options.clock.wall()),
+            flow: Flow::new(limits),
             peers: Arc::default(),
             protocol: protocol(limits.streams_per_connection_max),
             tasks: TaskTracker::new(),

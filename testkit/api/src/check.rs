@@ -31,10 +31,12 @@ pub enum Contract {
     Concurrency,
     /// Patches, server-side apply, field validation, dry run.
     Merging,
+    /// Custom kinds, admission, garbage collection, access.
+    Extension,
 }
 
 impl Contract {
-    pub const ALL: [Self; 2] = [Self::Concurrency, Self::Merging];
+    pub const ALL: [Self; 3] = [Self::Concurrency, Self::Merging, Self::Extension];
 
     /// What stands before a number: `12`, `merging-12`.
     #[must_use]
@@ -42,6 +44,7 @@ impl Contract {
         match self {
             Self::Concurrency => "",
             Self::Merging => "merging-",
+            Self::Extension => "extension-",
         }
     }
 }
@@ -80,6 +83,8 @@ pub enum Need {
     Authentication,
     /// Roles and their bindings decide who may do what.
     Authorization,
+    /// Others are asked about writes, and convert objects.
+    Webhooks,
     /// Minutes of waiting.
     SlowMinutes,
     /// A built-in kind beyond ConfigMap, Secret and Namespace, by its plural.
@@ -105,6 +110,7 @@ const NAMED: &[(&str, Need)] = &[
     ("metrics", Need::Metrics),
     ("authentication", Need::Authentication),
     ("authorization", Need::Authorization),
+    ("webhooks", Need::Webhooks),
     ("slow-minutes", Need::SlowMinutes),
 ];
 

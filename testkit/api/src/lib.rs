@@ -27,6 +27,7 @@ pub mod suite;
 mod target;
 mod traits;
 mod watch;
+mod webhook;
 mod websocket;
 pub mod wire;
 

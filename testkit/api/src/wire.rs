@@ -69,6 +69,7 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (59, &["update::an_update_of_another_revision_conflicts"]),
     (60, &["update::what_is_missing_is_not_updated"]),
     (61, &["paths::a_wrong_token_is_refused"]),
+    (62, &["access::a_refusal_says_who_what_and_where"]),
     (63, &["create::the_namespace_must_be_that_of_the_path"]),
     (64, &["namespaces::a_missing_namespace_takes_no_content"]),
     (65, &["revisions::a_list_of_the_future_waits_and_fails"]),
@@ -103,6 +104,7 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (80, &["wire::health_in_detail"]),
     (81, &["wire::health_in_detail"]),
     (82, &["wire::health_in_detail"]),
+    (83, &["access::strangers_see_little_e95"]),
     (87, &["wire::the_version_is_told"]),
     (88, &["wire::requests_are_counted"]),
 ];

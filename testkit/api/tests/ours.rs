@@ -7,13 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What is not built yet. A check that needs it is reported as left out.
-const LACKS: &[Need] = &[
-    Need::Admission,
-    // Everybody on a plain loopback port is an administrator.
-    Need::Authentication,
-    Need::Authorization,
-    Need::SlowMinutes,
-];
+const LACKS: &[Need] = &[Need::Admission, Need::SlowMinutes];
 
 /// Assertions of the contracts that our server is known to keep. The lists only grow.
 const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
@@ -21,7 +15,7 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Merging, MERGING),
 ];
 
-const MERGING: &[RangeInclusive<u16>] = &[1..=70, 72..=83, 85..=90, 93..=120];
+const MERGING: &[RangeInclusive<u16>] = &[1..=83, 85..=90, 93..=120];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 
@@ -32,10 +26,9 @@ const WIRE_PROVEN: &[std::ops::RangeInclusive<u16>] = &[
     26..=27,
     30..=31,
     33..=55,
-    58..=60,
-    63..=71,
+    58..=71,
     75..=78,
-    80..=82,
+    80..=83,
     87..=88,
 ];
 

@@ -1,9 +1,13 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
-use optik_apiserver::ApiServer;
+use optik_access::jwt::SigningKey;
+use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
+use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
+use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -44,7 +48,10 @@ impl TestServer {
         let (api, store) = (server.api.clone(), server.store.clone());
         server
             .tasks
-            .spawn(optik_lifecycle::keep_namespaces(api, store));
+            .spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
+        server
+            .tasks
+            .spawn(optik_lifecycle::keep_aggregated_roles(api, store));
         server
     }
 
@@ -60,12 +67,21 @@ impl TestServer {
     }
 
     async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
-        let api = ApiServer::new(store.clone());
+        let (key, _) = SigningKey::generate().expect("a key can be made");
+        let access = AccessOptions {
+            accounts: Some(Arc::new(AccountOptions::new(key, "https://optik.test"))),
+            ..AccessOptions::default()
+        };
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
+        let caller = Arc::new(HttpsCaller::default());
+        let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
+        tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),
         ));
+        tasks.spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
         tasks.spawn(optik_lifecycle::keep_definitions_clean(
             api.clone(),
             store.clone(),

@@ -6,6 +6,7 @@ use optik_etcd_facade::Facade;
 use optik_server_testkit::{Engine, TestServer};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -15,11 +16,11 @@ async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> 
         path: path.into(),
         query: String::new(),
         headers: HeaderMap::new(),
-        user: User {
+        user: Arc::new(User {
             name: "test".into(),
-            groups: Vec::new(),
-            uid: String::new(),
-        },
+            groups: vec!["system:masters".into()],
+            ..User::default()
+        }),
         body: match body {
             Value::Null => Default::default(),
             body => body.to_string().into(),

@@ -1,9 +1,12 @@
-//! Real peers: etcd, etcdctl, kubectl, kube-apiserver, against a freshly built `optik`.
+//! Real peers against a freshly built `optik`: etcd and etcdctl, kubectl, clients in five
+//! languages, Helm, kube-apiserver.
 
+mod clients;
 mod etcd;
 mod etcdctl;
 mod process;
 mod scripts;
+mod server;
 mod tools;
 
 use crate::Outcome;
@@ -16,46 +19,34 @@ struct Part {
     on_request: bool,
 }
 
+const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
+    Part {
+        name,
+        run,
+        on_request: false,
+    }
+}
+
 const PARTS: &[Part] = &[
+    part("etcd-1", etcd::one_node),
+    part("etcd-3", etcd::three_nodes),
+    part("etcd-faults", etcd::faults),
+    part("etcdctl", etcdctl::newest),
+    part("etcdctl-3.4", etcdctl::debian),
+    part("seeds", scripts::seeds),
+    part("kubectl", scripts::kubectl),
+    part("client-go", clients::client_go),
+    part("controller-runtime", clients::controller_runtime),
+    part("envtest", clients::envtest),
+    part("kube-rs", clients::kube_rs),
+    part("python", clients::python),
+    part("kopf", clients::kopf),
+    part("client-node", clients::client_node),
+    part("fabric8", clients::fabric8),
+    part("helm", clients::helm),
     Part {
-        name: "etcd-1",
-        run: etcd::one_node,
-        on_request: false,
-    },
-    Part {
-        name: "etcd-3",
-        run: etcd::three_nodes,
-        on_request: false,
-    },
-    Part {
-        name: "etcd-faults",
-        run: etcd::faults,
-        on_request: false,
-    },
-    Part {
-        name: "etcdctl",
-        run: etcdctl::newest,
-        on_request: false,
-    },
-    Part {
-        name: "etcdctl-3.4",
-        run: etcdctl::debian,
-        on_request: false,
-    },
-    Part {
-        name: "seeds",
-        run: scripts::seeds,
-        on_request: false,
-    },
-    Part {
-        name: "kubectl",
-        run: scripts::kubectl,
-        on_request: false,
-    },
-    Part {
-        name: "kube-apiserver",
-        run: etcd::kube_apiserver,
         on_request: true,
+        ..part("kube-apiserver", etcd::kube_apiserver)
     },
 ];
 
@@ -82,7 +73,8 @@ pub(crate) fn run(wanted: &[String]) -> Outcome {
             Err(reason) => format!("FAILS: {reason}"),
         };
         println!("{verdict}");
-        table.push(format!("{:<16} {verdict}", part.name));
+        let verdict = verdict.lines().next().unwrap_or_default();
+        table.push(format!("{:<18} {verdict}", part.name));
     }
     println!("\n{}", table.join("\n"));
     println!("{} passed, {failed} failed", table.len() - failed);

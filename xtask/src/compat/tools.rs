@@ -9,7 +9,8 @@ const ETCD_VERSION: &str = "v3.6.8";
 const KUBERNETES_VERSION: &str = "v1.36.4";
 const KUBERNETES_STAGING_VERSION: &str = "v0.36.4";
 
-fn place() -> PathBuf {
+/// Where everything is installed.
+pub(crate) fn place() -> PathBuf {
     root().join("target/compat")
 }
 
@@ -158,13 +159,97 @@ pub(crate) fn debian_etcdctl() -> Result<PathBuf, String> {
     Ok(program)
 }
 
+const HELM_VERSION: &str = "v4.2.4";
+
+/// Helm, built from its Go module.
+pub(crate) fn helm() -> Result<PathBuf, String> {
+    let package = "helm.sh/helm/v4/cmd/helm";
+    let manifest =
+        format!("module compat\n\ngo 1.26.0\n\nrequire helm.sh/helm/v4 {HELM_VERSION}\n");
+    let name = format!("helm-{HELM_VERSION}");
+    go_program(&name, "helm", &manifest, &[package], package)
+}
+
+/// A Python with the client and kopf.
+pub(crate) fn python() -> Result<PathBuf, String> {
+    let (directory, wanted) = (place().join("python"), root().join("compat/python"));
+    let program = directory.join("bin/python");
+    installed("python", &wanted.join("requirements.txt"), |list| {
+        let venv = ["-m", "venv", "--clear"];
+        output(Command::new("python3").args(venv).arg(&directory))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--requirement"];
+        output(Command::new(&program).args(pip).arg(list))
+    })?;
+    Ok(program)
+}
+
+/// The script that uses the JavaScript client, beside its modules.
+pub(crate) fn client_node() -> Result<PathBuf, String> {
+    let (directory, wanted) = (place().join("js"), root().join("compat/js"));
+    let copy = |name: &str| {
+        let copied = std::fs::copy(wanted.join(name), directory.join(name));
+        copied.map_err(|cause| format!("{}: {cause}", directory.display()))
+    };
+    installed("js", &wanted.join("package.json"), |_| {
+        copy("package.json")?;
+        let words = ["install", "--no-package-lock", "--no-audit", "--no-fund"];
+        output(Command::new("npm").args(words).current_dir(&directory))
+    })?;
+    copy("client.js")?;
+    Ok(directory.join("client.js"))
+}
+
+/// The classpath of fabric8's client.
+pub(crate) fn fabric8() -> Result<String, String> {
+    let file = place().join("java/classpath");
+    installed("java", &root().join("compat/java/pom.xml"), |pom| {
+        let mut maven = Command::new("mvn");
+        maven
+            .args([
+                "--quiet",
+                "--batch-mode",
+                "dependency:build-classpath",
+                "--file",
+            ])
+            .arg(pom)
+            .arg(format!("-Dmdep.outputFile={}", file.display()));
+        output(&mut maven)
+    })?;
+    std::fs::read_to_string(&file).map_err(|cause| format!("{}: {cause}", file.display()))
+}
+
+/// Installs what a list names into a directory, unless that was done with this very list.
+fn installed(
+    name: &str,
+    list: &Path,
+    install: impl FnOnce(&Path) -> Result<String, String>,
+) -> Result<(), String> {
+    let failed = |cause| format!("{}: {cause}", list.display());
+    let (directory, wanted) = (place().join(name), std::fs::read(list).map_err(failed)?);
+    let mark = directory.join("installed");
+    if std::fs::read(&mark).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    println!("installing what {} names (once)", list.display());
+    std::fs::create_dir_all(&directory).map_err(failed)?;
+    install(list).map_err(|reason| format!("{name} cannot be installed: {reason}"))?;
+    std::fs::write(&mark, wanted).map_err(failed)
+}
+
 /// Our own binary, as users run it.
 pub(crate) fn optik() -> Result<PathBuf, String> {
     let mut build = Command::new(env!("CARGO"));
-    // With the whole workspace in view, features are those of the tests, so that nothing
-    // is compiled twice.
+    // A test brings its package's binary along. So, and only so, the features of all
+    // dependencies are those of `cargo test`, and nothing is compiled twice.
     let build = build
-        .args(["build", "--locked", "--workspace", "--bin", "optik"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--test",
+            "commands",
+        ])
         .current_dir(root());
     if !build.status().is_ok_and(|status| status.success()) {
         return Err("optik does not build".to_owned());

@@ -3,15 +3,18 @@
 use super::{Custom, ScalePaths};
 use crate::write::Part;
 use optik_object::{FieldError, FieldErrorKind, Object, Value};
-use optik_schema::structural::{Validation, check_embedded, check_lists, validate};
+use optik_schema::structural::{
+    OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate,
+};
 
-/// Everything that is wrong with a new or changed object.
+/// Everything that is wrong with a new or changed object, and what a client is told of
+/// rules that fail for what it did not change.
 pub(crate) fn check(
     custom: &Custom,
     part: Part,
     object: &Object,
     old: Option<&Object>,
-) -> Vec<FieldError> {
+) -> (Vec<FieldError>, Vec<String>) {
     let schema = &custom.own().schema;
     let value = Value::from(object.clone());
     let before = old.map(|old| Value::from(old.clone()));
@@ -45,12 +48,18 @@ pub(crate) fn check(
     if lists_before.is_none_or(|errors| errors.is_empty()) {
         errors.extend(check_lists(schema, &value));
     }
-    if custom.own().has_rules && errors.iter().any(blocks_rules) {
+    let Some(rules) = custom.own().rules() else {
+        return (errors, Vec::new());
+    };
+    if errors.iter().any(blocks_rules) {
         let text = "some validation rules were not checked because the object was invalid; \
                     correct the existing errors to complete validation";
         errors.push(FieldError::invalid("<nil>", Value::Null, text));
+        return (errors, Vec::new());
     }
-    errors
+    let found = rules.run(schema, (&value, before.as_ref()), "", true, OBJECT_COST_MAX);
+    errors.extend(found.errors);
+    (errors, found.forgiven)
 }
 
 /// Rules are not run on objects whose shape is wrong.

@@ -11,7 +11,7 @@ use crate::kinds::parse_stored;
 use optik_object::{Object, Value};
 use optik_schema::Schema;
 use optik_schema::structural::{
-    Structural, drop_unset, fill, prune_structural, settle_embedded, types_of,
+    Rules, Structural, drop_unset, fill, prune_structural, settle_embedded, types_of,
 };
 use optik_store::Version;
 use std::sync::{Arc, OnceLock};
@@ -70,7 +70,9 @@ pub(crate) struct VersionSchema {
     pub(crate) schema: Arc<Structural>,
     /// For server-side apply; most kinds never need it.
     types: OnceLock<Schema>,
-    pub(crate) has_rules: bool,
+    has_rules: bool,
+    /// Compiled when the first object is written: most kinds are only read.
+    rules: OnceLock<Option<Rules>>,
 }
 
 /// Where a scale finds its numbers: `.spec.replicas`.
@@ -88,7 +90,17 @@ impl VersionSchema {
             has_rules: schema.has_rules(),
             schema,
             types: OnceLock::new(),
+            rules: OnceLock::new(),
         }
+    }
+
+    /// The rules that objects must keep, if there are any.
+    pub(crate) fn rules(&self) -> Option<&Rules> {
+        if !self.has_rules {
+            return None;
+        }
+        let rules = self.rules.get_or_init(|| Rules::compile(&self.schema));
+        rules.as_ref()
     }
 
     pub(crate) fn types(&self) -> &Schema {

@@ -3,6 +3,7 @@
 use super::conditions;
 use super::definition::{texts, versions};
 use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
+use crate::calling::{check_port, check_url};
 use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain};
 
 /// Everything that is wrong with a new or changed definition.
@@ -250,56 +251,12 @@ fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
                     errors.push(FieldError::required(format!("{path}.service.{name}"), text));
                 }
             }
-            let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-            if !(1..=65535).contains(&port) {
-                let text = "port is not valid: must be between 1 and 65535, inclusive";
-                errors.push(FieldError::invalid(
-                    format!("{path}.service.port"),
-                    port,
-                    text,
-                ));
-            }
+            check_port(service, &format!("{path}.service.port"), errors);
         }
         _ => {
             let text = "exactly one of url or service is required";
             errors.push(FieldError::required(path, text));
         }
-    }
-}
-
-fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let mut refuse = |value: &str, text: String| {
-        errors.push(FieldError::invalid(path, value, text));
-    };
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    if scheme != "https" {
-        refuse(
-            scheme,
-            format!("'https' is the only allowed URL scheme{FORM}"),
-        );
-    }
-    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = match authority.rsplit_once('@') {
-        Some((user, host)) => (Some(user), host),
-        None => (None, authority),
-    };
-    if host.is_empty() {
-        refuse("", format!("host must be specified{FORM}"));
-    }
-    if let Some(user) = user {
-        refuse(user, "user information is not permitted in the URL".into());
-    }
-    if !fragment.is_empty() {
-        refuse(fragment, "fragments are not permitted in the URL".into());
-    }
-    if !query.is_empty() {
-        refuse(
-            query,
-            "query parameters are not permitted in the URL".into(),
-        );
     }
 }
 

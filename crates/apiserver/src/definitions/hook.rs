@@ -9,7 +9,6 @@ use serde_json::json;
 
 /// A new definition: what it leaves out, and the status it begins with.
 pub(crate) fn on_create(object: &mut Object) {
-    fill(object);
     let stored: Vec<Value> = storage_version(object)
         .map(Value::from)
         .into_iter()
@@ -22,7 +21,6 @@ pub(crate) fn on_create(object: &mut Object) {
 
 /// A changed definition; its status is the old one's by now.
 pub(crate) fn on_update(object: &mut Object) {
-    fill(object);
     let Some(storage) = storage_version(object).map(str::to_owned) else {
         return;
     };
@@ -37,7 +35,7 @@ pub(crate) fn on_update(object: &mut Object) {
 }
 
 /// Names that follow from others, and the conversion that converts nothing.
-fn fill(object: &mut Object) {
+pub(crate) fn fill(object: &mut Object) {
     let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
         return;
     };

@@ -19,7 +19,7 @@ pub(crate) use book::Book;
 pub(crate) use check::{check, check_status};
 pub(crate) use definition::versions;
 pub use follow::keep_definitions;
-pub(crate) use hook::{begin_deletion, formats_unknown, on_create, on_update};
+pub(crate) use hook::{begin_deletion, fill, formats_unknown, on_create, on_update};
 pub(crate) use schemas::of_version;
 
 /// Where definitions are kept.

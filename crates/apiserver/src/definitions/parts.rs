@@ -6,7 +6,7 @@ use super::definition::versions;
 use super::schemas::{of_version, parts};
 use optik_object::{FieldError, Object, Value};
 use optik_schema::structural::{
-    Leniency, Structural, TypeName, check_coherence, check_defaults, check_keywords,
+    Leniency, Structural, TypeName, check_coherence, check_defaults, check_keywords, check_rules,
 };
 
 /// What is forgiven because the stored definition does it already.
@@ -65,12 +65,25 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
         if with_status {
             check_root(schema, &path, errors);
         }
-        check_schema(schema, &path, forgiven, errors);
+        let known = old.is_some_and(|old| {
+            versions(old)
+                .iter()
+                .any(|old| of_version(old) == Some(schema))
+        });
+        check_schema(schema, &path, forgiven, known, errors);
     }
 }
 
-fn check_schema(value: &Value, path: &str, forgiven: Forgiven, errors: &mut Vec<FieldError>) {
+/// `known`: a schema that is there already may cost what it costs.
+fn check_schema(
+    value: &Value,
+    path: &str,
+    forgiven: Forgiven,
+    known: bool,
+    errors: &mut Vec<FieldError>,
+) {
     let schema = Structural::read(value);
+    let before = errors.len();
     if schema.nullable {
         let text = "nullable cannot be true at the root";
         errors.push(FieldError::forbidden(format!("{path}.nullable"), text));
@@ -84,6 +97,10 @@ fn check_schema(value: &Value, path: &str, forgiven: Forgiven, errors: &mut Vec<
         }
     }
     errors.extend(check_keywords(&schema, path, forgiven.keywords));
+    // The rules of a schema that makes no sense make none.
+    if errors.len() == before {
+        errors.extend(check_rules(&schema, path, known));
+    }
 }
 
 /// With a status of its own, the schema of the status is cut out of the whole: the root

@@ -3,35 +3,51 @@
 use super::paint::{Canvas, PaintError, now};
 use super::{Encoding, Form, Look};
 use crate::kinds::{Kind, Shown};
-use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt};
 use optik_catalog::messages;
 use optik_object::protobuf::Envelope;
 use optik_object::{Tape, Timestamp};
 use optik_platform::Clock;
 
-/// What is known before the first item.
-pub(super) struct ListHead<'a> {
-    /// The metadata of the list, as JSON.
-    pub(super) metadata: &'a [u8],
-}
-
 /// What a list is written with, if not as it is stored.
 pub(crate) struct Ink {
     form: Form,
     now: Timestamp,
-    /// Of the list, as JSON.
-    pub(crate) metadata: Vec<u8>,
     tape: Tape,
     scratch: Vec<u8>,
 }
 
 impl Clone for Ink {
     fn clone(&self) -> Self {
-        Self {
-            metadata: self.metadata.clone(),
-            ..Self::at(self.form, self.now)
+        Self::at(self.form, self.now)
+    }
+}
+
+/// What stands between what was written before and the next items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Separation {
+    None,
+    /// A line break, before the very first.
+    BeforeFirst,
+    /// A comma, before all but the first.
+    Between,
+}
+
+impl Separation {
+    pub(crate) fn byte(self) -> Option<u8> {
+        match self {
+            Self::None => None,
+            Self::BeforeFirst => Some(b'\n'),
+            Self::Between => Some(b','),
         }
+    }
+
+    /// What stands before the item with this number.
+    pub(crate) fn before(self, number: u64) -> Option<u8> {
+        let stands = match self {
+            Self::None | Self::BeforeFirst => number == 0,
+            Self::Between => number > 0,
+        };
+        self.byte().filter(|_| stands)
     }
 }
 
@@ -45,7 +61,6 @@ impl Ink {
         Self {
             form,
             now,
-            metadata: Vec::new(),
             tape: Tape::default(),
             scratch: Vec::new(),
         }
@@ -59,28 +74,26 @@ impl Ink {
         }
     }
 
-    fn head(&self) -> ListHead<'_> {
-        ListHead {
-            metadata: &self.metadata,
-        }
-    }
-
     /// Whether how long the items are must be known before the first one.
     pub(crate) fn needs_length(&self) -> bool {
         self.form.encoding == Encoding::Protobuf
     }
 
-    /// Everything before the first item; `items`: how many bytes they take.
-    pub(crate) fn begin(&self, kind: &Kind, items: usize) -> Vec<u8> {
-        self.canvas(kind).begin_list(&self.head(), items)
+    pub(crate) fn separation(&self, kind: &Kind) -> Separation {
+        self.canvas(kind).separation()
     }
 
-    /// The item with this number. What cannot be written leaves nothing.
+    /// Everything before the first item; `metadata`: of the list, as JSON; `items`: how
+    /// many bytes they take.
+    pub(crate) fn begin(&self, kind: &Kind, metadata: &str, items: usize) -> Vec<u8> {
+        self.canvas(kind).begin_list(metadata.as_bytes(), items)
+    }
+
+    /// One item. What cannot be written leaves nothing.
     pub(crate) fn item(
         &mut self,
         kind: &Kind,
         shown: Shown<'_>,
-        number: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), PaintError> {
         let canvas = self.canvas(kind);
@@ -88,15 +101,12 @@ impl Ink {
         self.scratch.clear();
         kind.write(Shown { typed, ..shown }, &mut self.scratch)?;
         let view = self.tape.read(&self.scratch)?;
-        canvas.separate(number, out);
         canvas.item(view, out)
     }
 
-    /// What follows the last one. A list that was measured ends by itself.
-    pub(crate) fn end(&self, kind: &Kind, items: u64, out: &mut Vec<u8>) {
-        if !self.needs_length() {
-            self.canvas(kind).end_list(&self.head(), items, out);
-        }
+    /// What follows the last one.
+    pub(crate) fn end(&self, kind: &Kind, metadata: &str, items: u64) -> Vec<u8> {
+        self.canvas(kind).end_list(metadata.as_bytes(), items)
     }
 }
 
@@ -115,7 +125,15 @@ impl Canvas<'_> {
         }
     }
 
-    pub(super) fn begin_list(self, head: &ListHead<'_>, items: usize) -> Vec<u8> {
+    pub(super) fn separation(self) -> Separation {
+        match self.form.encoding {
+            Encoding::Json => Separation::Between,
+            Encoding::Yaml => Separation::BeforeFirst,
+            Encoding::Protobuf => Separation::None,
+        }
+    }
+
+    pub(super) fn begin_list(self, metadata: &[u8], items: usize) -> Vec<u8> {
         let (version, kind) = self.list_type();
         let is_table = matches!(self.form.look, Look::Table { .. });
         match self.form.encoding {
@@ -124,7 +142,7 @@ impl Canvas<'_> {
                 out.extend_from_slice(
                     format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":"#).as_bytes(),
                 );
-                out.extend_from_slice(head.metadata);
+                out.extend_from_slice(metadata);
                 if is_table {
                     out.extend_from_slice(br#","columnDefinitions":"#);
                     self.write_columns(&mut out);
@@ -140,43 +158,37 @@ impl Canvas<'_> {
                 let mut text = format!("apiVersion: {version}\n");
                 text.push_str(&yaml_member("columnDefinitions", &columns));
                 text.push_str(&format!("kind: {kind}\n"));
-                text.push_str(&yaml_member("metadata", head.metadata));
+                text.push_str(&yaml_member("metadata", metadata));
                 text.push_str("rows:");
                 text.into()
             }
             Encoding::Yaml => format!("apiVersion: {version}\nitems:").into(),
             Encoding::Protobuf => {
-                let metadata = list_metadata(&version, &kind, head);
-                let mut out = Envelope::begin(&version, &kind, metadata.len() + items);
-                out.extend_from_slice(&metadata);
+                let document = list_metadata(&version, &kind, metadata);
+                let mut out = Envelope::begin(&version, &kind, document.len() + items);
+                out.extend_from_slice(&document);
                 out
             }
         }
     }
 
-    pub(super) fn separate(self, item: u64, out: &mut Vec<u8>) {
-        match (self.form.encoding, item) {
-            (Encoding::Json, 1..) => out.push(b','),
-            (Encoding::Yaml, 0) => out.push(b'\n'),
-            _ => {}
-        }
-    }
-
-    pub(super) fn end_list(self, head: &ListHead<'_>, items: u64, out: &mut Vec<u8>) {
+    pub(super) fn end_list(self, metadata: &[u8], items: u64) -> Vec<u8> {
         let is_table = matches!(self.form.look, Look::Table { .. });
         match self.form.encoding {
-            Encoding::Json => out.extend_from_slice(b"]}\n"),
+            Encoding::Json => b"]}\n".to_vec(),
             Encoding::Yaml => {
+                let mut text = String::new();
                 if items == 0 {
-                    out.extend_from_slice(b" []\n");
+                    text.push_str(" []\n");
                 }
                 if !is_table {
                     let (_, kind) = self.list_type();
-                    out.extend_from_slice(format!("kind: {kind}\n").as_bytes());
-                    out.extend_from_slice(yaml_member("metadata", head.metadata).as_bytes());
+                    text.push_str(&format!("kind: {kind}\n"));
+                    text.push_str(&yaml_member("metadata", metadata));
                 }
+                text.into()
             }
-            Encoding::Protobuf => out.extend_from_slice(Envelope::END),
+            Encoding::Protobuf => Envelope::END.to_vec(),
         }
     }
 }
@@ -191,8 +203,8 @@ fn yaml_member(name: &str, json: &[u8]) -> String {
 }
 
 /// The list's message without its items.
-fn list_metadata(version: &str, kind: &str, head: &ListHead<'_>) -> Vec<u8> {
-    let json = [br#"{"metadata":"#, head.metadata, b"}"].concat();
+fn list_metadata(version: &str, kind: &str, metadata: &[u8]) -> Vec<u8> {
+    let json = [br#"{"metadata":"#, metadata, b"}"].concat();
     let mut tape = Tape::default();
     let Ok(view) = tape.read(&json) else {
         return Vec::new();
@@ -202,90 +214,5 @@ fn list_metadata(version: &str, kind: &str, head: &ListHead<'_>) -> Vec<u8> {
     match Envelope::open(&document) {
         Ok(envelope) => envelope.object.to_vec(),
         Err(_) => Vec::new(),
-    }
-}
-
-/// As much of a list is kept while its length is found out. What is longer is written
-/// a second time instead.
-const HELD_BYTES_MAX: usize = 16 << 20;
-
-/// Something that writes the items of a list in pieces, the last of which it says.
-pub(crate) trait Pieces: Clone + Send + 'static {
-    /// The next piece; `None` at the end.
-    fn next(&mut self) -> Option<Vec<u8>>;
-}
-
-/// A list whose length stands before its items. `begin` makes what stands before them
-/// from the length.
-pub(crate) async fn measured<P: Pieces>(
-    mut items: P,
-    begin: impl FnOnce(usize) -> Vec<u8>,
-    end: &'static [u8],
-) -> BoxStream<'static, Bytes> {
-    let mut held: Vec<Bytes> = Vec::new();
-    let mut length = 0;
-    let mut rest: Option<P> = None;
-    loop {
-        let before = (rest.is_none() && length >= HELD_BYTES_MAX).then(|| items.clone());
-        rest = rest.or(before);
-        let Some(piece) = items.next() else { break };
-        length += piece.len();
-        if rest.is_none() {
-            held.push(piece.into());
-        }
-        tokio::task::yield_now().await;
-    }
-    let first = stream::once(std::future::ready(Bytes::from(begin(length))));
-    let again = stream::unfold(rest, |rest| async move {
-        let mut rest = rest?;
-        let piece = rest.next()?;
-        tokio::task::yield_now().await;
-        Some((Bytes::from(piece), Some(rest)))
-    });
-    let last = stream::once(std::future::ready(Bytes::from_static(end)));
-    let all = first.chain(stream::iter(held)).chain(again).chain(last);
-    all.filter(|piece| std::future::ready(!piece.is_empty()))
-        .boxed()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Pieces that tell from which copy they come.
-    #[derive(Clone)]
-    struct Counting {
-        next: usize,
-        all: usize,
-    }
-
-    const PIECE_BYTES: usize = 1 << 20;
-
-    impl Pieces for Counting {
-        fn next(&mut self) -> Option<Vec<u8>> {
-            if self.next == self.all {
-                return None;
-            }
-            self.next += 1;
-            Some(vec![self.next as u8; PIECE_BYTES])
-        }
-    }
-
-    /// What does not fit is written twice, and comes out once.
-    #[tokio::test]
-    async fn long_lists_are_measured_too() {
-        for all in [0, 1, 15, 16, 17, 40] {
-            let items = Counting { next: 0, all };
-            let begin = |length: usize| format!("{length};").into_bytes();
-            let out: Vec<Bytes> = measured(items, begin, b"end").await.collect().await;
-            let out = out.concat();
-            let head = format!("{};", all * PIECE_BYTES);
-            let body = out.strip_prefix(head.as_bytes()).expect("the length");
-            let body = body.strip_suffix(b"end").expect("the end");
-            assert_eq!(body.len(), all * PIECE_BYTES);
-            for (at, piece) in body.chunks(PIECE_BYTES).enumerate() {
-                assert!(piece.iter().all(|byte| *byte == at as u8 + 1), "{at}");
-            }
-        }
     }
 }

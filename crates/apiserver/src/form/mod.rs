@@ -9,8 +9,8 @@ mod lists;
 mod paint;
 mod refusal;
 
-pub(crate) use lists::{Ink, Pieces, measured};
-pub(crate) use paint::{Painter, transformed};
+pub(crate) use lists::{Ink, Separation};
+pub(crate) use paint::{PaintError, Painter, transformed};
 pub(crate) use refusal::{document, refusal};
 
 use crate::kinds::Kind;

@@ -1,6 +1,5 @@
 //! From the JSON that is stored to what the client asked for.
 
-use super::lists::ListHead;
 use super::{Encoding, Form, Look, MetaVersion, RowObject};
 use crate::kinds::Kind;
 use bytes::Bytes;
@@ -169,19 +168,18 @@ impl Canvas<'_> {
 
     /// A list that is there already: what a delete of many answers.
     fn list(self, view: View<'_>) -> Result<Bytes, PaintError> {
-        let head = ListHead {
-            metadata: view.get("metadata").map_or(b"{}".as_slice(), View::json),
-        };
+        let metadata = view.get("metadata").map_or(b"{}".as_slice(), View::json);
+        let separation = self.separation();
         let mut items = Vec::new();
         let mut count = 0;
         for item in view.get("items").into_iter().flat_map(View::items) {
-            self.separate(count, &mut items);
+            items.extend(separation.before(count));
             self.item(item, &mut items)?;
             count += 1;
         }
-        let mut out = self.begin_list(&head, items.len());
+        let mut out = self.begin_list(metadata, items.len());
         out.extend_from_slice(&items);
-        self.end_list(&head, count, &mut out);
+        out.extend_from_slice(&self.end_list(metadata, count));
         Ok(out.into())
     }
 

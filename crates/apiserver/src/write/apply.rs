@@ -1,6 +1,6 @@
 //! Server-side apply: what a manager wants of an object, whatever others want.
 
-use super::create::create_once;
+use super::create::{begin, create_once};
 use super::ownership::{Ownership, merge};
 use super::update::{Part, check_place, replace};
 use super::{FieldValidation, Patience, Writing, Written, scale};
@@ -117,6 +117,8 @@ async fn create(
         return Err(Status::name_unset(name));
     }
     check_place(writing, name, &mut object)?;
+    writing.creation.clone()?;
+    begin(writing, &mut object).await?;
     Ok(create_once(writing, object).await?.ok())
 }
 

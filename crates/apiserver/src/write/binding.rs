@@ -1,5 +1,6 @@
 //! Giving a pod to a node.
 
+use super::admit::{self, Subject};
 use super::{Outcome, Patience, Writing};
 use crate::kinds::parse_stored;
 use crate::trouble::damaged;
@@ -17,9 +18,22 @@ const BINDING: ResourceName<'static> = ResourceName {
 pub(crate) async fn bind(
     writing: &Writing<'_>,
     name: &str,
-    binding: &Object,
+    mut binding: Object,
 ) -> Result<(), Status> {
-    let node = target(binding, name)?;
+    let subject = Subject {
+        subresource: "binding",
+        of: writing
+            .kinds
+            .find("", "v1", "bindings")
+            .unwrap_or(writing.kind),
+        ..Subject::created(writing, name)
+    };
+    if binding.namespace().is_empty() {
+        binding.set_namespace(writing.namespace.unwrap_or_default());
+    }
+    admit::mutate(writing, subject, None, &mut binding).await?;
+    let node = target(&binding, name)?;
+    admit::validate(writing, subject, None, &binding).await?;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
     let patience = Patience::begin();

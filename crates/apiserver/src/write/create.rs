@@ -1,5 +1,6 @@
 //! New objects.
 
+use super::admit::{self, Subject};
 use super::update::Part;
 use super::{Outcome, Writing, Written, metadata, ownership, rules};
 use crate::kinds::parse_stored;
@@ -18,6 +19,7 @@ pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<
     if set_on_create(object.resource_version()) {
         return Err(Status::revision_on_create());
     }
+    begin(writing, &mut object).await?;
     if object.generate_name().is_empty() {
         return create_once(writing, object).await?;
     }
@@ -28,6 +30,19 @@ pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<
     let name = object.name().to_owned();
     let created = create_once(writing, object).await?;
     created.map_err(|_| Status::generated_name_taken(writing.kind.resource.name(), &name))
+}
+
+/// What happens to a new object before it is one: who made it is noted, and others have
+/// their say. Once, however often its name is tried.
+pub(super) async fn begin(writing: &Writing<'_>, object: &mut Object) -> Result<(), Status> {
+    rules::default(writing.kind, object);
+    ownership::record(writing, Part::Main, None, object);
+    let name = object.name().to_owned();
+    rules::check_open(writing.kind, &name)?;
+    if let Some(namespace) = writing.namespace {
+        namespaces::check_open(writing.store, writing.kind, namespace, &name).await?;
+    }
+    admit::mutate(writing, Subject::created(writing, &name), None, object).await
 }
 
 async fn create_with_generated_name(
@@ -64,7 +79,8 @@ pub(super) fn settle_namespace(writing: &Writing<'_>, object: &mut Object) -> Re
     Ok(())
 }
 
-/// Makes the object if its name is free; the inner error says that it is not.
+/// Makes an object that [`begin`] has seen if its name is free; the inner error says that
+/// it is not.
 pub(super) async fn create_once(
     writing: &Writing<'_>,
     mut object: Object,
@@ -73,20 +89,17 @@ pub(super) async fn create_once(
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
     rules::on_create(kind, &mut object);
-    ownership::record(writing, Part::Main, None, &mut object);
     let name = object.name().to_owned();
-    rules::check_open(kind, &name)?;
-    if let Some(namespace) = writing.namespace {
-        namespaces::check_open(writing.store, kind, namespace, &name).await?;
-    }
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
     errors.extend(check_managers(&object));
-    errors.extend(rules::check(kind, Part::Main, &object, None));
-    writing.note(rules::warnings(kind, Part::Main, &object, None));
+    errors.extend(rules::check(kind, Part::Main, &object, None, writing.told));
+    let warnings = rules::warnings(kind, Part::Main, &object, None);
+    writing.told.warn(warnings);
     if !errors.is_empty() {
         return Err(Status::invalid(kind.resource.name(), &name, &errors));
     }
+    admit::validate(writing, Subject::created(writing, &name), None, &object).await?;
     let mut bytes = Bytes::from(writing.encode(&object)?);
     let key = writing.key(&name);
     if writing.options.dry_run {

@@ -1,7 +1,7 @@
 //! Objects that go away, at once or in steps (§2.5).
 
 use super::delete_options::{DeleteOptions, Dependents};
-use super::{Outcome, Patience, Writing, rules};
+use super::{Outcome, Patience, Writing, admit, rules};
 use crate::definitions;
 use crate::kinds::Shown;
 use crate::namespaces::IMMORTAL;
@@ -32,6 +32,16 @@ pub(crate) async fn delete(
     name: &str,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
+    delete_one(writing, name, name, options).await
+}
+
+/// `asked_for` is what others are told: nothing if a whole collection is meant.
+async fn delete_one(
+    writing: &Writing<'_>,
+    name: &str,
+    asked_for: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
     refuse_immortal(writing, name)?;
@@ -48,6 +58,10 @@ pub(crate) async fn delete(
         let object = object.map_err(|error| damaged(&key, error))?;
         check_preconditions(writing, options, &object, current, ours)?;
         let step = step(writing, options, &object);
+        if !matches!(step, Step::Pending) {
+            let stored = (&object, current.mod_revision());
+            admit::delete(writing, asked_for, options, stored).await?;
+        }
         match carry_out(writing, options, &key, current, &object, step).await? {
             Done::Deleted(deleted) => return Ok(deleted),
             Done::Changed(revision) => changed_by_us = Some(revision),
@@ -103,6 +117,8 @@ fn check_preconditions(
 enum Step {
     /// Nothing: it is on its way already.
     Wait,
+    /// Nothing, and nobody is asked: it has been given its time.
+    Pending,
     /// Marks the object, which stays for others to finish.
     Mark(Object),
     /// Marks the object and goes on.
@@ -125,7 +141,7 @@ fn step(writing: &Writing<'_>, options: &DeleteOptions, old: &Object) -> Step {
         Grace::Pod => shorten_or_begin(options, &mut object, writing.now()),
     };
     if graceful == Graceful::Pending {
-        return Step::Wait;
+        return Step::Pending;
     }
     settle_dependents(writing, options, &mut object);
     if object.finalizers().next().is_some() {
@@ -278,7 +294,7 @@ async fn carry_out(
 ) -> Result<Done, Status> {
     let revision = current.mod_revision();
     match step {
-        Step::Wait => Ok(Done::Deleted(Deleted {
+        Step::Wait | Step::Pending => Ok(Done::Deleted(Deleted {
             body: writing.show(current.value(), revision)?,
             pending: true,
         })),
@@ -370,7 +386,7 @@ pub(crate) async fn delete_all(
     let mut deletions = stream::iter(meant)
         .map(|version| async move {
             let (_, name) = kind.parts_of_key(version.key());
-            let deleted = delete(writing, name, options).await;
+            let deleted = delete_one(writing, name, "", options).await;
             (version, deleted)
         })
         .buffered(TOGETHER);

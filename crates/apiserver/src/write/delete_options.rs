@@ -12,9 +12,30 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) dependents: Option<Dependents>,
-    /// The client used the old option to say that dependents go too.
-    pub(crate) orphan_is_false: bool,
+    /// The same as it was asked for: the new option, and the old one.
+    pub(crate) policy: Option<Dependents>,
+    pub(crate) orphan: Option<bool>,
     pub(crate) dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// Adds what was asked for to a document about it.
+    pub(crate) fn describe(&self, options: &mut Value) {
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        for (name, given) in [("uid", &self.uid), ("resourceVersion", &self.revision)] {
+            if let Some(given) = given {
+                options["preconditions"][name] = given.as_str().into();
+            }
+        }
+        if let Some(policy) = self.policy {
+            options["propagationPolicy"] = policy.name().into();
+        }
+        if let Some(orphan) = self.orphan {
+            options["orphanDependents"] = orphan.into();
+        }
+    }
 }
 
 /// What becomes of objects that name this one as their owner.
@@ -27,6 +48,16 @@ pub(crate) enum Dependents {
     Background,
 }
 
+impl Dependents {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Orphan => "Orphan",
+            Self::Foreground => "Foreground",
+            Self::Background => "Background",
+        }
+    }
+}
+
 impl DeleteOptions {
     /// The body has the say if there is one, otherwise the query.
     pub(crate) fn read(
@@ -37,7 +68,7 @@ impl DeleteOptions {
         if body.iter().all(u8::is_ascii_whitespace) {
             return from_query(query);
         }
-        let options = decode_as("DeleteOptions", headers, body)?;
+        let options = decode_as("v1", "DeleteOptions", headers, body)?;
         from_body(options.members())
     }
 }
@@ -126,7 +157,8 @@ fn judge(raw: Raw<'_>) -> Result<DeleteOptions, Status> {
         uid: raw.uid,
         revision: raw.revision,
         dependents: by_policy.or(by_flag),
-        orphan_is_false: raw.orphan == Some(false),
+        policy: by_policy,
+        orphan: raw.orphan,
         dry_run: !raw.dry_run.is_empty(),
     })
 }

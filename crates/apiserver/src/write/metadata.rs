@@ -12,7 +12,7 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
 /// A random (version 4) uid.
-pub(super) fn new_uid(entropy: &dyn Entropy) -> String {
+pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
     let (high, low) = (entropy.next_u64(), entropy.next_u64());
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0b11 << 62) | 0b10 << 62;

@@ -1,5 +1,6 @@
 //! Writes: what they make of an object, and how they get it into the store.
 
+mod admit;
 mod apply;
 mod binding;
 mod create;
@@ -18,19 +19,24 @@ pub(crate) use binding::bind;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
+pub(crate) use ownership::record as record_ownership;
 pub(crate) use patch::{Change, PatchType, patch};
+pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
-use crate::kinds::{Kind, Shown};
+use crate::admission::{Admission, Told};
+use crate::exchange::User;
+use crate::kinds::{Kind, Kinds, Shown};
 use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -42,13 +48,19 @@ pub(crate) struct Writing<'a> {
     pub(crate) store: &'a Store,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
+    pub(crate) kinds: &'a Kinds,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
+    pub(crate) user: &'a User,
+    /// Who has a say; nobody in what the server writes for itself.
+    pub(crate) admission: Option<&'a Admission>,
     pub(crate) options: WriteOptions,
     pub(crate) ownership: Ownership,
     pub(crate) origin: Origin,
-    /// What the client is told although the write succeeds.
-    pub(crate) notes: Mutex<Vec<String>>,
+    /// What the client is told besides the answer.
+    pub(crate) told: &'a Told,
+    /// Whether what is not there may be made, where that is not what was asked for.
+    pub(crate) creation: Result<(), Status>,
 }
 
 /// What a write left behind.
@@ -68,18 +80,6 @@ impl Writing<'_> {
     fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
-    }
-
-    /// Replaces what was noted: only the last attempt counts.
-    fn note(&self, notes: Vec<String>) {
-        *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
-    }
-
-    /// What was noted, behind what was odd about the body.
-    pub(crate) fn with_notes(&self, mut warnings: Vec<String>) -> Vec<String> {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        warnings.append(&mut notes);
-        warnings
     }
 
     fn key(&self, name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Options that writes share.
 
 use crate::query::Query;
-use optik_object::{FieldError, Status};
+use optik_object::{FieldError, Status, Value};
 
 const MANAGER_BYTES_MAX: usize = 128;
 
@@ -9,6 +9,8 @@ const MANAGER_BYTES_MAX: usize = 128;
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
+    /// How the client put it; empty if it did not.
+    pub(crate) validation_given: String,
     /// Empty if the client did not say.
     pub(crate) manager: String,
 }
@@ -58,15 +60,28 @@ impl WriteOptions {
         check_manager(manager, &mut errors);
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         check_dry_run(&dry_run, &mut errors);
-        let validation = check_validation(query.text("fieldValidation"), &mut errors);
+        let validation_given = query.text("fieldValidation");
+        let validation = check_validation(validation_given, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid_options(kind.name(), &errors));
         }
         Ok(Self {
             dry_run: !dry_run.is_empty(),
             validation,
+            validation_given: validation_given.into(),
             manager: manager.into(),
         })
+    }
+
+    /// Adds what was asked for to a document about it.
+    pub(crate) fn describe(&self, options: &mut Value) {
+        let given = [
+            ("fieldManager", &self.manager),
+            ("fieldValidation", &self.validation_given),
+        ];
+        for (name, text) in given.into_iter().filter(|(_, text)| !text.is_empty()) {
+            options[name] = text.as_str().into();
+        }
     }
 }
 

@@ -29,7 +29,7 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 /// Records a create, update or patch in the object that is about to be stored. Managers
 /// own fields of the version they write, so that is the version things are compared in.
-pub(super) fn record(
+pub(crate) fn record(
     writing: &Writing<'_>,
     part: Part,
     live: Option<&Object>,
@@ -56,9 +56,11 @@ pub(super) fn record(
             copy_member(object, &shown, MANAGED_FIELDS);
         });
     }
-    // What changes nothing but times changes nothing.
-    if let Some(live) = live
-        && only_times_differ(live, object)
+}
+
+/// What changes nothing but times changes nothing.
+pub(super) fn keep_times(live: &Object, object: &mut Object) {
+    if only_times_differ(live, object)
         && let Some(kept) = live.metadata().and_then(|meta| meta.get(MANAGED_FIELDS))
     {
         let kept = kept.clone();
@@ -141,12 +143,7 @@ pub(super) fn with_endpoint<T>(
     let endpoint = Endpoint {
         api_version: &kind.api_version,
         kind: &kind.resource.kind,
-        subresource: match part {
-            Part::Main => "",
-            Part::Status => "status",
-            Part::Finalize => "finalize",
-            Part::Scale => "scale",
-        },
+        subresource: part.subresource(),
         versions: &versions,
     };
     Some(run(&endpoint))

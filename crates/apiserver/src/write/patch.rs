@@ -133,7 +133,7 @@ pub(crate) async fn patch(
     name: &str,
     part: Part,
     change: &Change,
-) -> Result<(Written, Vec<String>), Status> {
+) -> Result<Written, Status> {
     let key = writing.key(name);
     let patience = Patience::begin();
     loop {
@@ -142,8 +142,9 @@ pub(crate) async fn patch(
         let resource = writing.kind.resource.name();
         let current = current.ok_or_else(|| Status::not_found(resource, name))?;
         let (body, warnings) = patched(writing, name, part, change, current)?;
+        writing.told.warn(warnings);
         if let Some(written) = replace(writing, part, &key, current, body).await? {
-            return Ok((written, warnings));
+            return Ok(written);
         }
         patience.check()?;
     }

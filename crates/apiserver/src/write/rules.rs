@@ -2,6 +2,7 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
+use crate::admission::{Told, configurations};
 use crate::kinds::Kind;
 use crate::{custom, definitions};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
@@ -11,6 +12,20 @@ use optik_object::{FieldError, Map, Object, Status, Value};
 const CONTENT_FINALIZER: &str = "kubernetes";
 /// Lets selectors find a namespace by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Fills in what a client may leave out; every body and everything that others change
+/// comes by here.
+pub(crate) fn default(kind: &Kind, object: &mut Object) {
+    let behaviour = &kind.resource.behaviour;
+    if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
+        label_name(object);
+    }
+    match behaviour.hook {
+        Hook::Definition => definitions::fill(object),
+        Hook::Binding => optik_access::default_binding(object),
+        Hook::Role | Hook::Webhooks | Hook::None => {}
+    }
+}
 
 /// A new object.
 pub(super) fn on_create(kind: &Kind, object: &mut Object) {
@@ -41,20 +56,26 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// What the kind itself has against an object.
+/// What the kind itself has against an object; what it only warns of is told.
 pub(super) fn check(
     kind: &Kind,
     part: Part,
     object: &Object,
     old: Option<&Object>,
+    told: &Told,
 ) -> Vec<FieldError> {
     if let Some(custom) = &kind.custom {
-        return custom::check(custom, part, object, old);
+        let (errors, warnings) = custom::check(custom, part, object, old);
+        told.warn(warnings);
+        return errors;
     }
     match (kind.resource.behaviour.hook, part) {
         (Hook::None, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
+        (Hook::Role, _) => optik_access::check_role(object),
+        (Hook::Binding, _) => optik_access::check_binding(object, old),
+        (Hook::Webhooks, _) => configurations::check(object),
     }
 }
 
@@ -69,7 +90,7 @@ pub(super) fn warnings(
         _ if part != Part::Main => Vec::new(),
         (Some(_), _) => custom::warnings(object, old),
         (None, Hook::Definition) => definitions::formats_unknown(object, old),
-        (None, Hook::None) => Vec::new(),
+        (None, _) => Vec::new(),
     }
 }
 

@@ -66,20 +66,19 @@ pub(super) fn uid_differs(kind: &Kind, name: &str, sent: &str, stored: &str) -> 
     Status::conflict(resource, name, &text)
 }
 
-/// What becomes of a parent whose view becomes `body`.
+/// What becomes of a parent whose view was `live` and becomes `body`.
 pub(super) fn changed_parent(
     writing: &Writing<'_>,
     old: &Object,
-    revision: Revision,
+    live: &Object,
     mut body: Object,
 ) -> Result<Object, Status> {
     let asked = replicas(&body);
     leave_out_nought(&mut body);
     if writing.ownership == Ownership::Record {
-        let live = managed_view(writing, old, revision)?;
         let manager = ownership::manager(writing);
         let write = Update {
-            live: Some(&live),
+            live: Some(live),
             manager: &manager,
             now: writing.now(),
             family: Family::BuiltIn,

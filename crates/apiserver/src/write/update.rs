@@ -1,6 +1,7 @@
 //! Changed objects.
 
-use super::create::{create_once, settle_namespace};
+use super::admit::{self, Stored, Subject};
+use super::create::{begin, create_once, settle_namespace};
 use super::metadata::{self, copy_member};
 use super::{Outcome, Patience, Writing, Written, ownership, rules, scale};
 use crate::kinds::Kind;
@@ -29,6 +30,16 @@ impl Part {
         match self {
             Self::Main | Self::Status | Self::Finalize => kind,
             Self::Scale => scale_kind(),
+        }
+    }
+
+    /// The last word of the path.
+    pub(crate) fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Scale => "scale",
         }
     }
 }
@@ -81,7 +92,10 @@ async fn create_instead(
         };
         return Err(Status::uid_changed(resource.name(), name, key, mismatch));
     }
-    Ok(create_once(writing, body.clone()).await?.ok())
+    writing.creation.clone()?;
+    let mut object = body.clone();
+    begin(writing, &mut object).await?;
+    Ok(create_once(writing, object).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
@@ -96,16 +110,9 @@ pub(super) async fn replace(
     let old = writing.kind.open(current.value());
     let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
-        Part::Scale => {
-            scale::check(body.name(), &body)?;
-            check_base(writing, key, (&old, revision), &body)?;
-            scale::changed_parent(writing, &old, revision, body)?
-        }
+        Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
         Part::Main | Part::Status | Part::Finalize => {
-            check_base(writing, key, (&old, revision), &body)?;
-            let mut object = prepare(writing, part, &old, body)?;
-            ownership::record(writing, part, Some(&old), &mut object);
-            object
+            changed(writing, part, key, (&old, revision), body).await?
         }
     };
     let mut bytes = Bytes::from(writing.encode(&object)?);
@@ -139,29 +146,98 @@ pub(super) async fn replace(
     }
 }
 
-/// Whether the write was based on the object that is there: uid, then revision.
-fn check_base(
+/// What becomes of an object, in the order that counts: whose object it is, who changed
+/// what, what others want, whether it was the newest, what the kind says, what others
+/// refuse.
+async fn changed(
+    writing: &Writing<'_>,
+    part: Part,
+    key: &str,
+    stored: Stored<'_>,
+    mut body: Object,
+) -> Result<Object, Status> {
+    let old = stored.0;
+    check_incarnation(writing, key, old, &body)?;
+    let sent = Sent::of(&body);
+    if part == Part::Main {
+        rules::default(writing.kind, &mut body);
+    }
+    ownership::record(writing, part, Some(old), &mut body);
+    let subject = Subject::updated(writing, part, &sent.name);
+    admit::mutate(writing, subject, Some(stored), &mut body).await?;
+    sent.check_base(writing, stored.1)?;
+    let mut object = prepare(writing, part, old, body)?;
+    ownership::keep_times(old, &mut object);
+    admit::validate(writing, subject, Some(stored), &object).await?;
+    Ok(object)
+}
+
+/// The same by way of a view: that is what others see.
+async fn changed_scale(
     writing: &Writing<'_>,
     key: &str,
-    (old, revision): (&Object, Revision),
+    stored: Stored<'_>,
+    mut body: Object,
+) -> Result<Object, Status> {
+    let (old, revision) = stored;
+    check_incarnation(writing, key, old, &body)?;
+    let sent = Sent::of(&body);
+    let subject = Subject::updated(writing, Part::Scale, &sent.name);
+    let view = scale::managed_view(writing, old, revision)?;
+    admit::mutate(writing, subject, Some((&view, revision)), &mut body).await?;
+    scale::check(body.name(), &body)?;
+    sent.check_base(writing, revision)?;
+    let asked = body.clone();
+    let mut object = scale::changed_parent(writing, old, &view, body)?;
+    ownership::keep_times(old, &mut object);
+    admit::validate(writing, subject, Some((&view, revision)), &asked).await?;
+    Ok(object)
+}
+
+/// Whether the write is about the object that is there, and not about one of the same name
+/// that was there before.
+fn check_incarnation(
+    writing: &Writing<'_>,
+    key: &str,
+    old: &Object,
     body: &Object,
 ) -> Result<(), Status> {
-    let resource = &writing.kind.resource;
-    let name = body.name();
-    if !body.uid().is_empty() && body.uid() != old.uid() {
-        let mismatch = UidMismatch {
-            sent: body.uid(),
-            stored: old.uid(),
-        };
-        return Err(Status::uid_changed(resource.name(), name, key, mismatch));
+    if body.uid().is_empty() || body.uid() == old.uid() {
+        return Ok(());
     }
-    let sent = in_body(body.resource_version())
-        .map_err(|error| Status::revision_malformed_in_body(&error))?;
-    match sent {
-        None if resource.behaviour.unconditional_update => Ok(()),
-        None => Err(Status::revision_required(resource.name(), name)),
-        Some(sent) if Revision::new(sent.get()) == revision => Ok(()),
-        Some(_) => Err(Status::object_modified(resource.name(), name)),
+    let mismatch = UidMismatch {
+        sent: body.uid(),
+        stored: old.uid(),
+    };
+    let resource = writing.kind.resource.name();
+    Err(Status::uid_changed(resource, body.name(), key, mismatch))
+}
+
+/// What a body said about what it is based on.
+struct Sent {
+    name: String,
+    revision: String,
+}
+
+impl Sent {
+    fn of(body: &Object) -> Self {
+        Self {
+            name: body.name().to_owned(),
+            revision: body.resource_version().to_owned(),
+        }
+    }
+
+    /// Whether that is still what is there.
+    fn check_base(&self, writing: &Writing<'_>, revision: Revision) -> Result<(), Status> {
+        let resource = &writing.kind.resource;
+        let sent =
+            in_body(&self.revision).map_err(|error| Status::revision_malformed_in_body(&error))?;
+        match sent {
+            None if resource.behaviour.unconditional_update => Ok(()),
+            None => Err(Status::revision_required(resource.name(), &self.name)),
+            Some(sent) if Revision::new(sent.get()) == revision => Ok(()),
+            Some(_) => Err(Status::object_modified(resource.name(), &self.name)),
+        }
     }
 }
 
@@ -189,8 +265,9 @@ pub(super) fn prepare(
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
-    errors.extend(rules::check(kind, part, &object, Some(old)));
-    writing.note(rules::warnings(kind, part, &object, Some(old)));
+    errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
+    let warnings = rules::warnings(kind, part, &object, Some(old));
+    writing.told.warn(warnings);
     let name = object.name();
     if old.is_being_deleted() {
         let added: Vec<&str> = object

@@ -3,12 +3,17 @@
 use super::{bind, loopback_only, read};
 use crate::failure::Failure;
 use crate::store::default_directory;
-use clap::Args;
+use crate::units;
+use clap::{Args, ValueEnum};
+use optik_access::jwt::{KeyError, PublicKey, SigningKey};
+use optik_apiserver::{AccessOptions, AccountOptions, Authorization};
 use optik_platform::{Clock, SystemEntropy};
 use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
-use optik_serve::{Kubeconfig, TlsMaterial, Tokens};
+use optik_serve::{Kubeconfig, Limits, Origins, TlsMaterial, Tokens};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 #[derive(Debug, Args)]
@@ -39,6 +44,47 @@ pub(super) struct Access {
     /// Let clients in with these bearer tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Who decides what clients may do
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Rbac)]
+    authorization_mode: Mode,
+    /// Sign tokens of service accounts with this key instead of one of our own: PEM
+    #[arg(long, value_name = "FILE")]
+    service_account_signing_key_file: Option<PathBuf>,
+    /// Also believe tokens that these keys signed: PEM
+    #[arg(long, value_name = "FILE")]
+    service_account_key_file: Vec<PathBuf>,
+    /// Whom tokens of service accounts name as their issuer: a URL
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://kubernetes.default.svc.cluster.local"
+    )]
+    service_account_issuer: String,
+    /// Whom tokens are for if nobody says [default: the issuer]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    api_audiences: Vec<String>,
+    /// The longest that a token of a service account may last [default: 2^32 seconds]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    service_account_max_token_expiration: Option<Duration>,
+    /// Carry out this many reads at a time, watches left out; 0 for any number
+    #[arg(long, value_name = "COUNT", default_value_t = 400)]
+    max_requests_inflight: usize,
+    /// Carry out this many writes at a time; 0 for any number
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    max_mutating_requests_inflight: usize,
+    /// Let web pages of these origins talk to the server: regular expressions
+    #[arg(long, value_name = "REGEX,…", value_delimiter = ',')]
+    cors_allowed_origins: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Mode {
+    /// Roles and their bindings
+    #[value(name = "RBAC", alias = "rbac")]
+    Rbac,
+    /// Whoever has proven who they are may do everything
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
 }
 
 /// Where files go that nobody has given another place.
@@ -95,6 +141,69 @@ impl Access {
         };
         let parsed = Tokens::parse(read(file)?.as_slice());
         parsed.map_err(|cause| Failure::new(format!("--token-auth-file {}", file.display()), cause))
+    }
+
+    /// How many requests, and from whose pages.
+    pub(super) fn presented(&self, tokens: Tokens) -> Result<optik_serve::Options, Failure> {
+        let origins = Origins::new(&self.cors_allowed_origins);
+        let origins = origins.map_err(|cause| Failure::new("--cors-allowed-origins", cause))?;
+        Ok(optik_serve::Options {
+            tokens,
+            origins,
+            limits: Limits {
+                reads_max: self.max_requests_inflight,
+                writes_max: self.max_mutating_requests_inflight,
+                ..Limits::default()
+            },
+            ..optik_serve::Options::default()
+        })
+    }
+
+    /// Who decides, and how tokens are made.
+    pub(super) fn rules(&self, home: &Home<'_>, tokens: Tokens) -> Result<AccessOptions, Failure> {
+        let mut accounts =
+            AccountOptions::new(self.signing_key(home)?, &self.service_account_issuer);
+        for file in &self.service_account_key_file {
+            let keys = PublicKey::all_from_pem(&read(file)?);
+            accounts
+                .others
+                .extend(keys.map_err(|cause| bad_key(file, cause))?);
+        }
+        accounts.audiences.clone_from(&self.api_audiences);
+        if let Some(longest) = self.service_account_max_token_expiration {
+            accounts.seconds_max = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
+        }
+        Ok(AccessOptions {
+            authorization: match self.authorization_mode {
+                Mode::Rbac => Authorization::Rbac,
+                Mode::AlwaysAllow => Authorization::AlwaysAllow,
+            },
+            tokens,
+            accounts: Some(Arc::new(accounts)),
+        })
+    }
+
+    /// The key that was given, or the one beside the certificates, which is made once.
+    fn signing_key(&self, home: &Home<'_>) -> Result<SigningKey, Failure> {
+        let made = |cause| Failure::new("no key for tokens", cause);
+        if let Some(file) = &self.service_account_signing_key_file {
+            return SigningKey::from_pem(&read(file)?).map_err(|cause| bad_key(file, cause));
+        }
+        let directory = match (&self.cert_dir, home) {
+            (None, Home::Nowhere) => {
+                return SigningKey::generate().map(|(key, _)| key).map_err(made);
+            }
+            (None, home) => home.directory().join("pki"),
+            (Some(directory), _) => directory.clone(),
+        };
+        let file = directory.join("sa.key");
+        if file.exists() {
+            return SigningKey::from_pem(&read(&file)?).map_err(|cause| bad_key(&file, cause));
+        }
+        let (key, pem) = SigningKey::generate().map_err(made)?;
+        write_private(&file, pem.as_bytes())
+            .map_err(|cause| Failure::new("no key for tokens", cause))?;
+        Ok(key)
     }
 
     /// Finds or makes the certificates, and writes the kubeconfig.
@@ -168,6 +277,10 @@ impl Access {
         })?;
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
+}
+
+fn bad_key(file: &Path, cause: KeyError) -> Failure {
+    Failure::new(format!("cannot use {}", file.display()), cause)
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

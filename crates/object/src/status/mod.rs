@@ -5,6 +5,7 @@
 //! request can get wrong) and `invalid` (fields that break a rule).
 
 mod conflicts;
+mod denied;
 mod invalid;
 mod reads;
 mod requests;
@@ -12,6 +13,7 @@ mod requests;
 mod tests;
 
 pub use conflicts::UidMismatch;
+pub use denied::Denial;
 pub use invalid::ListOptionsError;
 pub use requests::{Attempt, SentType};
 
@@ -38,6 +40,9 @@ struct Body {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
+    /// Instead of one of ours.
+    #[serde(rename = "reason", skip_serializing_if = "String::is_empty")]
+    foreign_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
     #[serde(skip_serializing_if = "is_zero")]

@@ -4,8 +4,9 @@ use super::embedded;
 use super::node::Structural;
 use super::path::At;
 use super::pruning::prune_structural;
+use super::rules::{OBJECT_COST_MAX, Rules};
 use super::validate::{Validation, validate};
-use optik_object::FieldError;
+use optik_object::{FieldError, Value};
 
 /// Everything that is wrong with the defaults of a schema. `pruned`: they may not have
 /// members that nobody declared.
@@ -42,6 +43,9 @@ fn visit(
             };
             found = validate(node, default, how);
         }
+        if found.is_empty() {
+            found = broken_rules(node, default, resource, &path);
+        }
         errors.extend(found);
     }
     if let Some(items) = &node.items {
@@ -61,6 +65,22 @@ fn visit(
             );
         }
     }
+}
+
+/// A default keeps the rules of its place: as if nothing had changed, and as if it were new.
+fn broken_rules(node: &Structural, default: &Value, resource: bool, path: &str) -> Vec<FieldError> {
+    let Some(rules) = Rules::compile_at(node, resource) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for old in [Some(default), None] {
+        if found.is_empty() {
+            found = rules
+                .run(node, (default, old), path, false, OBJECT_COST_MAX)
+                .errors;
+        }
+    }
+    found
 }
 
 #[cfg(test)]

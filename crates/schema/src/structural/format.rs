@@ -1,7 +1,7 @@
 //! Formats of strings, as far as a definition can ask for them.
 
 use super::node::TypeName;
-use super::pattern::Pattern;
+use optik_rules::Pattern;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 

@@ -2,6 +2,7 @@
 
 use super::node::{Additional, ListType, Structural, TypeName};
 use super::path::At;
+use super::rules::leads_somewhere;
 use optik_object::{FieldError, Value};
 
 /// What is forgiven because the stored definition does it already.
@@ -383,6 +384,18 @@ impl Checker {
                 let path = at.member("reason").text();
                 let error = FieldError::not_supported(path, reason.as_str(), REASONS);
                 self.errors.push(error);
+            }
+            if blank(&rule.field_path) {
+                let text = "must be non-empty if specified";
+                self.refuse(&at, "fieldPath", rule.field_path.as_str(), text);
+            }
+            if rule.field_path.contains(['\n', '\r']) {
+                let text = "must not contain line breaks";
+                self.refuse(&at, "fieldPath", rule.field_path.as_str(), text);
+            }
+            if !rule.field_path.is_empty() && !leads_somewhere(&rule.field_path, node) {
+                let text = "must be a valid path";
+                self.refuse(&at, "fieldPath", rule.field_path.as_str(), text);
             }
         }
     }

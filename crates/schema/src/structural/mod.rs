@@ -16,9 +16,9 @@ mod lists;
 mod node;
 mod number;
 mod path;
-mod pattern;
 mod pruning;
 mod read;
+mod rules;
 mod types;
 mod validate;
 
@@ -31,5 +31,6 @@ pub use keywords::{Leniency, check_keywords};
 pub use lists::check_lists;
 pub use node::{Additional, Checks, Junctors, ListType, Rule, Structural, TypeName};
 pub use pruning::{prune_structural, unknown_in};
+pub use rules::{Found, OBJECT_COST_MAX, Rules, check_rules, shape_of};
 pub use types::types_of;
 pub use validate::{Validation, validate};

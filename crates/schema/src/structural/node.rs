@@ -1,7 +1,7 @@
 //! One place of a custom schema.
 
-use super::pattern::Pattern;
 use optik_object::Value;
+use optik_rules::Pattern;
 
 /// A place of a schema, and everything below it.
 #[derive(Clone, Debug, Default)]

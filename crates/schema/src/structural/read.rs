@@ -4,8 +4,8 @@
 //! a definition's members are checked before.
 
 use super::node::{Additional, Checks, Junctors, ListType, Odd, Rare, Rule, Structural, TypeName};
-use super::pattern::Pattern;
 use optik_object::{Map, Value};
+use optik_rules::Pattern;
 
 /// Keywords of JSON schema that no definition may use, as errors name them.
 const UNSUPPORTED: &[&str] = &[

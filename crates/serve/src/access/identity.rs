@@ -1,15 +1,18 @@
 //! From credentials to a user.
 
-use super::Tokens;
+use crate::handler::Handler;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use optik_apiserver::User;
+use optik_access::{Tokens, User};
 use optik_object::Status;
 use optik_platform::{Clock, UnixMillis};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, LazyLock};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-const AUTHENTICATED: &str = "system:authenticated";
+/// What else is known of a user who came with a certificate.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// What a connection itself says about its client.
 #[derive(Debug)]
@@ -17,50 +20,57 @@ pub(crate) enum Identity {
     Unknown,
     /// A certificate by one of our authorities.
     Certified {
-        user: User,
+        user: Arc<User>,
         expires: UnixMillis,
     },
     /// A certificate by somebody else, or one that has expired.
     Rejected,
     /// Somebody on this machine, on the port that asks for nothing.
-    Local(User),
+    Local(Arc<User>),
 }
 
 impl Identity {
     pub(crate) fn local() -> Self {
-        Self::Local(authenticated(User {
-            name: "system:admin".into(),
-            groups: vec!["system:masters".into()],
-            uid: String::new(),
-        }))
+        Self::Local(Arc::new(User::admin()))
     }
 }
 
 /// The client certificate first, then the bearer token. Nothing at all is anonymous;
 /// something that proves nothing is refused, so that a typing error does not look like
 /// missing permissions.
-pub(crate) fn authenticate(
+pub(crate) fn authenticate<H: Handler>(
     identity: &Identity,
     headers: &HeaderMap,
     tokens: &Tokens,
+    handler: &H,
     clock: &dyn Clock,
-) -> Result<User, Status> {
+) -> Result<Arc<User>, Status> {
     match identity {
-        Identity::Local(user) => return Ok(user.clone()),
+        // Who brings credentials wants to be known by them.
+        Identity::Local(user) if bearer_token(headers).is_none() => return Ok(Arc::clone(user)),
         // A connection may outlive the certificate it was opened with.
         Identity::Certified { user, expires } if clock.wall() <= *expires => {
-            return Ok(user.clone());
+            return Ok(Arc::clone(user));
         }
-        Identity::Certified { .. } | Identity::Rejected | Identity::Unknown => {}
+        Identity::Local(_)
+        | Identity::Certified { .. }
+        | Identity::Rejected
+        | Identity::Unknown => {}
     }
     match bearer_token(headers) {
-        Some(token) => match tokens.find(token) {
-            Some(user) => Ok(authenticated(user.clone())),
-            None => Err(Status::unauthorized()),
-        },
-        None if matches!(identity, Identity::Unknown) => Ok(User::anonymous()),
+        Some(token) => {
+            let known = tokens.find(token).cloned();
+            let known = known.or_else(|| handler.authenticate(token));
+            known.ok_or_else(Status::unauthorized)
+        }
+        None if matches!(identity, Identity::Unknown) => Ok(anonymous()),
         None => Err(Status::unauthorized()),
     }
+}
+
+fn anonymous() -> Arc<User> {
+    static NOBODY: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::anonymous()));
+    Arc::clone(&NOBODY)
 }
 
 /// The token of `Authorization: Bearer …`; other schemes are as good as nothing.
@@ -72,16 +82,10 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     bearer.then_some(token)
 }
 
-fn authenticated(mut user: User) -> User {
-    if !user.groups.iter().any(|group| group == AUTHENTICATED) {
-        user.groups.push(AUTHENTICATED.into());
-    }
-    user
-}
-
 /// The user in a certificate whose signatures have been checked: the common name, in
 /// the groups that its organizations name.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Identity {
+    let fingerprint = Sha256::digest(certificate);
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
         return Identity::Rejected;
     };
@@ -97,9 +101,19 @@ pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Identity {
     }
     let groups = subject.iter_organization().filter_map(text).collect();
     let expires = certificate.validity().not_after.timestamp();
-    let uid = String::new();
+    let fingerprint: String = fingerprint
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let id = format!("X509SHA256={fingerprint}");
+    let user = User {
+        name,
+        groups,
+        extra: [(CREDENTIAL_ID.to_owned(), vec![id])].into(),
+        ..User::default()
+    };
     Identity::Certified {
-        user: authenticated(User { name, groups, uid }),
+        user: Arc::new(user.authenticated()),
         expires: UnixMillis(u64::try_from(expires).unwrap_or(0).saturating_mul(1000)),
     }
 }
@@ -108,7 +122,25 @@ pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Identity {
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use optik_apiserver::{Request, Response};
     use optik_platform::ManualClock;
+
+    /// Knows one token more.
+    struct Known;
+
+    impl Handler for Known {
+        async fn handle(&self, _: Request) -> Response {
+            Response::empty(http::StatusCode::OK)
+        }
+
+        fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
+            let robot = User {
+                name: "robot".into(),
+                ..User::default()
+            };
+            (token == b"signed").then(|| Arc::new(robot.authenticated()))
+        }
+    }
 
     fn try_with(identity: &Identity, authorization: &str) -> Result<String, u16> {
         let mut headers = HeaderMap::new();
@@ -118,7 +150,7 @@ mod tests {
         }
         let tokens = Tokens::parse("secret,kim,7,\"a,b\"\n".as_bytes()).unwrap();
         let clock = ManualClock::new(UnixMillis(1_000));
-        let user = authenticate(identity, &headers, &tokens, &clock);
+        let user = authenticate(identity, &headers, &tokens, &Known, &clock);
         let user = user.map_err(|status| status.code())?;
         Ok(format!("{} {}", user.name, user.groups.join(" ")))
     }
@@ -126,10 +158,13 @@ mod tests {
     #[test]
     fn credentials() {
         let by_certificate = |expires| Identity::Certified {
-            user: authenticated(User {
-                name: "eve".into(),
-                ..User::default()
-            }),
+            user: Arc::new(
+                User {
+                    name: "eve".into(),
+                    ..User::default()
+                }
+                .authenticated(),
+            ),
             expires: UnixMillis(expires),
         };
         let kim = Ok("kim a b system:authenticated".to_owned());
@@ -141,18 +176,25 @@ mod tests {
             (Identity::Unknown, "Bearer", nobody),
             (Identity::Unknown, "Bearer secret", kim.clone()),
             (Identity::Unknown, "bearer secret more", kim.clone()),
+            (
+                Identity::Unknown,
+                "Bearer signed",
+                Ok("robot system:authenticated".to_owned()),
+            ),
             (Identity::Unknown, "Bearer secre", Err(401)),
             (by_certificate(1_000), "", eve.clone()),
             (by_certificate(1_000), "Bearer wrong", eve),
             (by_certificate(999), "", Err(401)),
             (by_certificate(999), "Bearer secret", kim.clone()),
             (Identity::Rejected, "", Err(401)),
-            (Identity::Rejected, "Bearer secret", kim),
+            (Identity::Rejected, "Bearer secret", kim.clone()),
         ] {
             let found = try_with(&identity, authorization);
             assert_eq!(found, expected, "{identity:?} {authorization}");
         }
-        let local = try_with(&Identity::local(), "Bearer wrong").unwrap();
+        let local = try_with(&Identity::local(), "").unwrap();
         assert_eq!(local, "system:admin system:masters system:authenticated");
+        assert_eq!(try_with(&Identity::local(), "Bearer secret"), kim);
+        assert_eq!(try_with(&Identity::local(), "Bearer wrong"), Err(401));
     }
 }

@@ -1,13 +1,13 @@
-//! Who is calling, and whether they may.
+//! Who is calling, and on whose behalf.
 
-mod attempt;
-mod authorize;
+mod asked;
 mod identity;
+mod impersonate;
 mod local;
-mod tokens;
 
-pub(crate) use attempt::{Asked, attempt, is_long_running};
-pub(crate) use authorize::authorize;
+#[cfg(test)]
+pub(crate) use asked::asked_for;
+pub(crate) use asked::{Asked, is_long_running};
 pub(crate) use identity::{Identity, authenticate, certified};
+pub(crate) use impersonate::impersonated;
 pub(crate) use local::is_foreign;
-pub use tokens::{TokenFileError, Tokens};

@@ -8,13 +8,13 @@ use crate::peers::InFlight;
 use crate::query;
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT, VARY,
 };
 use http::{HeaderMap, HeaderValue};
 use optik_apiserver::Response;
-use tokio_util::sync::CancellationToken;
 
 /// Smaller bodies are not worth compressing.
 const GZIP_ABOVE_BYTES: usize = 128 * 1024;
@@ -45,12 +45,12 @@ impl Form {
         }
     }
 
-    /// Brings an answer into this form. May wait for the beginning of a streamed body,
+    /// Brings an answer into this form. A stream without end ends with `end`. May wait for the beginning of a streamed body,
     /// because its length decides about headers.
     pub(crate) async fn apply(
         self,
         response: Response,
-        stop: &CancellationToken,
+        end: impl FnOnce() -> BoxFuture<'static, ()>,
     ) -> http::Response<Content> {
         let mut headers = response.headers;
         let pretty = self.pretty && is_json(&headers);
@@ -60,7 +60,7 @@ impl Form {
             optik_apiserver::Body::Stream(source) => {
                 let pieces = Pieces::new(source);
                 if self.long_running {
-                    let pieces = pieces.until(stop.clone().cancelled_owned());
+                    let pieces = pieces.until(end());
                     Formed::Plain(Content::Pieces(Box::new(pieces)))
                 } else {
                     streamed(pieces, pretty, gzip).await
@@ -161,16 +161,11 @@ mod tests {
     use http::Method;
 
     fn form(url: &str, header: &[(http::HeaderName, &'static str)]) -> Form {
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let asked = Asked {
-            method: &Method::GET,
-            path,
-            query,
-        };
         let fixed = |(name, value): &(http::HeaderName, &'static str)| {
             (name.clone(), HeaderValue::from_static(value))
         };
-        Form::of(asked, &header.iter().map(fixed).collect())
+        let headers = header.iter().map(fixed).collect();
+        crate::access::asked_for(&Method::GET, url, |asked| Form::of(asked, &headers))
     }
 
     #[test]

@@ -4,13 +4,12 @@ use super::indent::Indenter;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::Write;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// Speed before size: the other end is near, or it would not read so much.
 const LEVEL: Compression = Compression::fast();
@@ -19,7 +18,7 @@ const LEVEL: Compression = Compression::fast();
 /// the source, or of the server, is a clean end.
 pub(crate) struct Pieces {
     source: BoxStream<'static, Bytes>,
-    stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    stop: Option<BoxFuture<'static, ()>>,
     indenter: Option<Indenter>,
     /// Taken from the source already, and indented.
     held: VecDeque<Bytes>,
@@ -48,9 +47,9 @@ impl Pieces {
         self
     }
 
-    /// Ends when the server stops, whatever the source has still to say.
-    pub(crate) fn until(mut self, stop: WaitForCancellationFutureOwned) -> Self {
-        self.stop = Some(Box::pin(stop));
+    /// Ends when this completes, whatever the source has still to say.
+    pub(crate) fn until(mut self, stop: BoxFuture<'static, ()>) -> Self {
+        self.stop = Some(stop);
         self
     }
 

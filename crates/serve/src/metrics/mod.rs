@@ -7,7 +7,7 @@ mod page;
 
 pub(crate) use page::page;
 
-use crate::access::{Asked, attempt};
+use crate::access::Asked;
 use crate::query;
 use optik_platform::UnixMillis;
 use std::collections::BTreeMap;
@@ -151,25 +151,22 @@ struct About<'a> {
 
 impl<'a> About<'a> {
     fn of(asked: Asked<'a>) -> Self {
-        let Some(attempt) = attempt(asked, "") else {
+        let Some(of) = asked.info.resource() else {
             return Self {
                 verb: verb(asked.method.as_str(), ""),
                 ..Self::default()
             };
         };
-        let version = match asked.path.strip_prefix("/apis/") {
-            Some(rest) => rest.split('/').nth(1),
-            None => asked.path.split('/').nth(2),
-        };
-        let mutates = !matches!(attempt.verb, "get" | "list" | "watch" | "");
+        let own = asked.info.verb();
+        let mutates = !matches!(own, "get" | "list" | "watch" | "");
         Self {
-            verb: verb(asked.method.as_str(), attempt.verb),
+            verb: verb(asked.method.as_str(), own),
             dry_run: mutates && query::value(asked.query, "dryRun").is_some(),
-            group: attempt.resource.group,
-            version: version.unwrap_or_default(),
-            resource: attempt.resource.plural,
-            subresource: attempt.subresource,
-            scope: match (attempt.name, attempt.namespace) {
+            group: of.group,
+            version: of.version,
+            resource: of.resource,
+            subresource: of.subresource,
+            scope: match (of.name, of.namespace) {
                 ("", "") => "cluster",
                 ("", _) => "namespace",
                 _ => "resource",
@@ -233,31 +230,18 @@ fn verb(method: &str, verb: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::asked_for;
     use http::Method;
-
-    fn asked<'a>(method: &'a Method, path: &'a str) -> Asked<'a> {
-        Asked {
-            method,
-            path,
-            query: "",
-        }
-    }
 
     /// Checklist 88: the nine labels.
     #[test]
     fn requests_are_counted_by_what_they_are_about_88() {
         let metrics = Metrics::new(UnixMillis(0));
         let path = "/apis/apps/v1/namespaces/a/deployments/b/status";
-        metrics.note(
-            asked(&Method::GET, path),
-            200,
-            Some(Duration::from_millis(20)),
-        );
-        metrics.note(
-            asked(&Method::GET, path),
-            404,
-            Some(Duration::from_millis(1)),
-        );
+        for (code, millis) in [(200, 20), (404, 1)] {
+            let took = Some(Duration::from_millis(millis));
+            asked_for(&Method::GET, path, |asked| metrics.note(asked, code, took));
+        }
         let text = page(&metrics);
         let labels = "component=\"apiserver\",dry_run=\"\",group=\"apps\",\
                       resource=\"deployments\",scope=\"resource\",subresource=\"status\",\
@@ -280,7 +264,7 @@ mod tests {
         let metrics = Metrics::new(UnixMillis(0));
         for number in 0..100_000 {
             let path = format!("/api/v1/nosuch{number}");
-            metrics.note(asked(&Method::GET, &path), 404, None);
+            asked_for(&Method::GET, &path, |asked| metrics.note(asked, 404, None));
         }
         assert!(metrics.all_rows().len() <= SHARDS * (ROWS_PER_SHARD_MAX + 1));
     }
@@ -289,7 +273,7 @@ mod tests {
     fn what_is_in_flight() {
         let metrics = Metrics::new(UnixMillis(0));
         let path = "/api/v1/pods";
-        let first = metrics.begin(asked(&Method::POST, path), false);
+        let first = asked_for(&Method::POST, path, |asked| metrics.begin(asked, false));
         let line = "apiserver_current_inflight_requests{request_kind=\"mutating\"}";
         assert!(page(&metrics).contains(&format!("{line} 1\n")));
         drop(first);

@@ -14,3 +14,9 @@ pub(crate) async fn find(health: &Health, asked: Asked<'_>) -> Option<Response> 
         path => health.page(path, asked.query).await,
     }
 }
+
+/// Whether it is one that watchdogs ask for.
+pub(crate) fn is_probe(path: &str) -> bool {
+    let page = path.strip_prefix('/').unwrap_or(path).split('/').next();
+    matches!(page, Some("healthz" | "livez" | "readyz"))
+}

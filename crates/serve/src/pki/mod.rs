@@ -6,6 +6,7 @@ mod files;
 mod pem;
 
 pub use files::write_private;
+pub(crate) use pem::elliptic;
 
 use authority::{Authority, Leaf, Standing};
 use optik_platform::{Entropy, UnixMillis};

@@ -26,3 +26,55 @@ fn text(what: &str, der: &[u8]) -> String {
     text.push_str(&format!("-----END {what}-----\n"));
     text
 }
+
+/// A key on P-256 in PKCS #8, up to the structure of SEC 1 within it, without that one's
+/// head: version, the kind of key, the curve.
+const P256: [u8; 29] = [
+    0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,
+    0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d,
+];
+/// Where the structure of SEC 1 has its head, its version and secret, and the public key.
+const HEAD: usize = P256.len();
+const SECRET: usize = HEAD + 2;
+const PUBLIC: usize = SECRET + 37;
+/// The curve, as SEC 1 names it between the secret and the public key.
+const CURVE: [u8; 12] = [
+    0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
+];
+
+/// The same key in the older form that says what kind it is (`EC PRIVATE KEY`), because some
+/// clients take all others for RSA. `None` if it is not a key as we make them.
+pub(crate) fn elliptic(key: &str) -> Option<String> {
+    let lines = key.lines().filter(|line| !line.starts_with("-----"));
+    let der = STANDARD.decode(lines.collect::<String>()).ok()?;
+    let (secret, public) = (der.get(SECRET..PUBLIC)?, der.get(PUBLIC..)?);
+    if !der.starts_with(&P256) || der.get(HEAD) != Some(&0x30) {
+        return None;
+    }
+    let length = u8::try_from(secret.len() + CURVE.len() + public.len()).ok()?;
+    let sec1 = [&[0x30, length], secret, &CURVE, public].concat();
+    (length < 0x80).then(|| text("EC PRIVATE KEY", &sec1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_rustls::rustls::crypto::ring::sign::any_ecdsa_type;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn a_key_stays_the_same_in_the_older_form() {
+        let made = rcgen::KeyPair::generate().unwrap();
+        let pem = key(&made.serialize_der());
+        let older = elliptic(&pem).unwrap();
+        assert!(older.starts_with("-----BEGIN EC PRIVATE KEY-----\n"));
+        let public = |pem: &str| {
+            let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+            any_ecdsa_type(&key).unwrap().public_key().unwrap().to_vec()
+        };
+        assert_eq!(public(&older), public(&pem));
+        assert_eq!(elliptic("nonsense"), None);
+        assert_eq!(elliptic(&older), None);
+    }
+}

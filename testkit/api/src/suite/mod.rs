@@ -8,6 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod access;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -17,6 +18,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod hooks;
 mod lives;
 mod matrix;
 mod media;
@@ -29,6 +31,7 @@ mod patching;
 mod paths;
 mod pods;
 mod revisions;
+mod rules;
 mod schemas;
 mod selectors;
 mod slow;
@@ -64,9 +67,16 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    rules::CHECKS,
+    hooks::configurations::CHECKS,
+    hooks::mutating::CHECKS,
+    hooks::matching::CHECKS,
+    hooks::refusing::CHECKS,
+    hooks::failing::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
+    access::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,

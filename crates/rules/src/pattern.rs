@@ -8,13 +8,13 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A pattern, compiled when it is first used.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
+pub struct Pattern {
     source: Box<str>,
     compiled: OnceLock<Option<Box<Regex>>>,
 }
 
 impl Pattern {
-    pub(super) fn new(source: &str) -> Self {
+    pub fn new(source: &str) -> Self {
         Self {
             source: source.into(),
             compiled: OnceLock::new(),
@@ -22,17 +22,17 @@ impl Pattern {
     }
 
     /// As the definition spells it.
-    pub(super) fn source(&self) -> &str {
+    pub fn source(&self) -> &str {
         &self.source
     }
 
     /// What is wrong with it, if something is.
-    pub(super) fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         compile(&self.source).err().map(|error| error.to_string())
     }
 
     /// A pattern that cannot be compiled matches nothing.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let compiled = self
             .compiled
             .get_or_init(|| compile(&self.source).ok().map(Box::new));
@@ -40,7 +40,7 @@ impl Pattern {
     }
 }
 
-fn compile(source: &str) -> Result<Regex, regex::Error> {
+pub(crate) fn compile(source: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(&translate(source))
         .size_limit(PATTERN_BYTES_MAX)
         .dfa_size_limit(PATTERN_BYTES_MAX)

@@ -1,10 +1,11 @@
 //! The file of bearer tokens, in the form kube-apiserver reads: one line each of
 //! `token,user,uid,"group1,group2"`, the groups optional.
 
-use optik_apiserver::User;
+use crate::User;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Users by token.
@@ -13,7 +14,7 @@ use thiserror::Error;
 /// core dump does not show them.
 #[derive(Clone, Default)]
 pub struct Tokens {
-    users: BTreeMap<[u8; 32], User>,
+    users: BTreeMap<[u8; 32], Arc<User>>,
 }
 
 #[derive(Debug, Error)]
@@ -55,7 +56,9 @@ impl Tokens {
                 groups: groups
                     .map_or_else(Vec::new, |all| all.split(',').map(Into::into).collect()),
                 uid: uid.into(),
+                ..User::default()
             };
+            let user = Arc::new(user.authenticated());
             if users.insert(digest(token.as_bytes()), user).is_some() {
                 tracing::warn!(
                     line,
@@ -66,7 +69,8 @@ impl Tokens {
         Ok(Self { users })
     }
 
-    pub(crate) fn find(&self, token: &[u8]) -> Option<&User> {
+    #[must_use]
+    pub fn find(&self, token: &[u8]) -> Option<&Arc<User>> {
         self.users.get(&digest(token))
     }
 }
@@ -103,7 +107,7 @@ mod tests {
         let user = |token: &str| tokens.find(token.as_bytes());
         let bob = user("b").unwrap();
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "2"));
-        assert_eq!(bob.groups, ["x", "y"]);
+        assert_eq!(bob.groups, ["x", "y", "system:authenticated"]);
         assert_eq!(user("a").unwrap().name, "amy", "the later line counts");
         assert_eq!(user(""), None);
         assert_eq!(user("c"), None);

@@ -1,0 +1,211 @@
+//! Tokens that are signed: made, and believed only with reason.
+//!
+//! Two algorithms, chosen by the key and never by the token: ES256 for keys we make,
+//! RS256 for keys that others bring.
+
+mod der;
+mod key;
+
+pub use key::{KeyError, PublicKey, SigningKey};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+/// No honest token is longer.
+const TOKEN_BYTES_MAX: usize = 32 * 1024;
+/// Clocks differ.
+const LEEWAY_SECONDS: i64 = 60;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    pub aud: Audiences,
+    pub exp: i64,
+    pub iat: i64,
+    pub iss: String,
+    #[serde(default)]
+    pub jti: String,
+    #[serde(rename = "kubernetes.io", default)]
+    pub kubernetes: Kubernetes,
+    pub nbf: i64,
+    pub sub: String,
+}
+
+/// One or several; written as several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMore")]
+pub struct Audiences(pub Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl From<OneOrMore> for Audiences {
+    fn from(audiences: OneOrMore) -> Self {
+        Self(match audiences {
+            OneOrMore::One(one) => vec![one],
+            OneOrMore::More(more) => more,
+        })
+    }
+}
+
+/// What the token is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kubernetes {
+    pub namespace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Reference>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Reference>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Reference>,
+    pub serviceaccount: Reference,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnafter: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reference {
+    pub name: String,
+    #[serde(default)]
+    pub uid: String,
+}
+
+/// Why a token proves nothing. Clients learn only that it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TokenError {
+    #[error("not a signed token of ours")]
+    Foreign,
+    #[error("the signature is wrong")]
+    Signature,
+    #[error("the service account token has expired")]
+    Expired,
+    #[error("the service account token is not valid yet")]
+    NotYetValid,
+    #[error("the claims make no sense")]
+    Claims,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    alg: String,
+    #[serde(default)]
+    kid: String,
+}
+
+/// Signs claims.
+///
+/// # Errors
+/// If the key cannot sign.
+pub fn sign(key: &SigningKey, claims: &Claims) -> Result<String, KeyError> {
+    let header = Header {
+        alg: key.public().algorithm().into(),
+        kid: key.public().id().into(),
+    };
+    let part = |bytes: Vec<u8>| URL_SAFE_NO_PAD.encode(bytes);
+    let header = part(serde_json::to_vec(&header).unwrap_or_default());
+    let claims = part(serde_json::to_vec(claims).unwrap_or_default());
+    let message = format!("{header}.{claims}");
+    let signature = URL_SAFE_NO_PAD.encode(key.sign(message.as_bytes())?);
+    Ok(format!("{message}.{signature}"))
+}
+
+/// Whether a token claims to be by this issuer; nothing of it is believed yet.
+#[must_use]
+pub fn claims_to_be_by(token: &[u8], issuer: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Issuer {
+        iss: String,
+    }
+    let Some(parts) = split(token) else {
+        return false;
+    };
+    let claims = URL_SAFE_NO_PAD.decode(parts.claims).unwrap_or_default();
+    serde_json::from_slice::<Issuer>(&claims).is_ok_and(|claims| claims.iss == issuer)
+}
+
+/// The three parts of a token.
+struct Parts<'a> {
+    header: &'a [u8],
+    claims: &'a [u8],
+    signature: &'a [u8],
+}
+
+fn split(token: &[u8]) -> Option<Parts<'_>> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return None;
+    }
+    let mut parts = token.split(|byte| *byte == b'.');
+    let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next().is_none().then_some(Parts {
+        header,
+        claims,
+        signature,
+    })
+}
+
+/// The claims of a token whose signature and times are right. Who may use it for what is
+/// for others to say.
+///
+/// # Errors
+/// See [`TokenError`].
+pub fn verify(
+    token: &[u8],
+    keys: &[PublicKey],
+    issuer: &str,
+    now_seconds: i64,
+) -> Result<Claims, TokenError> {
+    let Parts {
+        header,
+        claims,
+        signature,
+    } = split(token).ok_or(TokenError::Foreign)?;
+    if !claims_to_be_by(token, issuer) {
+        return Err(TokenError::Foreign);
+    }
+    let decode = |part: &[u8]| {
+        URL_SAFE_NO_PAD
+            .decode(part)
+            .map_err(|_| TokenError::Foreign)
+    };
+    let head: Value = serde_json::from_slice(&decode(header)?).map_err(|_| TokenError::Foreign)?;
+    // What must be understood and is not.
+    if head.get("crit").is_some() {
+        return Err(TokenError::Foreign);
+    }
+    let word = |member: &str| head.get(member).and_then(Value::as_str).unwrap_or_default();
+    let (algorithm, id) = (word("alg"), word("kid"));
+    let signature = decode(signature)?;
+    let message = &token[..header.len() + 1 + claims.len()];
+    let fits = |key: &&PublicKey| key.algorithm() == algorithm && (id.is_empty() || id == key.id());
+    let believed = keys
+        .iter()
+        .filter(fits)
+        .any(|key| key.verify(message, &signature));
+    if !believed {
+        return Err(TokenError::Signature);
+    }
+    let claims: Claims =
+        serde_json::from_slice(&decode(claims)?).map_err(|_| TokenError::Claims)?;
+    if now_seconds.saturating_sub(LEEWAY_SECONDS) > claims.exp {
+        return Err(TokenError::Expired);
+    }
+    let begins = claims.nbf.max(claims.iat);
+    if now_seconds.saturating_add(LEEWAY_SECONDS) < begins {
+        return Err(TokenError::NotYetValid);
+    }
+    let account = &claims.kubernetes;
+    let subject = crate::service_account_name(&account.namespace, &account.serviceaccount.name);
+    if claims.sub != subject || account.serviceaccount.uid.is_empty() {
+        return Err(TokenError::Claims);
+    }
+    Ok(claims)
+}
+
+#[cfg(test)]
+mod tests;

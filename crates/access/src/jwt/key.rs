@@ -1,0 +1,244 @@
+//! Keys that sign tokens, and their public halves.
+
+use super::der::{self, Key};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::rsa::KeyPair as RsaKeyPair;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use thiserror::Error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    #[error("no PEM of a key")]
+    NoPem,
+    #[error("neither a P-256 nor an RSA key, or not in PKCS#8 or PKCS#1")]
+    Unsupported,
+    #[error("only a public key, which cannot sign")]
+    PublicOnly,
+    #[error("a key could not be made")]
+    Generate,
+    #[error("the key cannot sign")]
+    Sign,
+}
+
+pub struct SigningKey {
+    pair: Pair,
+    public: PublicKey,
+}
+
+enum Pair {
+    Ec(Box<EcdsaKeyPair>),
+    Rsa(Box<RsaKeyPair>),
+}
+
+/// Not a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    kind: Kind,
+    /// As the algorithm writes it.
+    bits: Vec<u8>,
+    id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Ec,
+    Rsa,
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public.id)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id)
+    }
+}
+
+impl SigningKey {
+    /// A new key, and its PEM.
+    ///
+    /// # Errors
+    /// If the machine has no randomness.
+    pub fn generate() -> Result<(Self, String), KeyError> {
+        let random = SystemRandom::new();
+        let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
+        let made = made.map_err(|_| KeyError::Generate)?;
+        let text = pem("PRIVATE KEY", made.as_ref());
+        Ok((Self::from_pem(text.as_bytes())?, text))
+    }
+
+    /// # Errors
+    /// If there is no key that can sign in it.
+    pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
+        let random = SystemRandom::new();
+        let (label, bytes) = blocks(text).into_iter().next().ok_or(KeyError::NoPem)?;
+        let pair = match label.as_str() {
+            "PRIVATE KEY" => {
+                EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bytes, &random)
+                    .map(|pair| Pair::Ec(Box::new(pair)))
+                    .or_else(|_| {
+                        RsaKeyPair::from_pkcs8(&bytes).map(|pair| Pair::Rsa(Box::new(pair)))
+                    })
+            }
+            "RSA PRIVATE KEY" => RsaKeyPair::from_der(&bytes).map(|pair| Pair::Rsa(Box::new(pair))),
+            "PUBLIC KEY" => return Err(KeyError::PublicOnly),
+            _ => return Err(KeyError::Unsupported),
+        };
+        let pair = pair.map_err(|_| KeyError::Unsupported)?;
+        let public = match &pair {
+            Pair::Ec(pair) => PublicKey::new(Key::P256(pair.public_key().as_ref())),
+            Pair::Rsa(pair) => PublicKey::new(Key::Rsa(pair.public_key().as_ref())),
+        };
+        Ok(Self { pair, public })
+    }
+
+    #[must_use]
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let random = SystemRandom::new();
+        match &self.pair {
+            Pair::Ec(pair) => {
+                let signature = pair.sign(&random, message).map_err(|_| KeyError::Sign)?;
+                Ok(signature.as_ref().to_vec())
+            }
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature)
+                    .map_err(|_| KeyError::Sign)?;
+                Ok(signature)
+            }
+        }
+    }
+}
+
+impl PublicKey {
+    fn new(key: Key<'_>) -> Self {
+        let (kind, bits) = match key {
+            Key::P256(bits) => (Kind::Ec, bits),
+            Key::Rsa(bits) => (Kind::Rsa, bits),
+        };
+        Self {
+            kind,
+            bits: bits.to_vec(),
+            id: URL_SAFE_NO_PAD.encode(Sha256::digest(der::wrap(key))),
+        }
+    }
+
+    /// All keys in a file: public ones, and those of private ones.
+    ///
+    /// # Errors
+    /// If there is none, or one that we cannot use.
+    pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, KeyError> {
+        let blocks = blocks(text);
+        if blocks.is_empty() {
+            return Err(KeyError::NoPem);
+        }
+        let read = |(label, bytes): (String, Vec<u8>)| match label.as_str() {
+            "PUBLIC KEY" => der::unwrap(&bytes)
+                .map(Self::new)
+                .ok_or(KeyError::Unsupported),
+            _ => SigningKey::from_pem(pem(&label, &bytes).as_bytes()).map(|key| key.public),
+        };
+        blocks.into_iter().map(read).collect()
+    }
+
+    /// The hash of the key by which tokens name it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    #[must_use]
+    pub fn algorithm(&self) -> &'static str {
+        match self.kind {
+            Kind::Ec => "ES256",
+            Kind::Rsa => "RS256",
+        }
+    }
+
+    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        let bits = &self.bits;
+        match self.kind {
+            Kind::Ec => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, bits).verify(message, signature)
+            }
+            Kind::Rsa => {
+                UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, bits).verify(message, signature)
+            }
+        }
+        .is_ok()
+    }
+
+    /// As a set of keys for others has it.
+    #[must_use]
+    pub fn jwk(&self) -> Value {
+        let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        match self.kind {
+            Kind::Ec => {
+                let point = self.bits.get(1..).unwrap_or_default();
+                let (x, y) = point.split_at(point.len() / 2);
+                json!({
+                    "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
+                    "x": number(x), "y": number(y),
+                })
+            }
+            Kind::Rsa => {
+                let (modulus, exponent) = der::rsa_numbers(&self.bits).unwrap_or_default();
+                json!({
+                    "use": "sig", "kty": "RSA", "kid": self.id, "alg": "RS256",
+                    "n": number(modulus), "e": number(exponent),
+                })
+            }
+        }
+    }
+}
+
+fn pem(label: &str, bytes: &[u8]) -> String {
+    let text = STANDARD.encode(bytes);
+    let mut out = format!("-----BEGIN {label}-----\n");
+    for line in text.as_bytes().chunks(64) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out + &format!("-----END {label}-----\n")
+}
+
+/// The labels and contents of a PEM file.
+fn blocks(text: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let text = String::from_utf8_lossy(text);
+    let mut found = Vec::new();
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines().map(str::trim) {
+        let label = |edge: &str| {
+            line.strip_prefix(edge)?
+                .strip_suffix("-----")
+                .map(str::to_owned)
+        };
+        if let Some(label) = label("-----BEGIN ") {
+            open = Some((label, String::new()));
+        } else if label("-----END ").is_some() {
+            if let Some((label, content)) = open.take()
+                && let Ok(bytes) = STANDARD.decode(content)
+            {
+                found.push((label, bytes));
+            }
+        } else if let Some((_, content)) = &mut open {
+            content.push_str(line);
+        }
+    }
+    found
+}

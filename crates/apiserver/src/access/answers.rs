@@ -1,0 +1,232 @@
+//! Requests about access itself.
+
+use super::bootstrap::{Planned, plan};
+use super::reviews::{Reviewer, Verdict};
+use super::token_request_kind;
+use crate::admission::Told;
+use crate::body;
+use crate::exchange::{Response, User};
+use crate::route::Route;
+use crate::server::{ApiServer, Asked, Shared};
+use crate::trouble::read_failed;
+use crate::write::{self, OptionsKind, Part, WriteOptions, record_ownership};
+use futures::StreamExt;
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+use optik_access::{Attributes, Resource, impersonation};
+use optik_object::{Object, Status};
+use optik_store::{Origin, Revision, Snapshot};
+use std::sync::Arc;
+
+/// How many roles are written at a time; the store makes them durable together.
+const TOGETHER: usize = 64;
+
+impl ApiServer {
+    /// Lets a request pass or says why not.
+    ///
+    /// # Errors
+    /// 403
+    pub fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
+        self.shared.gate.check(user, asked)
+    }
+
+    /// Why a request is decided as it is, for those who keep a record.
+    #[must_use]
+    pub fn reason(&self, user: &User, asked: &Attributes<'_>) -> String {
+        self.shared.gate.decide(user, asked).reason
+    }
+
+    /// The user that a caller may act as.
+    ///
+    /// # Errors
+    /// 403
+    pub fn impersonate(
+        &self,
+        caller: &User,
+        wanted: &User,
+        asked: &Attributes<'_>,
+    ) -> Result<User, Status> {
+        impersonation::impersonate(caller, wanted, asked, &*self.shared.gate)
+    }
+
+    /// Whose token this is, if it is of a service account and for us.
+    #[must_use]
+    pub fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
+        let accounts = self.shared.accounts.as_ref()?;
+        let found = accounts.authenticate(token, accounts.audiences());
+        if let Err(reason) = &found {
+            tracing::debug!(reason, "a token is refused");
+        }
+        found.ok().map(|(user, _)| user)
+    }
+
+    /// Completes when a user may no longer do what they are doing.
+    pub async fn revoked(&self, user: Arc<User>, still_may: impl Fn(&Self, &User) -> bool) {
+        let mut changes = self.shared.gate.subscribe();
+        while changes.changed().await.is_ok() {
+            if !still_may(self, &user) {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    pub(crate) fn catch_up_with_roles(&self, state: &Snapshot) {
+        self.shared.gate.catch_up(state);
+    }
+
+    /// Makes the roles that every cluster has, gives back what was taken from them, and
+    /// compiles what is there.
+    pub(crate) async fn bootstrap_roles(&self) -> Result<(), Status> {
+        if !self.shared.gate.has_roles() {
+            return Ok(());
+        }
+        let kinds = self.shared.kinds.current();
+        let state = self.shared.store.latest().await.map_err(read_failed)?;
+        let writes = plan(&kinds, &state).into_iter();
+        let writes = writes.map(|planned| self.write_planned(&kinds, planned));
+        let mut done = stream::iter(writes).buffer_unordered(TOGETHER);
+        while let Some(written) = done.next().await {
+            match written {
+                Ok(()) => {}
+                // Another server on the same store.
+                Err(status) if matches!(status.code(), 404 | 409) => {}
+                Err(status) => return Err(status),
+            }
+        }
+        let state = self.shared.store.latest().await.map_err(read_failed)?;
+        self.catch_up_with_roles(&state);
+        Ok(())
+    }
+
+    async fn write_planned(
+        &self,
+        kinds: &crate::kinds::Kinds,
+        planned: Planned,
+    ) -> Result<(), Status> {
+        let verb = match planned.based_on {
+            Revision::ZERO => "create",
+            _ => "update",
+        };
+        let mut origin = Origin::system(verb);
+        origin.manager = "kube-apiserver".into();
+        let nobody = (&User::default(), &Told::default());
+        let mut writing = self
+            .shared
+            .own_writing(kinds, &planned.kind, origin, nobody);
+        writing.namespace = Some(planned.namespace.as_str()).filter(|name| !name.is_empty());
+        if verb == "create" {
+            return write::create(&writing, planned.object).await.map(drop);
+        }
+        let name = planned.object.name().to_owned();
+        write::update(&writing, &name, Part::Main, planned.object)
+            .await
+            .map(drop)
+    }
+}
+
+impl Shared {
+    /// A question, posted as an object.
+    pub(crate) fn review(&self, asked: &Asked<'_>) -> Result<Response, Status> {
+        let Some(review) = asked.kind.resource.behaviour.review else {
+            return Err(Status::resource_not_found());
+        };
+        if asked.target.name.is_some() {
+            return Err(Status::resource_not_found());
+        }
+        if asked.request.method != Method::POST {
+            return Err(Status::method_not_allowed());
+        }
+        let namespace = asked.target.namespace.as_deref().unwrap_or_default();
+        if asked.kind.is_namespaced() && namespace.is_empty() {
+            return Err(Status::resource_not_found());
+        }
+        let form = asked.form()?;
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let object = asked.decode(Part::Main, &options)?;
+        let reviewer = Reviewer {
+            gate: &self.gate,
+            tokens: &self.tokens,
+            accounts: self.accounts.as_ref(),
+            user: &asked.request.user,
+            namespace,
+            now: self.now(),
+        };
+        let Verdict {
+            mut object,
+            managed,
+        } = reviewer.answer(review, object)?;
+        if managed {
+            let status = object.members_mut().remove("status");
+            let writing = asked.writing(self, options, "create");
+            record_ownership(&writing, Part::Main, None, &mut object);
+            object
+                .members_mut()
+                .extend(status.map(|status| ("status".into(), status)));
+        }
+        self.formed(form, asked.kind, StatusCode::CREATED, encoded(&object)?)
+    }
+
+    /// `POST serviceaccounts/{name}/token`
+    pub(crate) async fn issue_token(
+        &self,
+        asked: &Asked<'_>,
+        name: &str,
+    ) -> Result<Response, Status> {
+        let Some(accounts) = &self.accounts else {
+            return Err(Status::resource_not_found());
+        };
+        let form = asked.form()?;
+        WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let kind = token_request_kind();
+        let (headers, bytes) = (&asked.request.headers, &asked.request.body);
+        let mut request = body::decode_as(&kind.api_version, &kind.resource.kind, headers, bytes)?;
+        request.set_type(&kind.resource.kind, &kind.api_version);
+        let namespace = asked.target.namespace.as_deref().unwrap_or_default();
+        let (answer, warnings) = accounts.issue(namespace, name, request).await?;
+        asked.told.warn(warnings);
+        self.formed(form, kind, StatusCode::CREATED, encoded(&answer)?)
+    }
+
+    /// Documents by which others can verify tokens.
+    pub(crate) fn open_id(&self, route: &Route) -> Response {
+        let Some(accounts) = &self.accounts else {
+            return Response::text(StatusCode::NOT_FOUND, "404 page not found\n");
+        };
+        let (document, kind) = match route {
+            Route::OpenIdKeys => (accounts.key_set(), "application/jwk-set+json"),
+            _ => (accounts.configuration(), "application/json"),
+        };
+        let body = optik_object::to_bytes(&document);
+        Response::json(StatusCode::OK, body)
+            .with_header(CONTENT_TYPE, HeaderValue::from_static(kind))
+            .with_header(
+                CACHE_CONTROL,
+                HeaderValue::from_static("public, max-age=3600"),
+            )
+    }
+
+    /// A write that makes what is not there needs the right to create it.
+    pub(crate) fn may_create(&self, asked: &Asked<'_>, name: &str) -> Result<(), Status> {
+        let of = &asked.kind.resource;
+        let create = Resource {
+            group: &of.group,
+            version: &of.version,
+            resource: &of.plural,
+            subresource: asked.target.subresource.as_deref().unwrap_or_default(),
+            namespace: asked.target.namespace.as_deref().unwrap_or_default(),
+            name,
+        };
+        self.gate
+            .check(&asked.request.user, &Attributes::on("create", create))
+    }
+}
+
+fn encoded(object: &Object) -> Result<bytes::Bytes, Status> {
+    let mut bytes = object
+        .encode()
+        .map_err(|error| Status::internal(&error.to_string()))?;
+    bytes.push(b'\n');
+    Ok(bytes.into())
+}

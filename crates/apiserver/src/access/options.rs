@@ -1,0 +1,61 @@
+//! What a server is told about access.
+
+use optik_access::Tokens;
+use optik_access::jwt::{PublicKey, SigningKey};
+use std::sync::Arc;
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorization {
+    /// Roles and their bindings.
+    #[default]
+    Rbac,
+    /// Whoever has proven who they are may do everything.
+    AlwaysAllow,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct AccessOptions {
+    pub authorization: Authorization,
+    /// Tokens that reviews find good, beside those of service accounts.
+    pub tokens: Tokens,
+    /// Without them there are no tokens for service accounts.
+    pub accounts: Option<Arc<AccountOptions>>,
+}
+
+/// How tokens of service accounts are made.
+#[derive(Debug)]
+pub struct AccountOptions {
+    pub signing: SigningKey,
+    /// Tokens by these are believed as well.
+    pub others: Vec<PublicKey>,
+    /// Whom tokens name as their issuer: a URL.
+    pub issuer: String,
+    /// Whom tokens are for if nobody says; the issuer if empty.
+    pub audiences: Vec<String>,
+    /// Where others find the keys; below the issuer if empty.
+    pub jwks_uri: String,
+    /// The longest that a token may last.
+    pub seconds_max: i64,
+}
+
+impl AccountOptions {
+    #[must_use]
+    pub fn new(signing: SigningKey, issuer: impl Into<String>) -> Self {
+        Self {
+            signing,
+            others: Vec::new(),
+            issuer: issuer.into(),
+            audiences: Vec::new(),
+            jwks_uri: String::new(),
+            seconds_max: 1 << 32,
+        }
+    }
+
+    pub(super) fn audiences(&self) -> &[String] {
+        match self.audiences.is_empty() {
+            true => std::slice::from_ref(&self.issuer),
+            false => &self.audiences,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What a configuration of webhooks must be.
+
+use crate::calling::{check_port, check_service_path, check_url};
+use optik_object::{
+    FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key, label_value,
+};
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
+const CONDITIONS_MAX: usize = 64;
+const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
+
+/// Everything that is wrong with the webhooks of a configuration.
+pub(crate) fn check(object: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let hooks = object.get("webhooks").and_then(Value::as_array);
+    let hooks = hooks.map_or(&[][..], Vec::as_slice);
+    for (at, hook) in hooks.iter().enumerate() {
+        let path = format!("webhooks[{at}]");
+        check_hook(hook, &path, &mut errors);
+        let versions = texts(&hook["admissionReviewVersions"]);
+        let path = format!("{path}.admissionReviewVersions");
+        check_versions(&versions, &path, &mut errors);
+        let name = &hook["name"];
+        if !text(name).is_empty() && hooks[..at].iter().any(|other| other["name"] == *name) {
+            let path = format!("webhooks[{at}].name");
+            errors.push(FieldError::duplicate(path, text(name)));
+        }
+    }
+    errors
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    let list = value.as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).collect()
+}
+
+fn check_hook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    check_name(text(&hook["name"]), &format!("{path}.name"), errors);
+    let rules = hook["rules"].as_array().into_iter().flatten();
+    for (at, rule) in rules.enumerate() {
+        check_rule(rule, &format!("{path}.rules[{at}]"), errors);
+    }
+    for (name, supported) in [
+        ("failurePolicy", &["Fail", "Ignore"]),
+        ("matchPolicy", &["Equivalent", "Exact"]),
+    ] {
+        check_one_of(&hook[name], &format!("{path}.{name}"), supported, errors);
+    }
+    let harmless = &["None", "NoneOnDryRun"];
+    let side_effects = format!("{path}.sideEffects");
+    if hook["sideEffects"].is_null() {
+        let text = format!("must specify one of {}", harmless.join(", "));
+        errors.push(FieldError::required(side_effects, text));
+    } else {
+        check_one_of(&hook["sideEffects"], &side_effects, harmless, errors);
+    }
+    if let Some(seconds) = hook["timeoutSeconds"].as_i64()
+        && !TIMEOUT_SECONDS.contains(&seconds)
+    {
+        let path = format!("{path}.timeoutSeconds");
+        let text = "the timeout value must be between 1 and 30 seconds";
+        errors.push(FieldError::invalid(path, seconds, text));
+    }
+    for name in ["namespaceSelector", "objectSelector"] {
+        check_selector(&hook[name], &format!("{path}.{name}"), errors);
+    }
+    let policies = &["IfNeeded", "Never"];
+    let policy = format!("{path}.reinvocationPolicy");
+    check_one_of(&hook["reinvocationPolicy"], &policy, policies, errors);
+    check_client(
+        &hook["clientConfig"],
+        &format!("{path}.clientConfig"),
+        errors,
+    );
+    let conditions = format!("{path}.matchConditions");
+    check_conditions(&hook["matchConditions"], &conditions, errors);
+}
+
+fn check_name(name: &str, path: &str, errors: &mut Vec<FieldError>) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    let problems = dns_subdomain(name);
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid(path, name, problems.join(",")));
+    } else if name.split('.').count() < 3 {
+        let text = "should be a domain with at least three segments separated by dots";
+        errors.push(FieldError::invalid(path, name, text));
+    }
+}
+
+/// What is not set is not wrong.
+fn check_one_of(value: &Value, path: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
+    if let Some(given) = value.as_str()
+        && !supported.contains(&given)
+    {
+        errors.push(FieldError::not_supported(path, given, supported));
+    }
+}
+
+fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    check_wild(rule, path, ("operations", "operations"), errors);
+    for (at, operation) in texts(&rule["operations"]).into_iter().enumerate() {
+        if !OPERATIONS.contains(&operation) {
+            let path = format!("{path}.operations[{at}]");
+            errors.push(FieldError::not_supported(path, operation, OPERATIONS));
+        }
+    }
+    check_wild(rule, path, ("apiGroups", "API groups"), errors);
+    check_wild(rule, path, ("apiVersions", "API versions"), errors);
+    for (at, version) in texts(&rule["apiVersions"]).into_iter().enumerate() {
+        if version.is_empty() {
+            errors.push(FieldError::required(
+                format!("{path}.apiVersions[{at}]"),
+                "",
+            ));
+        }
+    }
+    let resources = texts(&rule["resources"]);
+    check_resources(&resources, &format!("{path}.resources"), errors);
+    check_one_of(&rule["scope"], &format!("{path}.scope"), SCOPES, errors);
+}
+
+/// There is something, and everything stands alone.
+fn check_wild(
+    rule: &Value,
+    path: &str,
+    (name, called): (&str, &str),
+    errors: &mut Vec<FieldError>,
+) {
+    let list = texts(&rule[name]);
+    let path = format!("{path}.{name}");
+    if list.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else if list.len() > 1 && list.contains(&"*") {
+        let text = format!("if '*' is present, must not specify other {called}");
+        errors.push(FieldError::invalid(path, rule[name].clone(), text));
+    }
+}
+
+fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>) {
+    if resources.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+    let mut has_plain = false;
+    let (mut all_subs_of, mut sub_of_all) = (Vec::new(), Vec::new());
+    for (at, given) in resources.iter().enumerate() {
+        let here = format!("{path}[{at}]");
+        if given.is_empty() {
+            errors.push(FieldError::required(here, ""));
+            continue;
+        }
+        let Some((resource, sub)) = given.split_once('/') else {
+            has_plain = *given != "*";
+            continue;
+        };
+        let mut refuse = |text: String| {
+            errors.push(FieldError::invalid(here.clone(), *given, text));
+        };
+        if all_subs_of.contains(&resource) {
+            refuse(format!(
+                "if '{resource}/*' is present, must not specify {given}"
+            ));
+        }
+        if sub_of_all.contains(&sub) {
+            refuse(format!("if '*/{sub}' is present, must not specify {given}"));
+        }
+        if sub == "*" {
+            all_subs_of.push(resource);
+        }
+        if resource == "*" {
+            sub_of_all.push(sub);
+        }
+    }
+    let all = Value::from(resources.to_vec());
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        let text = "if '*/*' is present, must not specify other resources";
+        errors.push(FieldError::invalid(path, all.clone(), text));
+    }
+    if resources.contains(&"*") && has_plain {
+        let text = "if '*' is present, must not specify other resources without subresources";
+        errors.push(FieldError::invalid(path, all, text));
+    }
+}
+
+fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    for (key, value) in labels {
+        let path = format!("{path}.matchLabels");
+        for problem in label_key(key) {
+            errors.push(FieldError::invalid(path.clone(), key.as_str(), problem));
+        }
+        for problem in label_value(text(value)) {
+            errors.push(FieldError::invalid(path.clone(), text(value), problem));
+        }
+    }
+    let expressions = selector["matchExpressions"].as_array();
+    for (at, expression) in expressions.into_iter().flatten().enumerate() {
+        let path = format!("{path}.matchExpressions[{at}]");
+        check_expression(expression, &path, errors);
+    }
+}
+
+fn check_expression(expression: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let values = texts(&expression["values"]);
+    match text(&expression["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            let text = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.push(FieldError::required(format!("{path}.values"), text));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(FieldError::forbidden(format!("{path}.values"), text));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => {
+            let text = "not a valid selector operator";
+            errors.push(FieldError::invalid(format!("{path}.operator"), other, text));
+        }
+    }
+    let key = text(&expression["key"]);
+    for problem in label_key(key) {
+        errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
+    }
+    for (at, value) in values.into_iter().enumerate() {
+        for problem in label_value(value) {
+            let path = format!("{path}.values[{at}]");
+            errors.push(FieldError::invalid(path, value, problem));
+        }
+    }
+}
+
+fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let service = client.get("service").filter(|service| service.is_object());
+    match (client["url"].as_str(), service) {
+        (Some(url), None) => check_url(url, &format!("{path}.url"), errors),
+        (None, Some(service)) => {
+            let path = format!("{path}.service");
+            // Upstream takes the one for the other, and says so.
+            for (given, said) in [("namespace", "name"), ("name", "namespace")] {
+                if text(&service[given]).is_empty() {
+                    errors.push(FieldError::required(format!("{path}.{said}"), ""));
+                }
+            }
+            check_port(service, &format!("{path}.port"), errors);
+            check_service_path(text(&service["path"]), &format!("{path}.path"), errors);
+        }
+        _ => {
+            let text = "exactly one of url or service is required";
+            errors.push(FieldError::required(path, text));
+        }
+    }
+}
+
+fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let conditions = conditions.as_array().map_or(&[][..], Vec::as_slice);
+    if conditions.len() > CONDITIONS_MAX {
+        let error = FieldError::too_many(path, conditions.len(), CONDITIONS_MAX);
+        errors.push(error);
+    }
+    for (at, condition) in conditions.iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        if text(&condition["expression"]).trim().is_empty() {
+            errors.push(FieldError::required(format!("{path}.expression"), ""));
+        }
+        let name = text(&condition["name"]);
+        let path = format!("{path}.name");
+        if name.is_empty() {
+            errors.push(FieldError::required(path, ""));
+            continue;
+        }
+        for problem in label_key(name) {
+            errors.push(FieldError::invalid(path.clone(), name, problem));
+        }
+        let mut before = conditions[..at].iter();
+        if before.any(|other| other["name"] == condition["name"]) {
+            errors.push(FieldError::duplicate(path, name));
+        }
+    }
+}
+
+fn check_versions(versions: &[&str], path: &str, errors: &mut Vec<FieldError>) {
+    const KNOWN: &[&str] = &["v1", "v1beta1"];
+    if versions.is_empty() {
+        let text = format!("must specify one of {}", KNOWN.join(", "));
+        errors.push(FieldError::required(path, text));
+        return;
+    }
+    for (at, version) in versions.iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        if versions[..at].contains(version) {
+            errors.push(FieldError::invalid(path, *version, "duplicate version"));
+            continue;
+        }
+        for problem in dns_1035_label(version) {
+            errors.push(FieldError::invalid(path.clone(), *version, problem));
+        }
+    }
+    if !versions.iter().any(|version| KNOWN.contains(version)) {
+        let text = format!("must include at least one of {}", KNOWN.join(", "));
+        errors.push(FieldError::invalid(path, versions.to_vec(), text));
+    }
+}

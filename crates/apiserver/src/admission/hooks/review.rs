@@ -1,0 +1,329 @@
+//! The question that a webhook is asked, and its answer.
+
+use crate::admission::Attributes;
+use crate::exchange::User;
+use crate::kinds::Kind;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use optik_object::{Object, Value, quote};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const GROUP: &str = "admission.k8s.io";
+const KIND: &str = "AdmissionReview";
+
+/// What is asked: an object in the version that the webhook wants to see.
+pub(super) struct Question<'a> {
+    pub(super) uid: &'a str,
+    /// `v1`
+    pub(super) version: &'a str,
+    pub(super) attributes: &'a Attributes<'a>,
+    /// What the resource and the object are to the webhook.
+    pub(super) kind: &'a Kind,
+    pub(super) of: &'a Kind,
+    pub(super) object: Option<&'a Object>,
+    pub(super) old: Option<&'a Object>,
+}
+
+fn kind_names(kind: &Kind) -> Value {
+    let resource = &kind.resource;
+    json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
+}
+
+fn resource_names(kind: &Kind) -> Value {
+    let resource = &kind.resource;
+    json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = json!({});
+    for (name, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            info[name] = text.as_str().into();
+        }
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = json!(user.groups);
+    }
+    info
+}
+
+impl Question<'_> {
+    pub(super) fn to_json(&self) -> Bytes {
+        let attributes = self.attributes;
+        let whole = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::from);
+        let mut request = json!({
+            "uid": self.uid,
+            "kind": kind_names(self.of),
+            "resource": resource_names(self.kind),
+            "requestKind": kind_names(attributes.of),
+            "requestResource": resource_names(attributes.kind),
+            "operation": attributes.operation.name(),
+            "userInfo": user_info(attributes.user),
+            "object": whole(self.object),
+            "oldObject": whole(self.old),
+            "dryRun": attributes.dry_run(),
+            "options": attributes.options(),
+        });
+        for (name, text) in [
+            ("subResource", attributes.subresource),
+            ("requestSubResource", attributes.subresource),
+            ("name", attributes.name),
+            ("namespace", attributes.namespace),
+        ] {
+            if !text.is_empty() {
+                request[name] = text.into();
+            }
+        }
+        let review = json!({
+            "kind": KIND, "apiVersion": format!("{GROUP}/{}", self.version), "request": request,
+        });
+        optik_object::to_bytes(&review).into()
+    }
+}
+
+/// What a webhook answered.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) allowed: bool,
+    /// Why not, as a `Status`.
+    pub(super) status: Value,
+    pub(super) patch: Vec<u8>,
+    pub(super) warnings: Vec<String>,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// Whether the object may be changed by the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Mutating,
+    Validating,
+}
+
+/// Why an answer is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unreadable {
+    /// It is no review.
+    #[error("{0}")]
+    Document(String),
+    #[error("{0}")]
+    Response(String),
+    #[error("unsupported patch type {0}")]
+    PatchType(String),
+}
+
+impl Verdict {
+    pub(super) fn read(
+        review: &Value,
+        (uid, version): (&str, &str),
+        phase: Phase,
+    ) -> Result<Self, Unreadable> {
+        check_type(review)?;
+        let refuse = |text: String| Err(Unreadable::Response(text));
+        let response = &review["response"];
+        if response.is_null() {
+            return refuse("webhook response was absent".into());
+        }
+        let text = |name: &str| response[name].as_str().unwrap_or_default();
+        if version == "v1" && text("uid") != uid {
+            let (uid, got) = (quote(uid), quote(text("uid")));
+            return refuse(format!("expected response.uid={uid}, got {got}"));
+        }
+        let sent = review["apiVersion"].as_str().unwrap_or_default();
+        if version == "v1" && sent != format!("{GROUP}/v1") {
+            let (group, version) = sent.split_once('/').unwrap_or(("", sent));
+            return refuse(format!(
+                "expected webhook response of {GROUP}/v1, Kind={KIND}, got {group}/{version}, \
+                 Kind={KIND}"
+            ));
+        }
+        let verdict = Self {
+            allowed: boolean(response, "allowed")?,
+            status: response["status"].clone(),
+            patch: bytes(response, "patch")?,
+            warnings: texts(&response["warnings"]),
+            annotations: annotations(&response["auditAnnotations"]),
+        };
+        let patch_type = response["patchType"].as_str();
+        check_patch(&verdict.patch, patch_type, version, phase)?;
+        Ok(match phase {
+            Phase::Mutating => verdict,
+            Phase::Validating => Self {
+                patch: Vec::new(),
+                ..verdict
+            },
+        })
+    }
+}
+
+fn check_type(review: &Value) -> Result<(), Unreadable> {
+    let refuse = |text: String| Err(Unreadable::Document(text));
+    let member = |name: &str| review[name].as_str().unwrap_or_default();
+    let (kind, api_version) = (member("kind"), member("apiVersion"));
+    if kind.is_empty() {
+        return refuse(format!("Object 'Kind' is missing in '{review}'"));
+    }
+    if api_version.is_empty() {
+        return refuse(format!("Object 'apiVersion' is missing in '{review}'"));
+    }
+    let known = ["v1", "v1beta1"]
+        .iter()
+        .any(|version| api_version == format!("{GROUP}/{version}"));
+    if kind != KIND || !known {
+        return refuse(format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        ));
+    }
+    Ok(())
+}
+
+fn check_patch(
+    patch: &[u8],
+    patch_type: Option<&str>,
+    version: &str,
+    phase: Phase,
+) -> Result<(), Unreadable> {
+    if version != "v1" {
+        return Ok(());
+    }
+    let refuse = |text: &str| Err(Unreadable::Response(text.to_owned()));
+    match (phase, patch.is_empty(), patch_type) {
+        (Phase::Mutating, false, None) => {
+            refuse("webhook returned response.patch but not response.patchType")
+        }
+        (Phase::Mutating, true, Some(_)) => {
+            refuse("webhook returned response.patchType but not response.patch")
+        }
+        (Phase::Mutating, false, Some("")) => {
+            refuse("webhook returned invalid response.patchType of \"\"")
+        }
+        (Phase::Mutating, false, Some(other)) if other != "JSONPatch" => {
+            Err(Unreadable::PatchType(quote(other)))
+        }
+        (Phase::Validating, false, _) => refuse("validating webhook may not return response.patch"),
+        (Phase::Validating, true, Some(_)) => {
+            refuse("validating webhook may not return response.patchType")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unmarshal(found: &Value, name: &str, wanted: &str) -> Unreadable {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    Unreadable::Document(format!(
+        "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} of \
+         type {wanted}"
+    ))
+}
+
+fn boolean(response: &Value, name: &str) -> Result<bool, Unreadable> {
+    match &response[name] {
+        Value::Null => Ok(false),
+        Value::Bool(value) => Ok(*value),
+        other => Err(unmarshal(other, name, "bool")),
+    }
+}
+
+fn bytes(response: &Value, name: &str) -> Result<Vec<u8>, Unreadable> {
+    match &response[name] {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => STANDARD
+            .decode(text)
+            .map_err(|error| Unreadable::Document(illegal(text, &error))),
+        other => Err(unmarshal(other, name, "[]uint8")),
+    }
+}
+
+fn illegal(text: &str, error: &base64::DecodeError) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
+            *at
+        }
+        _ => text.len(),
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let list = value.as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn annotations(value: &Value) -> BTreeMap<String, String> {
+    let members = value.as_object().into_iter().flatten();
+    members
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(response: &Value, phase: Phase) -> Result<Verdict, String> {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
+        });
+        Verdict::read(&review, ("u", "v1"), phase).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn answers_that_are_none() {
+        let patch = STANDARD.encode("[]");
+        for (response, phase, expected) in [
+            (json!(null), Phase::Mutating, "webhook response was absent"),
+            (
+                json!({"uid": "x"}),
+                Phase::Mutating,
+                r#"expected response.uid="u", got "x""#,
+            ),
+            (
+                json!({"uid": "u", "allowed": "yes"}),
+                Phase::Mutating,
+                "json: cannot unmarshal string into Go struct field \
+                 AdmissionResponse.response.allowed of type bool",
+            ),
+            (
+                json!({"uid": "u", "allowed": true, "patch": patch}),
+                Phase::Mutating,
+                "webhook returned response.patch but not response.patchType",
+            ),
+            (
+                json!({"uid": "u", "allowed": true, "patchType": "JSONPatch"}),
+                Phase::Mutating,
+                "webhook returned response.patchType but not response.patch",
+            ),
+            (
+                json!({"uid": "u", "allowed": true, "patch": patch, "patchType": "Merge"}),
+                Phase::Mutating,
+                "unsupported patch type \"Merge\"",
+            ),
+            (
+                json!({"uid": "u", "allowed": true, "patch": "?"}),
+                Phase::Mutating,
+                "illegal base64 data at input byte 0",
+            ),
+            (
+                json!({"uid": "u", "allowed": true, "patch": patch}),
+                Phase::Validating,
+                "validating webhook may not return response.patch",
+            ),
+        ] {
+            assert_eq!(read(&response, phase).unwrap_err(), expected);
+        }
+        assert!(
+            read(&json!({"uid": "u", "allowed": true}), Phase::Validating)
+                .unwrap()
+                .allowed
+        );
+    }
+}

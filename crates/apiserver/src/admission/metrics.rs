@@ -1,0 +1,201 @@
+//! What is counted about webhooks, under upstream's names.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+const BUCKETS_SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
+/// Names come from configurations: there are not more of them than this.
+const ROWS_MAX: usize = 4096;
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    /// It said no, with this code.
+    Denied(u16),
+    /// It could not be asked.
+    Failed(u16),
+    /// It could not be asked, and nobody minds.
+    FailedOpen(u16),
+    /// What it said could not be carried out.
+    Refused,
+}
+
+/// A call that is over.
+pub(crate) struct Call<'a> {
+    pub(crate) hook: &'a str,
+    /// `admit` or `validating`
+    pub(crate) kind: &'static str,
+    pub(crate) operation: &'static str,
+    pub(crate) took: Duration,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct HookMetrics {
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    durations: BTreeMap<String, Histogram>,
+    requests: BTreeMap<String, u64>,
+    rejections: BTreeMap<String, u64>,
+    failed_open: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [u64; BUCKETS_SECONDS.len()],
+    seconds: f64,
+    count: u64,
+}
+
+fn add(rows: &mut BTreeMap<String, u64>, labels: String) {
+    if rows.len() < ROWS_MAX || rows.contains_key(&labels) {
+        *rows.entry(labels).or_default() += 1;
+    }
+}
+
+impl HookMetrics {
+    pub(crate) fn count(&self, call: &Call<'_>) {
+        let Call {
+            hook,
+            kind,
+            operation,
+            took,
+            outcome,
+        } = call;
+        let name = hook.replace(['"', '\\', '\n'], "");
+        let (rejected, code) = match outcome {
+            Outcome::Allowed => (false, 200),
+            Outcome::Denied(code) | Outcome::Failed(code) => (true, *code),
+            Outcome::FailedOpen(code) => (false, *code),
+            Outcome::Refused => (true, 0),
+        };
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = format!("name=\"{name}\",operation=\"{operation}\"");
+        let row = format!("{about},rejected=\"{rejected}\",type=\"{kind}\"");
+        if counts.durations.len() < ROWS_MAX || counts.durations.contains_key(&row) {
+            counts.durations.entry(row).or_default().note(*took);
+        }
+        add(
+            &mut counts.requests,
+            format!("code=\"{code}\",{about},rejected=\"{rejected}\",type=\"{kind}\""),
+        );
+        let why = match outcome {
+            Outcome::Allowed => return,
+            Outcome::FailedOpen(_) => {
+                let labels = format!("name=\"{name}\",type=\"{kind}\"");
+                return add(&mut counts.failed_open, labels);
+            }
+            Outcome::Denied(_) => "no_error",
+            Outcome::Failed(_) => "calling_webhook_error",
+            Outcome::Refused => "apiserver_internal_error",
+        };
+        // Codes that nobody knows are one.
+        let code = code.min(600);
+        let labels =
+            format!("error_type=\"{why}\",{about},rejection_code=\"{code}\",type=\"{kind}\"");
+        add(&mut counts.rejections, labels);
+    }
+
+    /// As Prometheus reads it.
+    pub(crate) fn page(&self) -> String {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        let name = "apiserver_admission_webhook_admission_duration_seconds";
+        line(&mut out, format_args!("# TYPE {name} histogram"));
+        for (labels, histogram) in &counts.durations {
+            histogram.write(name, labels, &mut out);
+        }
+        for (name, rows) in [
+            (
+                "apiserver_admission_webhook_request_total",
+                &counts.requests,
+            ),
+            (
+                "apiserver_admission_webhook_rejection_count",
+                &counts.rejections,
+            ),
+            (
+                "apiserver_admission_webhook_fail_open_count",
+                &counts.failed_open,
+            ),
+        ] {
+            line(&mut out, format_args!("# TYPE {name} counter"));
+            for (labels, count) in rows {
+                line(&mut out, format_args!("{name}{{{labels}}} {count}"));
+            }
+        }
+        out
+    }
+}
+
+impl Histogram {
+    fn note(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        self.count += 1;
+        self.seconds += seconds;
+        let bounds = BUCKETS_SECONDS.iter().zip(&mut self.buckets);
+        for (_, count) in bounds.filter(|(bound, _)| seconds <= **bound) {
+            *count += 1;
+        }
+    }
+
+    fn write(&self, name: &str, labels: &str, out: &mut String) {
+        for (bound, count) in BUCKETS_SECONDS.iter().zip(self.buckets) {
+            line(
+                out,
+                format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {count}"),
+            );
+        }
+        let count = self.count;
+        line(
+            out,
+            format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"),
+        );
+        line(out, format_args!("{name}_sum{{{labels}}} {}", self.seconds));
+        line(out, format_args!("{name}_count{{{labels}}} {count}"));
+    }
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _ = writeln!(out, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_what_became_of_them() {
+        let metrics = HookMetrics::default();
+        for outcome in [
+            Outcome::Allowed,
+            Outcome::Denied(403),
+            Outcome::FailedOpen(503),
+        ] {
+            metrics.count(&Call {
+                hook: "a.b.c",
+                kind: "admit",
+                operation: "CREATE",
+                took: Duration::from_millis(20),
+                outcome,
+            });
+        }
+        let page = metrics.page();
+        for expected in [
+            "duration_seconds_bucket{name=\"a.b.c\",operation=\"CREATE\",rejected=\"false\",type=\"admit\",le=\"0.005\"} 0",
+            "duration_seconds_bucket{name=\"a.b.c\",operation=\"CREATE\",rejected=\"false\",type=\"admit\",le=\"0.025\"} 2",
+            "request_total{code=\"403\",name=\"a.b.c\",operation=\"CREATE\",rejected=\"true\",type=\"admit\"} 1",
+            "rejection_count{error_type=\"no_error\",name=\"a.b.c\",operation=\"CREATE\",rejection_code=\"403\",type=\"admit\"} 1",
+            "fail_open_count{name=\"a.b.c\",type=\"admit\"} 1",
+        ] {
+            assert!(page.contains(expected), "{expected}\n{page}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Who else has a say in a write.
+//!
+//! Every write asks the chain twice: once for what it wants changed, before the object is
+//! checked, and once for what it refuses, when the object is what will be stored. The
+//! steps of the chain are asked in one order ([`Admission`]); what they see is an object
+//! as the client of the request would see it.
+
+mod attributes;
+mod chain;
+pub(crate) mod conditions;
+pub(crate) mod configurations;
+mod draft;
+mod follow;
+pub(crate) mod hooks;
+pub(crate) mod matching;
+mod metrics;
+mod told;
+
+pub(crate) use attributes::{Attributes, Operation, Wish};
+pub(crate) use chain::{Admission, Step};
+pub(crate) use draft::{Draft, Round};
+pub use follow::keep_admission;
+pub(crate) use metrics::HookMetrics;
+pub(crate) use told::Told;

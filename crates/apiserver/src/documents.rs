@@ -1,0 +1,111 @@
+//! Documents about the server itself: the paths there are, and the kinds behind them.
+
+use crate::discovery::{self, Part as DiscoveryPart};
+use crate::exchange::{Request, Response};
+use crate::form::{self, Encoding};
+use crate::kinds::Kinds;
+use crate::negotiation::{self, clauses};
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderValue, StatusCode};
+use optik_object::{Status, Value};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+fn json_document(value: &Value) -> Response {
+    let mut body = optik_object::to_bytes(value);
+    body.push(b'\n');
+    Response::json(StatusCode::OK, body)
+}
+
+/// A document about the server, in what the client reads.
+pub(crate) fn document(request: &Request, value: &Value) -> Result<Response, Status> {
+    form::document(value, negotiation::encoding(&request.headers)?)
+}
+
+/// `/`: the paths there are.
+pub(crate) fn root(kinds: &Kinds) -> Response {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for kind in &kinds.all {
+        let (group, version) = (&kind.resource.group, &kind.resource.version);
+        if group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.push(format!("/apis/{group}/{version}"));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    json_document(&serde_json::json!({"paths": paths}))
+}
+
+pub(crate) fn versions(
+    kinds: &Kinds,
+    request: &Request,
+    part: DiscoveryPart,
+) -> Result<Response, Status> {
+    let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
+    for clause in clauses(accept) {
+        let Some(encoding) = clause.encoding() else {
+            continue;
+        };
+        match (clause.parameter("as"), clause.parameter("v")) {
+            (None, _) => {
+                let value = match part {
+                    DiscoveryPart::Core => discovery::core_versions(""),
+                    DiscoveryPart::Named => discovery::group_list(kinds),
+                };
+                return form::document(&value, encoding);
+            }
+            (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
+                let value = discovery::aggregated(kinds, part);
+                return aggregated(request, &value, encoding);
+            }
+            _ => {}
+        }
+    }
+    Err(Status::not_acceptable(&["application/json", AGGREGATED]))
+}
+
+/// The aggregated form, which clients revalidate.
+fn aggregated(request: &Request, value: &Value, encoding: Encoding) -> Result<Response, Status> {
+    let tag = entity_tag(value);
+    let known = request.headers.get(IF_NONE_MATCH);
+    let mut response = if known.is_some_and(|known| *known == tag) {
+        Response::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        let name = HeaderValue::from_static(match encoding {
+            Encoding::Protobuf => AGGREGATED_PROTOBUF,
+            _ => AGGREGATED,
+        });
+        form::document(value, encoding)?.with_header(CONTENT_TYPE, name)
+    };
+    response.headers.insert(ETAG, tag);
+    response
+        .headers
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    let public = HeaderValue::from_static("public");
+    response.headers.insert(http::header::CACHE_CONTROL, public);
+    Ok(response)
+}
+
+fn entity_tag(value: &Value) -> HeaderValue {
+    use sha2::{Digest, Sha512};
+    let digest = Sha512::digest(optik_object::to_bytes(value));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    HeaderValue::from_str(&format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}

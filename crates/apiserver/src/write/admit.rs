@@ -1,0 +1,195 @@
+//! Where a write asks those who have a say in it.
+//!
+//! What they see is made only if somebody is concerned: most writes are nobody's concern,
+//! and pay for a question.
+
+use super::update::Part;
+use super::{DeleteOptions, Writing};
+use crate::admission::{Admission, Attributes, Draft, Operation, Wish};
+use crate::body::settle;
+use crate::complaints::{Found, name_owners_once};
+use crate::kinds::Kind;
+use optik_object::{FieldError, Object, Status};
+use optik_store::Revision;
+use std::sync::Arc;
+
+/// An object and the revision it is at.
+pub(super) type Stored<'a> = (&'a Object, Revision);
+
+/// What is written where.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) operation: Operation,
+    pub(super) subresource: &'a str,
+    /// What the object is.
+    pub(super) of: &'a Arc<Kind>,
+    pub(super) name: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn created(writing: &Writing<'a>, name: &'a str) -> Self {
+        Self {
+            operation: Operation::Create,
+            subresource: "",
+            of: writing.kind,
+            name,
+        }
+    }
+
+    pub(super) fn updated(writing: &Writing<'a>, part: Part, name: &'a str) -> Self {
+        Self {
+            operation: Operation::Update,
+            subresource: part.subresource(),
+            of: part.kind(writing.kind),
+            name,
+        }
+    }
+}
+
+/// Lets others change an object on its way in.
+pub(super) async fn mutate(
+    writing: &Writing<'_>,
+    subject: Subject<'_>,
+    old: Option<Stored<'_>>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let Some(admission) = writing.admission else {
+        return Ok(());
+    };
+    let attributes = attributes(writing, subject, Wish::Write(&writing.options));
+    if !admission.concerns(&attributes) {
+        return Ok(());
+    }
+    Box::pin(changed(admission, &attributes, old, object)).await
+}
+
+async fn changed(
+    admission: &Admission,
+    attributes: &Attributes<'_>,
+    old: Option<Stored<'_>>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let of = attributes.of;
+    let old = old.map(|(old, revision)| seen(of, old, revision));
+    let attributes = &Attributes {
+        old: old.as_ref(),
+        ..*attributes
+    };
+    let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
+    let before = std::mem::take(object);
+    let mut draft = Draft::new(Some(in_request_form(of, before)));
+    admission.mutate(attributes, &mut draft).await?;
+    *object = draft.object.unwrap_or_default();
+    settle(of, object);
+    let dropped = name_owners_once(object, Found::Afterwards);
+    attributes.told.warn(dropped);
+    if object.namespace() != namespace {
+        return Err(Status::namespace_differs());
+    }
+    if old.is_some() && object.name() != name {
+        let error = FieldError::invalid("metadata.name", object.name(), "field is immutable");
+        return Err(Status::invalid(of.resource.name(), &name, &[error]));
+    }
+    Ok(())
+}
+
+/// Lets others refuse what will be stored.
+pub(super) async fn validate(
+    writing: &Writing<'_>,
+    subject: Subject<'_>,
+    old: Option<Stored<'_>>,
+    object: &Object,
+) -> Result<(), Status> {
+    let Some(admission) = writing.admission else {
+        return Ok(());
+    };
+    let attributes = attributes(writing, subject, Wish::Write(&writing.options));
+    if !admission.concerns(&attributes) {
+        return Ok(());
+    }
+    let of = subject.of;
+    let seen_old = old.map(|(old, revision)| seen(of, old, revision));
+    // A new object has no revision; a changed one still has the old one.
+    let object = match old {
+        Some((_, revision)) => seen(of, object, revision),
+        None => in_request_form(of, object.clone()),
+    };
+    let attributes = Attributes {
+        old: seen_old.as_ref(),
+        ..attributes
+    };
+    Box::pin(admission.validate(&attributes, Some(&object))).await
+}
+
+/// Lets others refuse a deletion.
+pub(super) async fn delete(
+    writing: &Writing<'_>,
+    name: &str,
+    options: &DeleteOptions,
+    (old, revision): Stored<'_>,
+) -> Result<(), Status> {
+    let Some(admission) = writing.admission else {
+        return Ok(());
+    };
+    let subject = Subject {
+        operation: Operation::Delete,
+        subresource: "",
+        of: writing.kind,
+        name,
+    };
+    let attributes = attributes(writing, subject, Wish::Delete(options));
+    if !admission.concerns(&attributes) {
+        return Ok(());
+    }
+    let old = seen(writing.kind, old, revision);
+    let attributes = Attributes {
+        old: Some(&old),
+        ..attributes
+    };
+    Box::pin(async {
+        let mut draft = Draft::new(None);
+        admission.mutate(&attributes, &mut draft).await?;
+        admission.validate(&attributes, None).await
+    })
+    .await
+}
+
+fn attributes<'a>(
+    writing: &'a Writing<'_>,
+    subject: Subject<'a>,
+    wish: Wish<'a>,
+) -> Attributes<'a> {
+    let resource = &writing.kind.resource;
+    let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    Attributes {
+        operation: subject.operation,
+        kinds: writing.kinds,
+        kind: writing.kind,
+        subresource: subject.subresource,
+        of: subject.of,
+        name: subject.name,
+        namespace: match is_namespace {
+            true => subject.name,
+            false => writing.namespace.unwrap_or_default(),
+        },
+        old: None,
+        wish,
+        user: writing.user,
+        store: writing.store,
+        entropy: writing.entropy,
+        told: writing.told,
+    }
+}
+
+/// What is stored, as a client of the request sees it.
+fn seen(of: &Kind, stored: &Object, revision: Revision) -> Object {
+    let mut object = in_request_form(of, stored.clone());
+    object.set_resource_version(revision.get());
+    object
+}
+
+fn in_request_form(of: &Kind, mut object: Object) -> Object {
+    of.face.to_client(&mut object);
+    object.set_type(&of.resource.kind, &of.api_version);
+    object
+}

@@ -1,0 +1,115 @@
+//! In place of kube-apiserver: the API on the etcd it is told of.
+
+use super::{Flags, Grammar, Program, last};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+pub(super) const PROGRAM: Program = Program {
+    name: "kube-apiserver",
+    version: "Kubernetes v1.36.4",
+    grammar: Grammar {
+        table: include_str!("kube-apiserver.txt"),
+        one_dash: false,
+        short: &["v"],
+    },
+    exit_usage: 1,
+    refused: &[
+        ("authentication-config", NOT_THERE),
+        ("authentication-token-webhook-config-file", NOT_THERE),
+        ("authorization-config", NOT_THERE),
+        ("authorization-policy-file", NOT_THERE),
+        ("authorization-webhook-config-file", NOT_THERE),
+        ("encryption-provider-config", NOT_THERE),
+        ("etcd-servers-overrides", NOT_THERE),
+        ("oidc-issuer-url", NOT_THERE),
+    ],
+    renamed: &[
+        "etcd-servers",
+        "etcd-prefix",
+        "bind-address",
+        "secure-port",
+        "cert-dir",
+    ],
+    translate,
+};
+
+/// Without it clients would get in, or data would lie about, where nobody expects it.
+const NOT_THERE: &str = "Optik does not have this, and it is too important to be ignored";
+
+const PREFIX: &str = "/registry";
+const DEFAULT_PORT: &str = "6443";
+
+fn translate(flags: &Flags) -> Result<Vec<String>, String> {
+    let servers = flags.get("etcd-servers").map(|urls| urls.join(","));
+    let servers = servers.filter(|urls| !urls.is_empty());
+    let servers = servers.ok_or("--etcd-servers must be specified")?;
+    let prefix = last(flags, "etcd-prefix").unwrap_or(PREFIX);
+    if prefix.trim_end_matches('/') != PREFIX {
+        return Err(format!(
+            "--etcd-prefix {prefix}: Optik keeps objects below {PREFIX}"
+        ));
+    }
+    let mut words = vec![
+        format!("--etcd={servers}"),
+        format!("--listen={}", address(flags)?),
+    ];
+    if let Some(directory) = last(flags, "cert-dir") {
+        let own_pair = flags.contains_key("tls-cert-file");
+        words.extend(certificates(Path::new(directory), own_pair));
+    }
+    Ok(words)
+}
+
+fn address(flags: &Flags) -> Result<SocketAddr, String> {
+    let port = last(flags, "secure-port").unwrap_or(DEFAULT_PORT);
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+        format!("invalid argument {port:?} for \"--secure-port\" flag: it is a port")
+    })?;
+    let ip = last(flags, "bind-address").unwrap_or("0.0.0.0");
+    let ip: IpAddr = ip.parse().map_err(|_| {
+        format!("invalid argument {ip:?} for \"--bind-address\" flag: it is an IP address")
+    })?;
+    Ok(SocketAddr::new(ip, port))
+}
+
+/// A pair that lies in the directory is the server's; what we need besides goes into a
+/// directory of its own, because others may have put a `ca.crt` of theirs beside the pair.
+fn certificates(directory: &Path, own_pair: bool) -> Vec<String> {
+    let path = |name: &str| directory.join(name).display().to_string();
+    let mut words = vec![
+        format!("--kubeconfig-out={}", path("optik/kubeconfig")),
+        format!("--cert-dir={}", path("optik")),
+    ];
+    let (certificate, key) = (path("apiserver.crt"), path("apiserver.key"));
+    if !own_pair && Path::new(&certificate).exists() && Path::new(&key).exists() {
+        words.push(format!("--tls-cert-file={certificate}"));
+        words.push(format!("--tls-private-key-file={key}"));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_in_the_directory_is_used() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name).display().to_string();
+        let ours = [
+            format!("--kubeconfig-out={}", path("optik/kubeconfig")),
+            format!("--cert-dir={}", path("optik")),
+        ];
+        assert_eq!(certificates(scratch.path(), false), ours);
+        for name in ["apiserver.crt", "apiserver.key"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let theirs = [
+            format!("--tls-cert-file={}", path("apiserver.crt")),
+            format!("--tls-private-key-file={}", path("apiserver.key")),
+        ];
+        let all = [ours.clone(), theirs].concat();
+        assert_eq!(certificates(scratch.path(), false), all);
+        assert_eq!(certificates(scratch.path(), true), ours);
+    }
+}

@@ -1,0 +1,322 @@
+//! The binary under another name.
+//!
+//! Go test suites start an API server and its etcd from a directory of programs and expect
+//! them to take the flags of the real ones. Called `kube-apiserver` or `etcd`, the binary
+//! reads such a command line and does the same with `optik serve`.
+
+mod apiserver;
+pub(crate) mod assets;
+mod etcd;
+mod flags;
+
+use crate::Cli;
+use clap::{ArgAction, CommandFactory};
+use flags::{Flags, Grammar, last};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The programs we stand in for.
+const PROGRAMS: [&Program; 2] = [&apiserver::PROGRAM, &etcd::PROGRAM];
+
+struct Program {
+    name: &'static str,
+    version: &'static str,
+    grammar: Grammar,
+    /// How it exits when it does not understand its command line.
+    exit_usage: u8,
+    /// Flags that would change what clients may count on, and why they cannot be had.
+    refused: &'static [(&'static str, &'static str)],
+    /// Flags that `optik serve` calls otherwise, and the words it has for them.
+    renamed: &'static [&'static str],
+    translate: fn(&Flags) -> Result<Vec<String>, String>,
+}
+
+/// What becomes of a command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// The command line of ours that does it, and what was left out.
+    Run {
+        words: Vec<String>,
+        ignored: Vec<&'static str>,
+    },
+    Say(String),
+    Refuse {
+        text: String,
+        exit: u8,
+    },
+}
+
+/// What the words mean if the first is the name of a program that we stand in for.
+pub(crate) fn read(words: &[String]) -> Option<Reading> {
+    let (called, words) = words.split_first()?;
+    let called = Path::new(called).file_name()?.to_str()?;
+    let program = PROGRAMS
+        .into_iter()
+        .find(|program| program.name == called)?;
+    Some(program.read(words))
+}
+
+impl Program {
+    fn read(&self, words: &[String]) -> Reading {
+        let asks = |names: [&str; 2]| words.iter().any(|word| names.contains(&word.as_str()));
+        if asks(["--help", "-h"]) {
+            return Reading::Say(self.help());
+        }
+        if asks(["--version", "-version"]) {
+            return Reading::Say(self.version.to_owned());
+        }
+        match self.translated(words) {
+            Ok((words, ignored)) => Reading::Run { words, ignored },
+            Err(text) => Reading::Refuse {
+                text: format!("{}: {text}", self.name),
+                exit: self.exit_usage,
+            },
+        }
+    }
+
+    fn translated(&self, words: &[String]) -> Result<(Vec<String>, Vec<&'static str>), String> {
+        let flags = self.grammar.read(words)?;
+        let translated = (self.translate)(&flags)?;
+        let ours = ours();
+        let mut words = vec!["optik".to_owned(), "serve".to_owned()];
+        words.extend(translated);
+        let mut ignored = Vec::new();
+        for (name, values) in &flags {
+            if self.renamed.contains(name) {
+                continue;
+            }
+            match ours.get(*name) {
+                Some(taken) => taken.say(name, values, &mut words),
+                None => {
+                    self.may_ignore(name, values)?;
+                    ignored.push(*name);
+                }
+            }
+        }
+        Ok((words, ignored))
+    }
+
+    fn may_ignore(&self, name: &str, values: &[String]) -> Result<(), String> {
+        let off = ["", "false"];
+        let in_use = values
+            .last()
+            .is_some_and(|value| !off.contains(&value.as_str()));
+        match self.refused.iter().find(|(refused, _)| *refused == name) {
+            Some((_, reason)) if in_use => Err(format!("--{name}: {reason}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Test suites look for flags in it, each on its own line.
+    fn help(&self) -> String {
+        let flags: String = self
+            .grammar
+            .names()
+            .map(|name| format!("      --{name}\n"))
+            .collect();
+        format!(
+            "Optik {} in place of {}.\n\n\
+             It takes the flags of the real program. Those that mean nothing to it are\n\
+             ignored, with a line in the log.\n\n\
+             Usage:\n  {} [flags]\n\nFlags:\n{flags}",
+            env!("CARGO_PKG_VERSION"),
+            self.name,
+            self.name,
+        )
+    }
+}
+
+/// How a flag of `optik serve` is said.
+#[derive(Clone, Copy)]
+enum Taken {
+    Switch,
+    Once,
+    Often,
+}
+
+impl Taken {
+    fn say(self, name: &str, values: &[String], words: &mut Vec<String>) {
+        let value = |value: &String| format!("--{name}={value}");
+        match self {
+            Self::Switch if values.last().is_some_and(|value| value == "true") => {
+                words.push(format!("--{name}"));
+            }
+            Self::Switch => {}
+            Self::Once => words.extend(values.last().map(value)),
+            Self::Often => words.extend(values.iter().map(value)),
+        }
+    }
+}
+
+/// The flags of `optik serve`: what has the same name there means the same.
+fn ours() -> BTreeMap<String, Taken> {
+    let cli = Cli::command();
+    let serve = cli.find_subcommand("serve");
+    let flags = serve.into_iter().flat_map(clap::Command::get_arguments);
+    flags
+        .filter_map(|flag| {
+            let taken = match flag.get_action() {
+                ArgAction::SetTrue => Taken::Switch,
+                ArgAction::Append => Taken::Often,
+                _ => Taken::Once,
+            };
+            Some((flag.get_long()?.to_owned(), taken))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn run(line: &str) -> Reading {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        read(&words).expect("one of the names")
+    }
+
+    fn expect(line: &str, words: &str, ignored: &str) {
+        let Reading::Run {
+            words: w,
+            ignored: i,
+        } = run(line)
+        else {
+            panic!("{line}: {:?}", run(line));
+        };
+        assert_eq!(
+            (w.join(" ").as_str(), i.join(" ").as_str()),
+            (words, ignored),
+            "{line}"
+        );
+        Cli::try_parse_from(&w).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+
+    /// With every flag that envtest gives by itself.
+    #[test]
+    fn wire_91_the_flags_of_envtest() {
+        expect(
+            "/assets/etcd --advertise-client-urls=http://127.0.0.1:31001 --data-dir=/tmp/d \
+             --listen-client-urls=http://127.0.0.1:31001 --listen-peer-urls=http://127.0.0.1:31002 \
+             --unsafe-no-fsync=true",
+            "optik serve --etcd-only --etcd-listen=127.0.0.1:31001 --data=/tmp/d \
+             --history-age=8760h --durability=process-crash",
+            "advertise-client-urls listen-peer-urls",
+        );
+        let Reading::Run { words, ignored } = run(
+            "/assets/kube-apiserver --allow-privileged=true --authorization-mode=RBAC \
+             --bind-address=127.0.0.1 --cert-dir=/tmp/none --client-ca-file=/tmp/ca.crt \
+             --disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:31001 \
+             --secure-port=31003 --service-account-issuer=https://127.0.0.1:31003/ \
+             --service-account-key-file=/tmp/sa.crt --service-account-signing-key-file=/tmp/sa.key \
+             --service-cluster-ip-range=10.0.0.0/24",
+        ) else {
+            panic!("the flags of envtest are refused");
+        };
+        for word in [
+            "--etcd=http://127.0.0.1:31001",
+            "--listen=127.0.0.1:31003",
+            "--cert-dir=/tmp/none/optik",
+            "--client-ca-file=/tmp/ca.crt",
+        ] {
+            assert!(words.iter().any(|w| w == word), "{words:?} lacks {word}");
+        }
+        assert!(ignored.contains(&"allow-privileged"), "{ignored:?}");
+        Cli::try_parse_from(&words).expect("our own flags");
+    }
+
+    #[test]
+    fn mistakes_are_refused_as_by_the_real_ones() {
+        let etcd = "etcd --data-dir=/tmp/d";
+        let server = "kube-apiserver --etcd-servers=http://127.0.0.1:1";
+        for (line, text, exit) in [
+            (
+                format!("{etcd} --nonsense"),
+                "etcd: unknown flag: --nonsense",
+                2,
+            ),
+            (
+                format!("{server} --nonsense"),
+                "unknown flag: --nonsense",
+                1,
+            ),
+            (format!("{server} --insecure-port=0"), "unknown flag", 1),
+            (format!("{server} --secure-port=x"), "--secure-port", 1),
+            (format!("{server} --secure-port=0"), "--secure-port", 1),
+            (format!("{server} --bind-address=x"), "--bind-address", 1),
+            (format!("{server} --etcd-prefix=/other"), "--etcd-prefix", 1),
+            (
+                "kube-apiserver".into(),
+                "--etcd-servers must be specified",
+                1,
+            ),
+            (format!("{server} word"), "unexpected argument", 1),
+            (
+                format!("{server} --authorization-webhook-config-file=f"),
+                "--authorization-webhook-config-file",
+                1,
+            ),
+            (
+                format!("{etcd} --listen-client-urls=https://127.0.0.1:1"),
+                "--listen-client-urls",
+                2,
+            ),
+            (
+                format!("{etcd} --listen-client-urls=http://127.0.0.1:1,http://127.0.0.1:2"),
+                "--listen-client-urls",
+                2,
+            ),
+            (
+                format!("{etcd} --client-cert-auth"),
+                "--client-cert-auth",
+                2,
+            ),
+            (
+                format!("{etcd} --initial-cluster=a=http://h:1,b=http://h:2"),
+                "--initial-cluster",
+                2,
+            ),
+        ] {
+            let Reading::Refuse {
+                text: found,
+                exit: code,
+            } = run(&line)
+            else {
+                panic!("{line}: {:?}", run(&line));
+            };
+            assert!(found.contains(text), "{line}: {found}");
+            assert_eq!(code, exit, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_ways_to_say_it() {
+        expect(
+            "etcd -name x --listen-client-urls http://localhost:4001",
+            "optik serve --etcd-only --etcd-listen=127.0.0.1:4001 --data=x.etcd \
+             --history-age=8760h",
+            "name",
+        );
+        expect(
+            "kube-apiserver --etcd-servers=http://a:1,http://b:2 -v=4 --secure-port 31004",
+            "optik serve --etcd=http://a:1,http://b:2 --listen=0.0.0.0:31004",
+            "v",
+        );
+    }
+
+    #[test]
+    fn help_names_flags_as_envtest_looks_for_them() {
+        let line_of = |help: &str, flag: &str| {
+            help.lines()
+                .any(|line| line.trim_start() == format!("--{flag}"))
+        };
+        let Reading::Say(help) = run("etcd --help") else {
+            panic!("no help");
+        };
+        assert!(line_of(&help, "unsafe-no-fsync"), "{help}");
+        let Reading::Say(help) = run("kube-apiserver --help") else {
+            panic!("no help");
+        };
+        assert!(line_of(&help, "etcd-servers") && !line_of(&help, "insecure-port"));
+        assert_eq!(read(&["optik".into(), "serve".into()]), None);
+    }
+}

@@ -1,0 +1,350 @@
+//! `"%s is %d".format([…])`
+
+use super::{bounded, convert};
+use crate::time::duration_text;
+use crate::types::Type;
+use crate::value::{Fault, List, Result, Value};
+
+const PRECISION: usize = 6;
+const PRECISION_MAX: usize = 999;
+
+/// What stands for an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clause {
+    Text,
+    Decimal,
+    Fixed(usize),
+    Scientific,
+    Binary,
+    Hex(bool),
+    Octal,
+}
+
+/// The parts of a format: what stands as it is, and what is filled in.
+enum Part<'f> {
+    Plain(&'f str),
+    Filled(Clause),
+}
+
+fn parts(format: &str) -> std::result::Result<Vec<Part<'_>>, String> {
+    let mut parts = Vec::new();
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        parts.push(Part::Plain(&rest[..at]));
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            parts.push(Part::Plain("%"));
+            rest = after;
+            continue;
+        }
+        let mut precision = None;
+        if let Some(after) = rest.strip_prefix('.') {
+            let end = after
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(after.len());
+            let number: usize = after[..end].parse().map_err(|_| {
+                "error while parsing precision: could not find end of precision specifier"
+                    .to_owned()
+            })?;
+            precision = Some(number.min(PRECISION_MAX));
+            rest = &after[end..];
+        }
+        let Some(c) = rest.chars().next() else {
+            return Err("unexpected end of string".into());
+        };
+        rest = &rest[c.len_utf8()..];
+        let precision = precision.unwrap_or(PRECISION);
+        parts.push(Part::Filled(match c {
+            's' => Clause::Text,
+            'd' => Clause::Decimal,
+            'f' => Clause::Fixed(precision),
+            'e' => Clause::Scientific,
+            'b' => Clause::Binary,
+            'x' => Clause::Hex(false),
+            'X' => Clause::Hex(true),
+            'o' => Clause::Octal,
+            c => {
+                return Err(format!(
+                    "could not parse formatting clause: unrecognized formatting clause \"{c}\""
+                ));
+            }
+        }));
+    }
+    parts.push(Part::Plain(rest));
+    Ok(parts)
+}
+
+/// What is wrong with a format and arguments of such types, before it is ever run; and
+/// with which of them.
+pub(crate) fn check(
+    format: &str,
+    types: &[&Type],
+) -> std::result::Result<(), (Option<usize>, String)> {
+    let parts = parts(format).map_err(|why| (None, why))?;
+    let mut wanted = 0;
+    for part in parts {
+        let Part::Filled(clause) = part else { continue };
+        let Some(of) = types.get(wanted) else {
+            return Err((None, format!("index {wanted} out of range")));
+        };
+        if !clause.takes(of) {
+            let why = format!(
+                "error during formatting: {}, was given {of}",
+                clause.taking()
+            );
+            return Err((Some(wanted), why));
+        }
+        wanted += 1;
+    }
+    if wanted < types.len() {
+        let count = types.len();
+        return Err((
+            None,
+            format!(
+                "too many arguments supplied to string.format (expected {wanted}, got {count})"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+impl Clause {
+    /// Whether a value of a type can be filled in.
+    const fn takes(self, of: &Type) -> bool {
+        match (self, of) {
+            (_, Type::Dyn | Type::Error | Type::Free(_)) => true,
+            (Self::Text, of) => {
+                !matches!(of, Type::Object(_) | Type::Library(_) | Type::Optional(_))
+            }
+            (Self::Decimal | Self::Octal, of) => matches!(of, Type::Int | Type::Uint),
+            (Self::Fixed(_) | Self::Scientific, of) => matches!(of, Type::Double | Type::String),
+            (Self::Binary, of) => matches!(of, Type::Int | Type::Uint | Type::Bool),
+            (Self::Hex(_), of) => {
+                matches!(of, Type::Int | Type::Uint | Type::String | Type::Bytes)
+            }
+        }
+    }
+
+    const fn taking(self) -> &'static str {
+        match self {
+            Self::Text => {
+                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
+                 lists, types, durations, and timestamps"
+            }
+            Self::Decimal => "decimal clause can only be used on integers",
+            Self::Fixed(_) => "fixed-point clause can only be used on doubles",
+            Self::Scientific => "scientific clause can only be used on doubles",
+            Self::Binary => "only integers and bools can be formatted as binary",
+            Self::Hex(_) => "only integers, byte buffers, and strings can be formatted as hex",
+            Self::Octal => "octal clause can only be used on integers",
+        }
+    }
+}
+
+pub(crate) fn format<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
+    let [Value::String(format), Value::List(list)] = args else {
+        return Err(Fault::no_overload());
+    };
+    let parts = parts(format.as_str()).map_err(Fault::new)?;
+    let mut out = String::with_capacity(format.as_str().len());
+    let mut index = 0;
+    for part in parts {
+        match part {
+            Part::Plain(text) => out.push_str(text),
+            Part::Filled(clause) => {
+                let Some(value) = list.get(index)? else {
+                    return Err(Fault::new(format!("index {index} out of range")));
+                };
+                out.push_str(&fill(clause, &value)?);
+                index += 1;
+            }
+        }
+        bounded(out.len())?;
+    }
+    Ok(Value::text(out))
+}
+
+fn fill(clause: Clause, value: &Value<'_>) -> Result<String> {
+    Ok(match (clause, value) {
+        (Clause::Text, value) => return text(value),
+        (Clause::Decimal, Value::Int(number)) => number.to_string(),
+        (Clause::Decimal, Value::Uint(number)) => number.to_string(),
+        (Clause::Fixed(precision), value) if double(value).is_some() => {
+            fixed(double(value).unwrap_or_default(), precision)
+        }
+        (Clause::Scientific, value) if double(value).is_some() => {
+            scientific(double(value).unwrap_or_default())
+        }
+        (Clause::Binary, Value::Int(number)) => signed(*number, |n| format!("{n:b}")),
+        (Clause::Binary, Value::Uint(number)) => format!("{number:b}"),
+        (Clause::Binary, Value::Bool(value)) => u8::from(*value).to_string(),
+        (Clause::Hex(upper), Value::Int(number)) => {
+            cased(signed(*number, |n| format!("{n:x}")), upper)
+        }
+        (Clause::Hex(upper), Value::Uint(number)) => cased(format!("{number:x}"), upper),
+        (Clause::Hex(upper), Value::String(text)) => cased(hex(text.as_str().as_bytes()), upper),
+        (Clause::Hex(upper), Value::Bytes(bytes)) => cased(hex(bytes), upper),
+        (Clause::Octal, Value::Int(number)) => signed(*number, |n| format!("{n:o}")),
+        (Clause::Octal, Value::Uint(number)) => format!("{number:o}"),
+        (clause, value) => {
+            return Err(Fault::new(format!(
+                "error during formatting: {}, was given {}",
+                clause.taking(),
+                value.type_name().0
+            )));
+        }
+    })
+}
+
+fn cased(text: String, upper: bool) -> String {
+    if upper {
+        text.to_ascii_uppercase()
+    } else {
+        text
+    }
+}
+
+fn signed(number: i64, show: impl Fn(u64) -> String) -> String {
+    let shown = show(number.unsigned_abs());
+    if number < 0 {
+        format!("-{shown}")
+    } else {
+        shown
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn double(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Double(number) => Some(*number),
+        Value::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn odd(number: f64) -> Option<&'static str> {
+    match number {
+        number if number.is_nan() => Some("NaN"),
+        number if number == f64::INFINITY => Some("∞"),
+        number if number == f64::NEG_INFINITY => Some("-∞"),
+        _ => None,
+    }
+}
+
+/// With thousands set apart, as in English.
+fn fixed(number: f64, precision: usize) -> String {
+    if let Some(odd) = odd(number) {
+        return odd.into();
+    }
+    let plain = format!("{number:.precision$}");
+    let (sign, plain) = match plain.strip_prefix('-') {
+        Some(plain) => ("-", plain),
+        None => ("", plain.as_str()),
+    };
+    let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let dot = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{grouped}{dot}{fraction}")
+}
+
+/// Always with six digits: upstream takes the precision for a width.
+fn scientific(number: f64) -> String {
+    if let Some(odd) = odd(number) {
+        return odd.into();
+    }
+    let plain = format!("{number:.PRECISION$e}");
+    let (mantissa, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits = format!("{:02}", exponent.abs());
+    let digits: String = digits.chars().map(superscript).collect();
+    let sign = if exponent < 0 { "⁻" } else { "" };
+    format!("{mantissa}×10{sign}{digits}")
+}
+
+fn superscript(digit: char) -> char {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let at = digit.to_digit(10).unwrap_or(0) as usize;
+    DIGITS[at]
+}
+
+fn text(value: &Value<'_>) -> Result<String> {
+    match value {
+        Value::List(list) => list_text(list),
+        Value::Map(_) => nested(value),
+        Value::Null => Ok("null".into()),
+        Value::Type(name) => Ok(name.0.to_string()),
+        Value::Int(_)
+        | Value::Uint(_)
+        | Value::Double(_)
+        | Value::Bool(_)
+        | Value::String(_)
+        | Value::Timestamp(_)
+        | Value::Bytes(_)
+        | Value::Duration(_) => {
+            let text = convert::to_string(std::slice::from_ref(value))?;
+            Ok(text.as_str().unwrap_or_default().to_owned())
+        }
+        other => Err(Fault::new(format!(
+            "error during formatting: {}, was given {}",
+            Clause::Text.taking(),
+            other.type_name().0
+        ))),
+    }
+}
+
+fn list_text(list: &List<'_>) -> Result<String> {
+    let mut out = String::from("[");
+    for (index, item) in list.iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&nested(&item?)?);
+        bounded(out.len())?;
+    }
+    out.push(']');
+    Ok(out)
+}
+
+/// As it would be written in the language.
+fn nested(value: &Value<'_>) -> Result<String> {
+    Ok(match value {
+        Value::String(text) => optik_object::quote(text.as_str()),
+        Value::Bytes(_) => format!("b{}", optik_object::quote(&text(value)?)),
+        Value::Double(number) => match odd(*number) {
+            Some("NaN") => "\"NaN\"".into(),
+            Some("∞") => "\"+Inf\"".into(),
+            Some(_) => "\"-Inf\"".into(),
+            None => format!("{number:.PRECISION$}"),
+        },
+        Value::Timestamp(at) => format!("timestamp({})", optik_object::quote(&at.to_string())),
+        Value::Duration(nanos) => {
+            format!("duration({})", optik_object::quote(&duration_text(*nanos)))
+        }
+        Value::List(list) => list_text(list)?,
+        Value::Map(map) => {
+            let mut pairs = Vec::new();
+            for key in map.keys() {
+                let value = map.get(&key)?.unwrap_or(Value::Null);
+                pairs.push((nested(&key)?, nested(&value)?));
+            }
+            pairs.sort();
+            let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        other => text(other)?,
+    })
+}

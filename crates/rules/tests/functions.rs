@@ -1,0 +1,246 @@
+//! What a real kube-apiserver makes of expressions, and what we do.
+//!
+//! `functions.txt` has an expression and, on the next line behind a tab, what came of it:
+//! `true`, `false`, `error: …` or `refused: …`. The suite of the API shows the same rules
+//! to real servers.
+
+use optik_object::Value as Json;
+use optik_rules::{
+    CALL_COST_MAX, Fault, FieldShape, Names, ObjectShape, Order, Program, Shape, ShapeKind, Type,
+    Value, Variables, escape,
+};
+use std::sync::Arc;
+
+const CASES: &str = include_str!("functions.txt");
+
+fn scalar(kind: ShapeKind, elements_max: u64, bytes_min: u64) -> Shape {
+    Shape {
+        kind,
+        elements_max,
+        bytes_min,
+        nullable: false,
+    }
+}
+
+fn text() -> Shape {
+    scalar(ShapeKind::String, 80, 2)
+}
+
+fn free_text() -> Shape {
+    scalar(ShapeKind::String, 3 * 1024 * 1024 - 2, 2)
+}
+
+fn int() -> Shape {
+    scalar(ShapeKind::Int, 0, 1)
+}
+
+fn list(items: Shape, order: Order) -> Shape {
+    let items = Arc::new(items);
+    scalar(ShapeKind::List { items, order }, 10, 2)
+}
+
+fn object(name: &str, fields: Vec<(&str, Shape)>) -> Shape {
+    let fields = fields.into_iter().map(|(key, shape)| FieldShape {
+        name: escape(key).unwrap().into(),
+        key: key.into(),
+        shape,
+    });
+    let object = ObjectShape::new(name.into(), fields.collect());
+    scalar(ShapeKind::Object(Arc::new(object)), 0, 2)
+}
+
+fn metadata(name: &str) -> Shape {
+    let fields = vec![("name", free_text()), ("generateName", free_text())];
+    object(name, fields)
+}
+
+fn root() -> Shape {
+    let keyed = Order::Keyed(Arc::from([Box::from("k")]));
+    let item = object("selfType.objs.@idx", vec![("k", text()), ("v", int())]);
+    object(
+        "selfType",
+        vec![
+            ("apiVersion", free_text()),
+            ("kind", free_text()),
+            ("metadata", metadata("selfType.metadata")),
+            ("i", int()),
+            ("d", scalar(ShapeKind::Double, 0, 1)),
+            ("s", text()),
+            ("missing", text()),
+            ("ints", list(int(), Order::Matters)),
+            ("none", list(int(), Order::Matters)),
+            ("strs", list(text(), Order::Matters)),
+            ("m", scalar(ShapeKind::Map(Arc::new(text())), 10, 2)),
+            ("tags", list(text(), Order::Set)),
+            ("objs", list(item, keyed)),
+            ("b", scalar(ShapeKind::Bytes, 3 * 1024 * 1024 - 2, 2)),
+            ("ts", scalar(ShapeKind::DateTime, 32, 21)),
+            ("day", scalar(ShapeKind::Date, 12, 12)),
+            ("dur", scalar(ShapeKind::Duration, 32, 3)),
+            (
+                "ios",
+                scalar(ShapeKind::IntOrString, 3 * 1024 * 1024 - 2, 1),
+            ),
+            ("x-y", int()),
+            ("namespace", text()),
+            ("a.b", int()),
+            ("u__n", int()),
+            (
+                "emb",
+                object(
+                    "selfType.emb",
+                    vec![
+                        ("apiVersion", free_text()),
+                        ("kind", free_text()),
+                        ("metadata", metadata("selfType.emb.metadata")),
+                    ],
+                ),
+            ),
+        ],
+    )
+}
+
+fn sample() -> Json {
+    serde_json::json!({
+        "apiVersion": "cel.example.com/v1", "kind": "Probe", "metadata": {"name": "one"},
+        "i": 3, "d": 2.5, "s": "hello", "ints": [1, 2, 3], "none": [], "strs": ["x", "y"],
+        "m": {"a": "x", "b": "y"}, "tags": ["a", "b"],
+        "objs": [{"k": "y", "v": 2}, {"k": "x", "v": 1}],
+        "b": "YWJj", "ts": "2023-08-26T12:39:00Z", "day": "2023-08-26", "dur": "90m", "ios": 5,
+        "x-y": 1, "namespace": "n", "a.b": 2, "u__n": 3,
+        "emb": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}},
+    })
+}
+
+struct Object<'a>(&'a Json, &'a Shape);
+
+impl<'a> Variables<'a> for Object<'a> {
+    fn value(&self, _: usize) -> Result<Value<'a>, Fault> {
+        Value::typed(self.0, self.1)
+    }
+}
+
+/// What upstream calls too expensive to accept.
+const STATIC_COST_MAX: u64 = 10_000_000;
+
+fn outcome(source: &str, root: &Shape, sample: &Json) -> String {
+    let names = Names::default()
+        .with("self", root.type_of())
+        .with("oldSelf", root.type_of());
+    let program = match Program::compile(source, &names, Some(root)) {
+        Ok(program) => program,
+        Err(error) => return format!("refused: {error}"),
+    };
+    if !matches!(program.output(), Type::Bool) {
+        return "refused: cel expression must evaluate to a bool".into();
+    }
+    if program.cost_max() > STATIC_COST_MAX {
+        let factor = program.cost_max() as f64 / STATIC_COST_MAX as f64;
+        return match factor {
+            factor if factor > 100.0 => "refused: more than 100x".into(),
+            factor => format!("refused: {factor:.1}x"),
+        };
+    }
+    match program.run(&Object(sample, root), CALL_COST_MAX).result {
+        Ok(Value::Bool(value)) => value.to_string(),
+        Ok(other) => format!("{other:?}"),
+        Err(fault) => format!("error: {fault}"),
+    }
+}
+
+/// Numbers that are made up for each definition, and how much is too much.
+fn normal(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("selfType") {
+        out.push_str(&rest[..at + 8]);
+        rest = rest[at + 8..].trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    out.push_str(rest);
+    if let Some(at) = out.find("exceeds budget by factor of ") {
+        let factor = out[at + 28..].split(" (").next().unwrap_or_default();
+        return format!("refused: {factor}");
+    }
+    out
+}
+
+#[test]
+fn expressions_come_to_what_a_real_server_says() {
+    let (root, sample) = (root(), sample());
+    let mut lines = CASES.lines();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    while let (Some(source), Some(expected)) = (lines.next(), lines.next()) {
+        let expected = expected.trim_start_matches('\t').replace("\\n", "\n");
+        let expected = normal(&expected.replace("\\\\", "\\"));
+        let found = normal(&outcome(source, &root, &sample));
+        count += 1;
+        if found != expected {
+            wrong.push(format!(
+                "{source}\n  expected {expected}\n  found    {found}"
+            ));
+        }
+    }
+    assert!(count > 300, "only {count} cases");
+    assert!(
+        wrong.is_empty(),
+        "{} of {count}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// What asks for too much is stopped, and soon.
+#[test]
+fn nothing_runs_for_ever() {
+    let (root, sample) = (root(), sample());
+    for source in [
+        "lists.range(2000000).size() > 1",
+        "lists.range(9223372036854775807).size() > 1",
+        "lists.range(900).all(x, lists.range(900).all(y, x + y >= 0))",
+        "lists.range(100000).map(x, [x]).flatten().size() > lists.range(900000).size()",
+        "lists.range(100000).distinct().size() > 1",
+        "sets.contains(lists.range(10000), lists.range(10000))",
+        "lists.range(1000).map(x, 'aaaaaaaaaaaaaaaaaaaaaaaaaa').join().replace('', \
+         lists.range(1000).map(x, 'aaaaaaaaaaaaaaaaaaaaaaaaaa').join()).size() > 1",
+    ] {
+        let names = Names::default().with("self", root.type_of());
+        let program = Program::compile(source, &names, Some(&root)).unwrap();
+        let outcome = program.run(&Object(&sample, &root), CALL_COST_MAX);
+        assert!(
+            matches!(outcome.result, Err(Fault::TooExpensive)),
+            "{source}: {outcome:?}"
+        );
+    }
+}
+
+/// Texts that would nest or grow without end are refused, not followed.
+#[test]
+fn hostile_texts_are_refused() {
+    let names = Names::default().with("self", Type::Dyn);
+    let deep = [
+        "(".repeat(50_000),
+        "!".repeat(50_000) + "true",
+        "-".repeat(50_000) + "1",
+        format!("self{}", ".a".repeat(40_000)),
+        format!("self{}", "[0]".repeat(30_000)),
+        format!("1{}", "+1".repeat(40_000)),
+        format!("{}1", "self?1:".repeat(10_000)),
+        "[".repeat(50_000),
+        "{1:".repeat(20_000),
+        format!("self{}", ".all(x,self".repeat(5000)),
+        format!("self{}", ".optMap(x, x)".repeat(200)),
+        "a".repeat(200_000),
+    ];
+    for source in &deep {
+        let shown: String = source.chars().take(20).collect();
+        assert!(Program::compile(source, &names, None).is_err(), "{shown}");
+    }
+    // As deep as is allowed, all the way.
+    let nested = format!("{}true{}", "(".repeat(240), ")".repeat(240));
+    let long = vec!["self.a == 1"; 2000].join(" && ");
+    let chain = format!("self{} == 1", ".a".repeat(240));
+    for source in [nested, long, chain] {
+        Program::compile(&source, &names, None).unwrap();
+    }
+}

@@ -1,0 +1,408 @@
+//! Does an object keep the rules?
+
+use super::tree::{Compiled, OLD_SELF, Rules, SELF};
+use crate::structural::compare::Before;
+use crate::structural::path::{At, NOWHERE};
+use crate::structural::{ListType, Structural, TypeName};
+use optik_object::{FieldError, FieldErrorKind, Map, Value as Json};
+use optik_rules::{CALL_COST_MAX, Fault, Outcome, Program, Shape, Value, Variables};
+use std::sync::Arc;
+
+/// What all rules together may cost for one object.
+pub const OBJECT_COST_MAX: u64 = 10_000_000;
+/// Longer messages are not taken.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// What rules have to say about an object.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub errors: Vec<FieldError>,
+    /// Failures of what did not change.
+    pub forgiven: Vec<String>,
+    /// What may still be spent; `None` when it was too much.
+    pub left: Option<u64>,
+}
+
+impl Rules {
+    /// Holds an object against the rules. `ratchet`: what failed before and has not changed
+    /// is forgiven.
+    #[must_use]
+    pub fn run(
+        &self,
+        schema: &Structural,
+        (object, old): (&Json, Option<&Json>),
+        base: &str,
+        ratchet: bool,
+        budget: u64,
+    ) -> Found {
+        let mut run = Run {
+            found: Found {
+                left: Some(budget),
+                ..Found::default()
+            },
+        };
+        let current = old.filter(|_| ratchet).map(|old| Before {
+            schema,
+            old,
+            new: object,
+        });
+        let before = Correlation {
+            current,
+            parent: None,
+        };
+        run.value(self, schema, (object, old), &At::root(base), before);
+        run.found
+    }
+}
+
+/// What a value is compared with, to see whether it changed.
+#[derive(Clone, Copy)]
+struct Correlation<'a> {
+    current: Option<Before<'a>>,
+    parent: Option<Before<'a>>,
+}
+
+impl<'a> Correlation<'a> {
+    /// Below a place. What cannot be compared is compared with what is above it.
+    fn below(self, step: impl Fn(Before<'a>) -> Option<Before<'a>>) -> Self {
+        match self.current {
+            Some(current) => Self {
+                current: step(current),
+                parent: Some(current),
+            },
+            None => self,
+        }
+    }
+
+    fn member(self, name: &str) -> Self {
+        let at_root = self.current.is_some() && self.parent.is_none();
+        if at_root && matches!(name, "apiVersion" | "kind") {
+            return Self {
+                current: None,
+                parent: None,
+            };
+        }
+        self.below(|before| before.member(name))
+    }
+
+    fn unchanged(self) -> bool {
+        self.current.or(self.parent).is_some_and(Before::unchanged)
+    }
+}
+
+struct Run {
+    found: Found,
+}
+
+/// `self` and `oldSelf` of one place.
+struct Selves<'a> {
+    new: &'a Json,
+    old: Option<&'a Json>,
+    optional: bool,
+    shape: &'a Shape,
+}
+
+impl<'a> Variables<'a> for Selves<'a> {
+    fn value(&self, place: usize) -> Result<Value<'a>, Fault> {
+        match place {
+            SELF => Value::typed(self.new, self.shape),
+            OLD_SELF => {
+                let old = self.old.map(|old| Value::typed(old, self.shape));
+                let old = old.transpose()?;
+                match (self.optional, old) {
+                    (true, old) => Ok(Value::Optional(old.map(Arc::new))),
+                    (false, Some(old)) => Ok(old),
+                    (false, None) => Err(missing("oldSelf")),
+                }
+            }
+            _ => Err(missing("variable")),
+        }
+    }
+}
+
+fn missing(name: &str) -> Fault {
+    Fault::Failed(format!("no such attribute(s): {name}").into())
+}
+
+impl Run {
+    /// Whether no more rules are run.
+    const fn stopped(&self) -> bool {
+        self.found.left.is_none()
+    }
+
+    fn value(
+        &mut self,
+        rules: &Rules,
+        schema: &Structural,
+        (new, old): (&Json, Option<&Json>),
+        at: &At<'_>,
+        before: Correlation<'_>,
+    ) {
+        if new.is_null() || self.stopped() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        self.own(rules, schema, (new, old), at, before);
+        for branch in &rules.all_of {
+            let before = Correlation {
+                current: None,
+                parent: before.parent,
+            };
+            self.value(branch, schema, (new, old), at, before);
+        }
+        match new {
+            Json::Array(items) => {
+                let old = old.and_then(Json::as_array).map(Vec::as_slice);
+                self.items(rules, schema, (items, old), at, before);
+            }
+            Json::Object(members) => {
+                let old = old.and_then(Json::as_object);
+                self.members(rules, schema, (members, old), at, before);
+            }
+            _ => {}
+        }
+    }
+
+    fn items(
+        &mut self,
+        rules: &Rules,
+        schema: &Structural,
+        (items, old): (&[Json], Option<&[Json]>),
+        at: &At<'_>,
+        before: Correlation<'_>,
+    ) {
+        let (Some(rules), Some(of)) = (&rules.items, &schema.items) else {
+            return;
+        };
+        let keys = schema.list_keys();
+        for (index, item) in items.iter().enumerate() {
+            if self.stopped() {
+                return;
+            }
+            let same = |old: &&Json| keys.iter().all(|key| old.get(&**key) == item.get(&**key));
+            let known = (schema.list == ListType::Map).then_some(old).flatten();
+            let old = known.and_then(|old| old.iter().find(same));
+            let before = before.below(|before| before.item(index));
+            self.value(rules, of, (item, old), &at.index(index), before);
+        }
+    }
+
+    fn members(
+        &mut self,
+        rules: &Rules,
+        schema: &Structural,
+        (members, old): (&Map, Option<&Map>),
+        at: &At<'_>,
+        before: Correlation<'_>,
+    ) {
+        let old = |name: &str| old.and_then(|old| old.get(name));
+        if let (Some(rules), Some(of)) = (&rules.additional, schema.additional_schema()) {
+            for (name, member) in members {
+                let values = (member, old(name));
+                self.value(rules, of, values, &at.key(name), before.member(name));
+            }
+        }
+        for (name, rules) in &rules.properties {
+            let Some((member, of)) = members.get(&**name).zip(schema.property(name)) else {
+                continue;
+            };
+            let values = (member, old(name));
+            self.value(rules, of, values, &at.member(name), before.member(name));
+        }
+    }
+
+    fn own(
+        &mut self,
+        rules: &Rules,
+        schema: &Structural,
+        (new, old): (&Json, Option<&Json>),
+        at: &At<'_>,
+        before: Correlation<'_>,
+    ) {
+        for compiled in &rules.own {
+            if self.stopped() {
+                return;
+            }
+            if self.found.left == Some(0) {
+                self.out_of_budget(schema, at);
+                return;
+            }
+            let program = match &compiled.program {
+                Ok(program) => program,
+                Err(why) => {
+                    let text = format!("rule compile error: {why}");
+                    self.refuse(schema, at, text);
+                    continue;
+                }
+            };
+            let optional = compiled.optional_old();
+            if compiled.uses_old && old.is_none() && !optional {
+                continue;
+            }
+            let selves = Selves {
+                new,
+                old,
+                optional,
+                shape: &rules.shape,
+            };
+            if let Some(failed) = self.run(program, &selves, compiled, schema, at) {
+                self.tell(failed, compiled, before);
+            }
+        }
+    }
+
+    /// Spends what a run cost; `false` if there was not that much.
+    fn spend(&mut self, outcome: &Outcome<'_>) -> bool {
+        self.found.left = self
+            .found
+            .left
+            .and_then(|left| left.checked_sub(outcome.cost));
+        self.found.left.is_some()
+    }
+
+    fn out_of_budget(&mut self, schema: &Structural, at: &At<'_>) {
+        let text = "validation failed due to running out of cost budget, no further validation \
+                    rules will be run";
+        self.refuse(schema, at, text.to_owned());
+        self.found.left = None;
+    }
+
+    /// An error about a rule that has no value.
+    fn refuse(&mut self, schema: &Structural, at: &At<'_>, text: String) {
+        let error = FieldError::invalid(place(at, ""), schema.type_name.as_str(), text);
+        self.found.errors.push(error);
+    }
+
+    fn tell(&mut self, error: FieldError, compiled: &Compiled, before: Correlation<'_>) {
+        if !compiled.uses_old && before.unchanged() {
+            self.found.forgiven.push(error.to_string());
+        } else {
+            self.found.errors.push(error);
+        }
+    }
+
+    /// The failure of a rule that says no.
+    fn run(
+        &mut self,
+        program: &Program,
+        selves: &Selves<'_>,
+        compiled: &Compiled,
+        schema: &Structural,
+        at: &At<'_>,
+    ) -> Option<FieldError> {
+        let outcome = program.run(selves, CALL_COST_MAX);
+        if !self.spend(&outcome) {
+            self.out_of_budget(schema, at);
+            return None;
+        }
+        let rule = compiled.text();
+        match outcome.result {
+            Ok(Value::Bool(true)) => return None,
+            Ok(_) => {}
+            Err(fault @ Fault::TooExpensive) => {
+                let text = format!(
+                    "'{fault}': no further validation rules will be run due to call cost exceeds \
+                     limit for rule: {rule}"
+                );
+                self.refuse(schema, at, text);
+                self.found.left = None;
+                return None;
+            }
+            Err(fault) => {
+                let shown = fault.to_string();
+                let text = if shown.starts_with("no such overload") {
+                    format!(
+                        "'{shown}': call arguments did not match a supported operator, function \
+                         or macro signature for rule: {rule}"
+                    )
+                } else {
+                    format!("{shown} evaluating rule: {rule}")
+                };
+                self.refuse(schema, at, text);
+                return None;
+            }
+        }
+        let path = place(at, &compiled.field_path);
+        let detail = match self.message(compiled, selves, schema, &path) {
+            Ok(detail) => detail,
+            Err(error) => return Some(error),
+        };
+        let detail = detail.unwrap_or_else(|| match compiled.rule.message.trim() {
+            "" => format!("failed rule: {rule}"),
+            message => message.to_owned(),
+        });
+        Some(failure(path, compiled, selves.new, schema, detail))
+    }
+
+    /// What a rule says for itself; `None` if it says nothing that can be shown.
+    fn message(
+        &mut self,
+        compiled: &Compiled,
+        selves: &Selves<'_>,
+        schema: &Structural,
+        path: &str,
+    ) -> Result<Option<String>, FieldError> {
+        let Some(Ok(program)) = &compiled.message else {
+            return Ok(None);
+        };
+        let outcome = program.run(selves, CALL_COST_MAX);
+        let fail = |text: String| Err(FieldError::invalid(path, schema.type_name.as_str(), text));
+        if !self.spend(&outcome) {
+            return fail(
+                "messageExpression evaluation failed due to running out of cost budget, no \
+                 further validation rules will be run"
+                    .into(),
+            );
+        }
+        match outcome.result {
+            Err(Fault::TooExpensive) => {
+                self.found.left = None;
+                let shown = optik_object::quote(&compiled.rule.message_expression);
+                fail(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for \
+                     messageExpression: {shown}"
+                ))
+            }
+            Err(Fault::Failed(_)) => Ok(None),
+            Ok(value) => {
+                let text = value.as_str().map(str::trim);
+                let text = text.filter(|text| {
+                    !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n')
+                });
+                Ok(text.map(str::to_owned))
+            }
+        }
+    }
+}
+
+/// The place of a field below another.
+fn place(at: &At<'_>, below: &str) -> String {
+    let text = at.text();
+    match (text.as_str(), below) {
+        ("", "") => NOWHERE.to_owned(),
+        (_, "") => text,
+        ("", below) => below.to_owned(),
+        (text, below) => format!("{text}.{below}"),
+    }
+}
+
+fn failure(
+    path: String,
+    compiled: &Compiled,
+    value: &Json,
+    schema: &Structural,
+    detail: String,
+) -> FieldError {
+    let shown = !matches!(schema.type_name, TypeName::Object | TypeName::Array);
+    let value = || value.clone();
+    match (compiled.rule.reason.as_deref(), shown) {
+        (Some("FieldValueForbidden"), _) => FieldError::forbidden(path, detail),
+        (Some("FieldValueRequired"), _) => FieldError::required(path, detail),
+        (Some("FieldValueDuplicate"), true) => FieldError::duplicate(path, value()),
+        (Some("FieldValueDuplicate"), false) => {
+            FieldError::new(path, FieldErrorKind::DuplicateUnshown, "")
+        }
+        (_, true) => FieldError::invalid(path, value(), detail),
+        (_, false) => FieldError::new(path, FieldErrorKind::InvalidUnshown, detail),
+    }
+}

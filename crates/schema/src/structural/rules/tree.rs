@@ -1,0 +1,158 @@
+//! The rules of a schema, compiled.
+
+use super::field_path::normalized;
+use super::shape::shape_of;
+use crate::structural::{Rule, Structural};
+use optik_rules::{Names, Program, Shape, ShapeKind, Type, escape};
+
+/// The variables of rules, by their places.
+pub(super) const SELF: usize = 0;
+pub(super) const OLD_SELF: usize = 1;
+
+/// The rules of a place and of those below it.
+#[derive(Debug)]
+pub struct Rules {
+    pub(super) shape: Shape,
+    pub(super) own: Vec<Compiled>,
+    /// Sorted by name.
+    pub(super) properties: Vec<(Box<str>, Self)>,
+    pub(super) items: Option<Box<Self>>,
+    pub(super) additional: Option<Box<Self>>,
+    /// Rules of `allOf`: about the same value.
+    pub(super) all_of: Vec<Self>,
+}
+
+/// A rule, or why there is none.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) rule: Rule,
+    pub(super) program: Result<Program, String>,
+    pub(super) message: Option<Result<Program, String>>,
+    /// `oldSelf` is used.
+    pub(super) uses_old: bool,
+    pub(super) field_path: String,
+}
+
+impl Compiled {
+    pub(super) fn optional_old(&self) -> bool {
+        self.rule.optional_old_self == Some(true)
+    }
+
+    /// What an error says of a rule that has no value.
+    pub(super) fn text(&self) -> &str {
+        match self.rule.message.trim() {
+            "" => self.rule.rule.trim(),
+            message => message,
+        }
+    }
+}
+
+impl Rules {
+    /// Compiles the rules of a whole resource; `None` if there are none.
+    #[must_use]
+    pub fn compile(schema: &Structural) -> Option<Self> {
+        Self::compile_at(schema, true)
+    }
+
+    /// The same of a part of one.
+    #[must_use]
+    pub fn compile_at(schema: &Structural, resource: bool) -> Option<Self> {
+        if !schema.has_rules() {
+            return None;
+        }
+        let shape = shape_of(schema, resource, "selfType")?;
+        tree(schema, schema, shape)
+    }
+}
+
+/// `said` is the schema that has the rules, `node` the one that declares the place: they
+/// differ below `allOf`.
+fn tree(said: &Structural, node: &Structural, shape: Shape) -> Option<Rules> {
+    let own = compile_rules(said.rules(), node, &shape);
+    let mut properties = Vec::new();
+    for (name, child) in &said.properties {
+        let Some(declared) = node.property(name).filter(|_| child.has_rules()) else {
+            continue;
+        };
+        let of = match (escape(name), &shape.kind) {
+            (Some(escaped), ShapeKind::Object(object)) => {
+                object.field(&escaped).map(|field| field.shape.clone())
+            }
+            _ => shape_of(declared, declared.embedded, "selfType"),
+        };
+        if let Some(rules) = of.and_then(|of| tree(child, declared, of)) {
+            properties.push((name.clone(), rules));
+        }
+    }
+    let below = |child: Option<&Structural>, declared: Option<&Structural>, of: Option<&Shape>| {
+        let (child, declared) = (child?, declared?);
+        let rules = child
+            .has_rules()
+            .then(|| tree(child, declared, of?.clone()));
+        rules?.map(Box::new)
+    };
+    let (item, value) = match &shape.kind {
+        ShapeKind::List { items, .. } => (Some(&**items), None),
+        ShapeKind::Map(values) => (None, Some(&**values)),
+        _ => (None, None),
+    };
+    let items = below(said.items.as_deref(), node.items.as_deref(), item);
+    let additional = below(said.additional_schema(), node.additional_schema(), value);
+    let branches = said.junctors().map(|junctors| junctors.all_of.as_slice());
+    let branches = branches.unwrap_or_default().iter();
+    let all_of = branches
+        .filter(|branch| branch.has_rules())
+        .filter_map(|branch| tree(branch, node, shape.clone()))
+        .collect();
+    Some(Rules {
+        shape,
+        own,
+        properties,
+        items,
+        additional,
+        all_of,
+    })
+}
+
+pub(super) fn compile_rules(rules: &[Rule], node: &Structural, shape: &Shape) -> Vec<Compiled> {
+    rules
+        .iter()
+        .map(|rule| compile_rule(rule, node, shape))
+        .collect()
+}
+
+fn compile_rule(rule: &Rule, node: &Structural, shape: &Shape) -> Compiled {
+    let of = shape.type_of();
+    let old = match rule.optional_old_self {
+        Some(true) => Type::optional(of.clone()),
+        _ => of.clone(),
+    };
+    let names = Names::default().with("self", of).with("oldSelf", old);
+    let program = Program::compile(&rule.rule, &names, Some(shape));
+    let program = program
+        .map_err(|error| error.to_string())
+        .and_then(|program| match program.output() {
+            Type::Bool => Ok(program),
+            _ => Err("cel expression must evaluate to a bool".to_owned()),
+        });
+    let uses_old = program.as_ref().is_ok_and(|program| program.uses(OLD_SELF));
+    let message = (program.is_ok() && !rule.message_expression.is_empty()).then(|| {
+        let program = Program::compile(&rule.message_expression, &names, Some(shape));
+        let program = program.map_err(|error| format!("messageExpression {error}"))?;
+        match program.output() {
+            Type::String => Ok(program),
+            _ => Err("messageExpression must evaluate to a string".to_owned()),
+        }
+    });
+    let field_path = match rule.field_path.as_str() {
+        "" => String::new(),
+        path => normalized(path, node).unwrap_or_default(),
+    };
+    Compiled {
+        rule: rule.clone(),
+        program,
+        message,
+        uses_old,
+        field_path,
+    }
+}

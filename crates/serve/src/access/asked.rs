@@ -1,0 +1,74 @@
+//! A request as far as its URL says.
+
+use http::Method;
+use optik_access::RequestInfo;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a Method,
+    /// As sent.
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    /// What that means.
+    pub(crate) info: &'a RequestInfo<'a>,
+}
+
+/// Subresources that are streams.
+const STREAMING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+const PROFILES: &str = "/debug/pprof/";
+
+/// Requests without a deadline: watches and other streams.
+pub(crate) fn is_long_running(asked: Asked<'_>) -> bool {
+    match asked.info.resource() {
+        None => asked.path.starts_with(PROFILES),
+        Some(of) => asked.info.verb() == "watch" || STREAMING.contains(&of.subresource),
+    }
+}
+
+/// Takes a URL apart for a test.
+#[cfg(test)]
+pub(crate) fn asked_for<T>(method: &Method, url: &str, then: impl FnOnce(Asked<'_>) -> T) -> T {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let decoded = optik_access::Path::decode(path);
+    let info = &RequestInfo::read(method.as_str(), &decoded, query);
+    then(Asked {
+        method,
+        path,
+        query,
+        info,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_running() {
+        for (url, expected) in [
+            ("/api/v1/pods?watch=true", true),
+            ("/api/v1/pods?watch", true),
+            ("/api/v1/pods?watch=", true),
+            ("/api/v1/pods?watch=yes", true),
+            ("/api/v1/pods?watch=1&limit=3", true),
+            ("/api/v1/pods?watch=0", false),
+            ("/api/v1/pods?watch=False", false),
+            ("/api/v1/pods?unwatched=1", false),
+            ("/api/v1/pods", false),
+            ("/api/v1/watch/pods", true),
+            ("/api/v1/w%61tch/pods", true),
+            ("/apis/example.com/v1/watch/namespaces/a/widgets/b", true),
+            ("/api/v1/namespaces/watch/pods", false),
+            ("/api/v1/namespaces/a/pods/b?watch=1", false),
+            ("/api/v1/namespaces/a/pods/b/log?follow=true", true),
+            ("/api/v1/namespaces/a/pods/log", false),
+            ("/api/v1/namespaces/a/pods/b/exec", true),
+            ("/debug/pprof/profile", true),
+            ("/healthz?watch=1", false),
+            ("/apis?watch=1", false),
+        ] {
+            let found = asked_for(&Method::GET, url, is_long_running);
+            assert_eq!(found, expected, "{url}");
+        }
+    }
+}

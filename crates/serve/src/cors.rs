@@ -1,0 +1,46 @@
+//! Web pages of other origins, if they are welcome at all.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ORIGIN,
+};
+use http::{HeaderMap, HeaderValue};
+use regex::Regex;
+
+const METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
+const HEADERS: &str = "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, \
+                       X-Requested-With, If-Modified-Since";
+
+/// Which origins may have their pages talk to us: expressions, each for a whole origin
+/// as far as it says so itself.
+#[derive(Clone, Debug, Default)]
+pub struct Origins(Vec<Regex>);
+
+impl Origins {
+    /// # Errors
+    /// If one is not a regular expression.
+    pub fn new(allowed: &[String]) -> Result<Self, regex::Error> {
+        let allowed = allowed.iter().map(|text| Regex::new(text));
+        Ok(Self(allowed.collect::<Result<_, _>>()?))
+    }
+
+    /// The headers for a page of an allowed origin.
+    pub(crate) fn welcome(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let origin = headers.get(ORIGIN)?;
+        let text = origin.to_str().ok()?;
+        if !self.0.iter().any(|allowed| allowed.is_match(text)) {
+            return None;
+        }
+        let fixed = HeaderValue::from_static;
+        Some(HeaderMap::from_iter([
+            (ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone()),
+            (ACCESS_CONTROL_ALLOW_METHODS, fixed(METHODS)),
+            (ACCESS_CONTROL_ALLOW_HEADERS, fixed(HEADERS)),
+            (ACCESS_CONTROL_EXPOSE_HEADERS, fixed("Date")),
+            (ACCESS_CONTROL_ALLOW_CREDENTIALS, fixed("true")),
+        ]))
+    }
+}

@@ -1,0 +1,64 @@
+//! A server of ours, just started, for one of the clients.
+
+use super::process::{Server, free_port};
+use super::tools;
+use crate::Outcome;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where a client finds the server, and where it may leave things.
+pub(crate) struct Around {
+    _server: Server,
+    scratch: tempfile::TempDir,
+    plain: String,
+    etcd: String,
+    kubeconfig: PathBuf,
+}
+
+impl Around {
+    pub(crate) fn start() -> Result<Self, String> {
+        let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
+        let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
+        let (tls, plain, etcd) = (local()?, local()?, local()?);
+        let kubeconfig = scratch.path().join("kubeconfig");
+        let mut serve = Command::new(tools::optik()?);
+        serve
+            .args(["serve", "--listen", &tls, "--listen-http", &plain])
+            .args(["--etcd-listen", &etcd, "--data"])
+            .arg(scratch.path().join("data"))
+            .arg("--kubeconfig-out")
+            .arg(&kubeconfig);
+        let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+        server.wait_ready(&plain, "/readyz")?;
+        Ok(Self {
+            _server: server,
+            scratch,
+            plain,
+            etcd,
+            kubeconfig,
+        })
+    }
+
+    /// Runs a client to its end; what it says is shown, and what the server said if it
+    /// fails.
+    pub(crate) fn run(&self, client: &mut Command) -> Outcome {
+        let client = client
+            .env("SERVER", format!("http://{}", self.plain))
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("ETCD", &self.etcd)
+            .env("ETCDCTL", tools::etcdctl()?)
+            .env("KUBECTL", tools::kubectl()?)
+            .env("LOG", self.scratch.path().join("client.log"))
+            // Discovery that a client remembers from another server would mislead it.
+            .env("KUBECACHEDIR", self.scratch.path().join("cache"));
+        let program = client.get_program().to_string_lossy().into_owned();
+        let status = client.status();
+        let status = status.map_err(|cause| format!("cannot run {program}: {cause}"))?;
+        if status.success() {
+            return Ok(());
+        }
+        let log = std::fs::read_to_string(self.scratch.path().join("optik.log"));
+        let log = log.unwrap_or_default();
+        Err(format!("{program} failed; the server said:\n{log}"))
+    }
+}
