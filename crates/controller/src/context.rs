@@ -162,15 +162,12 @@ impl<P: Object> Cx<P> {
     /// # }
     /// ```
     pub fn owned<K: Object>(&self, owned: &Owned<K>) -> Result<Vec<Snap<K>>, Fault> {
-        let (shelf, kind) = (&owned.shelf, &self.primary.shelf().kind);
-        let key = Snap::key(&self.primary);
-        let is_mine = |entry: &Entry| {
-            let owner = entry.controller_of(&kind.group, &kind.kind);
-            owner.as_deref() == Some(key.name())
-        };
-        let mut entries = shelf.list(key.namespace());
-        entries.retain(|entry| is_mine(entry));
-        self.snaps(shelf, entries, is_mine)
+        let (shelf, number) = (&owned.shelf, owned.by_owner);
+        let me = Snap::key(&self.primary).to_string();
+        let entries = shelf.by(number, &me);
+        self.snaps(shelf, entries, |entry| {
+            shelf.is_indexed_by(number, entry, &me)
+        })
     }
 
     fn snaps<K: Object>(

@@ -16,6 +16,7 @@ use crate::reflector::{Listing, Reflector};
 use crate::shelf::{Selection, Shelf};
 use crate::watches::{Watches, enqueue};
 use crate::webhook::Webhooks;
+use futures::FutureExt;
 use http::StatusCode;
 use kube::{Client, Config};
 use optik_object::Value;
@@ -25,6 +26,7 @@ use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +34,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// Why a controller cannot be added.
 ///
@@ -163,6 +165,9 @@ impl Shelves {
         Ok(shelf)
     }
 }
+
+/// After a panic a watch begins anew, not at once.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -490,15 +495,28 @@ impl Manager {
                 transform: transform.map(|(_, _, transform)| Arc::clone(transform)),
             });
             for feed in 0..shelf.feeds.len() {
-                let reflector = Reflector {
+                background.spawn(follow(Reflector {
                     shelf: Arc::clone(shelf),
                     feed,
                     api: self.api.clone(),
                     entropy: Arc::clone(&self.options.entropy),
                     listing,
-                };
-                background.spawn(reflector.run());
+                }));
             }
+        }
+    }
+}
+
+/// Follows a kind, whatever the functions do that somebody else wrote.
+async fn follow(reflector: Reflector) {
+    loop {
+        let following = AssertUnwindSafe(reflector.clone().run()).catch_unwind();
+        if following.await.is_err() {
+            error!(
+                kind = reflector.shelf.kind.kind,
+                "a watch panicked; is it a transform?"
+            );
+            tokio::time::sleep(PANIC_PAUSE).await;
         }
     }
 }

@@ -282,7 +282,9 @@ impl Pass {
         let (number, revision) = (shelf.number, entry.revision);
         self.own.push((number, revision));
         // What is outside of what is watched never arrives.
-        if shelf.feed_of(key).is_some() && entry.matches(&shelf.labels) {
+        // Whether a field selector lets it through, only the server knows.
+        let selected = shelf.selection.fields.is_empty() || shelf.get(key).is_some();
+        if selected && shelf.feed_of(key).is_some() && entry.matches(&shelf.labels) {
             self.gates.push(Gate::Seen {
                 shelf: Arc::clone(shelf),
                 key: key.clone(),

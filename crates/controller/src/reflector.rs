@@ -45,6 +45,7 @@ pub(crate) enum Listing {
     Pages,
 }
 
+#[derive(Clone)]
 pub(crate) struct Reflector {
     pub(crate) shelf: Arc<Shelf>,
     /// Which feed of the shelf this is.

@@ -7,14 +7,16 @@ use crate::desk::Desk;
 use crate::entry::Entry;
 use crate::key::ObjectKey;
 use crate::keys::Keys;
-use crate::kind::Object;
+use crate::kind::{Kind, Object};
 use crate::manager::{Shelves, StartError};
 use crate::predicate::Predicate;
 use crate::queue::Priority;
 use crate::shelf::{Change, Selection, Shelf};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use tracing::error;
 
 /// A kind that a reconciler may read, by [`Cx`](crate::Cx).
 ///
@@ -42,7 +44,11 @@ pub struct Reader<K> {
 ///     Reconciler { jobs: watches.owns() }
 /// }
 /// ```
-pub struct Owned<K>(Reader<K>);
+pub struct Owned<K> {
+    reader: Reader<K>,
+    /// The number of the index by owner.
+    pub(crate) by_owner: usize,
+}
 
 /// A way to find objects of a kind by a value.
 ///
@@ -79,7 +85,10 @@ impl<K> Clone for Reader<K> {
 
 impl<K> Clone for Owned<K> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self {
+            reader: self.reader.clone(),
+            by_owner: self.by_owner,
+        }
     }
 }
 
@@ -97,7 +106,7 @@ impl<K> Deref for Owned<K> {
     type Target = Reader<K>;
 
     fn deref(&self) -> &Reader<K> {
-        &self.0
+        &self.reader
     }
 }
 
@@ -195,24 +204,24 @@ impl<P: Object> Watches<'_, P> {
         let options = options.into();
         let shelf = self.shelf::<K>(options.selection);
         let primary = self.primary.kind.clone();
-        let desk = Arc::clone(self.desk);
-        let number = shelf.number;
+        let by_owner = shelf.add_index(Box::new(move |entry| {
+            owner(entry, &primary)
+                .iter()
+                .map(ToString::to_string)
+                .collect()
+        }));
+        let primary = self.primary.kind.clone();
+        let (desk, number) = (Arc::clone(self.desk), shelf.number);
         self.handle(&shelf, options.predicate, move |change| {
             if let (Some(old), None) = (change.old, change.new) {
                 desk.forget_applied(number, &old.key);
             }
-            let owner = |entry: &Entry| {
-                let name = entry.controller_of(&primary.group, &primary.kind)?;
-                let namespace = entry.key.shared_namespace();
-                Some(if primary.namespaced {
-                    ObjectKey::new(Arc::clone(namespace), name)
-                } else {
-                    ObjectKey::cluster(name)
-                })
-            };
-            both(change, |entry| owner(entry).into_iter().collect())
+            both(change, |entry| owner(entry, &primary).into_iter().collect())
         });
-        Owned(Reader::new(shelf))
+        Owned {
+            reader: Reader::new(shelf),
+            by_owner,
+        }
     }
 
     /// Objects that primary objects refer to by name: a change of one brings back all
@@ -238,7 +247,8 @@ impl<P: Object> Watches<'_, P> {
             let Ok(primary) = entry.decode::<P>() else {
                 return Vec::new();
             };
-            referred(&primary).iter().map(ToString::to_string).collect()
+            let keys = guarded("a function of references", || referred(&primary));
+            keys.iter().map(ToString::to_string).collect()
         }));
         let primary = Arc::clone(&self.primary);
         self.handle(&shelf, None, move |change| {
@@ -288,7 +298,7 @@ impl<P: Object> Watches<'_, P> {
         let shelf = self.shelf::<K>(options.selection);
         self.handle(&shelf, options.predicate, move |change| {
             both(change, |entry| match entry.decode::<K>() {
-                Ok(object) => to_primaries(&object),
+                Ok(object) => guarded("a function of maps", || to_primaries(&object)),
                 Err(_) => Vec::new(),
             })
         });
@@ -312,7 +322,7 @@ impl<P: Object> Watches<'_, P> {
     ) -> Index<K> {
         let shelf = Arc::clone(&reader.shelf);
         let number = shelf.add_index(Box::new(move |entry| match entry.decode::<K>() {
-            Ok(object) => values(&object),
+            Ok(object) => guarded("an index", || values(&object)),
             Err(_) => Vec::new(),
         }));
         Index {
@@ -385,7 +395,9 @@ pub(crate) fn enqueue(
 ) {
     let (number, keys) = (shelf.number, Arc::clone(keys));
     shelf.add_handler(Box::new(move |change| {
-        if !predicate.passes(change) {
+        // A question that panics has not said no.
+        let passes = catch_unwind(AssertUnwindSafe(|| predicate.passes(change)));
+        if !passes.unwrap_or(true) {
             return;
         }
         // What a list finds can wait for what just happened.
@@ -399,6 +411,26 @@ pub(crate) fn enqueue(
             keys.add(key, priority, cause);
         }
     }));
+}
+
+/// The primary object that controls an object.
+fn owner(entry: &Entry, primary: &Kind) -> Option<ObjectKey> {
+    let name = entry.controller_of(&primary.group, &primary.kind)?;
+    let namespace = entry.key.shared_namespace();
+    Some(if primary.namespaced {
+        ObjectKey::new(Arc::clone(namespace), name)
+    } else {
+        ObjectKey::cluster(name)
+    })
+}
+
+/// Runs a function that somebody else wrote. One that panics is as good as one that finds
+/// nothing: it must not take the watch of a kind with it.
+fn guarded<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
+        error!(what, "panicked");
+        T::default()
+    })
 }
 
 /// What the old and the new object lead to, each once.
