@@ -18,12 +18,8 @@ use tokio::sync::watch;
 ///
 /// ```
 /// # use optik_controller::Selection;
-/// let selection = Selection {
-///     namespaces: vec!["prod".into(), "staging".into()],
-///     labels: "app=web".into(),
-///     ..Selection::default()
-/// };
-/// # let _ = selection;
+/// let mut selection = Selection::labels("app=web");
+/// selection.namespaces = vec!["prod".into(), "staging".into()];
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]

@@ -114,12 +114,8 @@ impl<K> Deref for Owned<K> {
 ///
 /// ```
 /// # use optik_controller::{Predicate, Selection, WatchOptions};
-/// let options = WatchOptions {
-///     selection: Selection::labels("app=backup"),
-///     predicate: Some(Predicate::generation()),
-///     ..WatchOptions::default()
-/// };
-/// # let _ = options;
+/// let mut options = WatchOptions::from(Selection::labels("app=backup"));
+/// options.predicate = Some(Predicate::generation());
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
