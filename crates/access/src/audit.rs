@@ -148,8 +148,8 @@ impl AuditPolicy {
             return Err(PolicyError::NoRules);
         }
         let mixed = |rule: &AuditRule| {
-            !rule.non_resource_urls.is_empty()
-                && !(rule.resources.is_empty() && rule.namespaces.is_empty())
+            let names_objects = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+            names_objects && !rule.non_resource_urls.is_empty()
         };
         match policy.rules.iter().position(mixed) {
             Some(at) => Err(PolicyError::Mixed(at)),
