@@ -310,3 +310,20 @@ fn is_empty(value: &Value) -> bool {
         Value::Bool(_) | Value::Number(_) => false,
     }
 }
+
+/// What a body says, for those who write it down; `None` if it is not a document.
+#[must_use]
+pub fn readable(media_type: &str, body: &[u8]) -> Option<Value> {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    match media_type {
+        "application/vnd.kubernetes.protobuf" => {
+            let decoded = messages().decode_or(body, "", "").ok()?;
+            Some(decoded.value)
+        }
+        yaml if yaml.ends_with("yaml") => Some(optik_object::yaml::parse(body).ok()?.value),
+        json if json.is_empty() || json.ends_with("json") => {
+            Some(optik_object::parse(body).ok()?.value)
+        }
+        _ => None,
+    }
+}

@@ -175,6 +175,12 @@ impl Kinds {
         built_in.filter(same).map(Arc::clone).collect()
     }
 
+    /// The kind of that name in a version.
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        let mut all = self.all.iter().filter(|known| known.is_kept());
+        all.find(|known| known.api_version == api_version && known.resource.kind == kind)
+    }
+
     /// Whether there is such a kind, or a list of it.
     pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);
@@ -191,10 +197,14 @@ impl Kinds {
         versions.is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether it is known which resources a version of a built-in group has.
-    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
-        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+    /// Whether it is known which versions and resources a group has.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self
+            .by_name
+            .get(group)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        let mut kinds = versions.flat_map(BTreeMap::values);
         kinds.any(|kind| kind.custom.is_none())
     }
 }
@@ -469,6 +479,7 @@ impl Kind {
         let mut object = parse_stored(stored.bytes)?;
         self.face.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
+        self.settle_status(&mut object);
         let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
         let spliced = splice(&bytes, stored.revision)?;
         let spliced = if stored.typed {

@@ -52,7 +52,7 @@ pub(crate) async fn list(
     if listing.kind.converter().is_some() {
         page.source = Box::pin(converted(outside, &listing, page.source)).await?;
     }
-    let metadata = metadata(&listing.kind, &page);
+    let metadata = metadata(&listing, &page);
     let mut scan = Scan(page.source);
     let writer = Writer {
         // What was gathered is known to match.
@@ -308,9 +308,10 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
 }
 
 /// The metadata of the list.
-fn metadata(kind: &Kind, page: &Page) -> String {
+fn metadata(listing: &Listing, page: &Page) -> String {
     let mut text = format!(r#"{{"resourceVersion":"{}""#, page.at);
-    if kind.custom.is_some() && page.next.is_none() {
+    let whole = listing.ink.as_ref().is_none_or(Ink::is_whole);
+    if listing.kind.custom.is_some() && whole && page.next.is_none() {
         text.push_str(r#","continue":"""#);
     }
     if let Some(next) = &page.next {

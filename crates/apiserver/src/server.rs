@@ -2,6 +2,7 @@
 
 use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
@@ -35,6 +36,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::Tokens;
+use optik_builtin::aspects::Aspect;
 use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -62,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
+    policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
 }
 
@@ -112,13 +115,15 @@ impl ApiServer {
             entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let policies = Arc::default();
         let admission = admission(
             &hooks,
+            &policies,
             &gate,
             Asking {
                 outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
-                judge: None,
+                judge: Some(Arc::new(CelJudge::default())),
             },
         );
         let around_watches = Surroundings {
@@ -139,6 +144,7 @@ impl ApiServer {
                 outside,
                 admission,
                 hooks,
+                policies,
                 hook_metrics,
                 gate,
                 tokens: access.tokens,
@@ -194,6 +200,7 @@ impl ApiServer {
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.hooks.refresh(state);
+        self.shared.policies.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -261,14 +268,27 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+fn admission(
+    hooks: &Arc<Hooks>,
+    policies: &Arc<Policies>,
+    gate: &Arc<Gate>,
+    asking: Asking,
+) -> Admission {
     let mut steps = plugins::first();
     steps.push(Arc::new(Escalation {
         gate: Arc::clone(gate),
     }));
+    steps.push(Arc::new(MutatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
         asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
     }));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),
@@ -305,7 +325,9 @@ impl Shared {
             let answered = self.objects(about).await;
             // What decides about writes counts from the next one on.
             if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
-                self.hooks.refresh(&self.store.snapshot());
+                let state = self.store.snapshot();
+                self.hooks.refresh(&state);
+                self.policies.refresh(&state);
             }
             return told_with(answered, &told, request);
         }
@@ -323,7 +345,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -350,7 +372,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -420,7 +442,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -490,6 +512,9 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
+                    (Action::Resize, _) => Part::Aspect(Aspect::Resources),
+                    (Action::Evict, &Method::POST) => return self.evict(asked, name).await,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
@@ -521,7 +546,7 @@ impl Shared {
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize => Shape::Whole,
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
         let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
@@ -608,6 +633,16 @@ impl Shared {
         Ok(Response::from(Status::success(201)))
     }
 
+    async fn evict(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        let eviction = body::decode_as("policy/v1", "Eviction", headers, body)?;
+        let how = DeleteOptions::of(eviction.get("deleteOptions"), options.dry_run)?;
+        let writing = asked.writing(self, options, "create");
+        write::evict(&writing, name, &eviction, &how).await?;
+        Ok(Response::from(Status::success(201)))
+    }
+
     async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = asked.delete_options()?;
@@ -668,8 +703,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -778,6 +813,10 @@ impl<'a> Asked<'a> {
     /// The form its answer is wanted in.
     pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {

@@ -135,6 +135,12 @@ impl Plain {
                         (part("manager"), part("operation"), part("subresource"))
                     });
                 }
+                // We have none.
+                ("columnDefinitions", Value::Array(columns)) => {
+                    for column in columns.iter_mut().filter_map(Value::as_object_mut) {
+                        column.remove("description");
+                    }
+                }
                 ("cells", Value::Array(cells)) => cells.iter_mut().for_each(without_age),
                 _ => self.value(value),
             }

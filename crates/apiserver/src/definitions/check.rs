@@ -146,8 +146,12 @@ fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
         check_deprecation(version, index, errors);
     }
     let mut refuse = |text: &str| {
-        let shown = Value::from(all.to_vec());
-        errors.push(FieldError::invalid("spec.versions", shown, text));
+        let shown = Some(all.to_vec()).filter(|all| !all.is_empty());
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            shown.map_or(Value::Null, Value::from),
+            text,
+        ));
     };
     if !unique {
         refuse("must contain unique version names");
@@ -329,8 +333,7 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
     let stored = texts(status.and_then(|status| status.get("storedVersions")));
     if stored.is_empty() {
         let text = "must have at least one stored version";
-        let none = Value::Array(Vec::new());
-        errors.push(FieldError::invalid(path, none, text));
+        errors.push(FieldError::invalid(path, Value::Null, text));
         return;
     }
     let named: Vec<(&str, bool)> = versions(object)

@@ -7,6 +7,7 @@ mod claims;
 mod create;
 mod delete;
 mod delete_options;
+mod eviction;
 mod metadata;
 mod options;
 mod ownership;
@@ -21,6 +22,7 @@ pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use eviction::evict;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
@@ -214,7 +216,9 @@ impl Writing<'_> {
     /// What a client of an endpoint sees of an object.
     fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Finalize => self.show(bytes, revision),
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+                self.show(bytes, revision)
+            }
             Part::Scale => crate::scale::shown(self.kind, bytes, revision),
         }
     }

@@ -2,9 +2,14 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-use crate::admission::{Told, configurations};
+use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
+<<<<<<< HEAD
+use crate::{custom, definitions};
+use optik_builtin::aspects::{self, Aspect};
+=======
 use crate::{api_services, custom, definitions};
+>>>>>>> hooks
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
@@ -23,7 +28,12 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
+<<<<<<< HEAD
+        Hook::Policies => policies::default(object),
+        Hook::Role | Hook::Webhooks | Hook::None => {}
+=======
         Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
+>>>>>>> hooks
     }
 }
 
@@ -74,13 +84,24 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+<<<<<<< HEAD
+        (Hook::None, Part::Main) => kind.rules.check(object, old),
+        (Hook::None, Part::Aspect(aspect)) => match old {
+            Some(old) => aspects::check(aspect, object, old),
+            None => Vec::new(),
+        },
+        (Hook::None, _) => Vec::new(),
+=======
         (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
+>>>>>>> hooks
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
+        (Hook::Policies, Part::Main) => policies::check(object),
+        (Hook::Policies, _) => Vec::new(),
     }
 }
 
@@ -180,6 +201,19 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
     };
     for member in kept {
         copy_member(object, old, member);
+    }
+}
+
+/// An update of a part that has an endpoint of its own.
+pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &Object) {
+    let managed = object.remove(super::ownership::MANAGED_FIELDS);
+    aspects::keep_but(aspect, object, old);
+    if let Some(managed) = managed {
+        let metadata = object.metadata_mut();
+        metadata.insert(super::ownership::MANAGED_FIELDS.into(), managed);
+    }
+    if counts(kind.resource.behaviour.generation, object, old) {
+        object.set_generation(old.generation() + 1);
     }
 }
 

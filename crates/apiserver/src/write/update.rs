@@ -8,6 +8,7 @@ use crate::kinds::Kind;
 use crate::scale::scale_kind;
 use crate::trouble::damaged;
 use bytes::Bytes;
+use optik_builtin::aspects::Aspect;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
 use optik_patch::check_managers;
 use optik_store::Revision;
@@ -22,13 +23,15 @@ pub(crate) enum Part {
     Finalize,
     /// The number of replicas, through a view of it.
     Scale,
+    /// A part of the spec that has an endpoint of its own.
+    Aspect(Aspect),
 }
 
 impl Part {
     /// What kind of objects an endpoint of `kind` reads and writes.
     pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
         match self {
-            Self::Main | Self::Status | Self::Finalize => kind,
+            Self::Main | Self::Status | Self::Finalize | Self::Aspect(_) => kind,
             Self::Scale => scale_kind(),
         }
     }
@@ -40,6 +43,8 @@ impl Part {
             Self::Status => "status",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
+            Self::Aspect(Aspect::Ephemeral) => "ephemeralcontainers",
+            Self::Aspect(Aspect::Resources) => "resize",
         }
     }
 }
@@ -111,7 +116,7 @@ pub(super) async fn replace(
     let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
         Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
-        Part::Main | Part::Status | Part::Finalize => {
+        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
@@ -262,6 +267,7 @@ pub(super) fn prepare(
         Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
         Part::Status => rules::on_status_update(kind, &mut object, old),
         Part::Finalize => rules::on_finalize(&mut object, old),
+        Part::Aspect(aspect) => rules::on_aspect(kind, aspect, &mut object, old),
     }
     let mut errors = Vec::new();
     keep_deletion(&mut object, old, &mut errors);

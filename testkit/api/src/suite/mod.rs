@@ -31,6 +31,7 @@ mod paging;
 mod patching;
 mod paths;
 mod pods;
+mod policies;
 mod revisions;
 mod rules;
 mod schemas;
@@ -70,6 +71,7 @@ const MODULES: &[&[Check]] = &[
     schemas::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
+    policies::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
