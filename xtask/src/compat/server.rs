@@ -24,6 +24,8 @@ impl Around {
         let mut serve = Command::new(tools::optik()?);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
+            // What it puts into every namespace would stand among what clients count.
+            .arg("--controllers=*,-root-ca-certificate-publisher-controller")
             .args(["--etcd-listen", &etcd, "--data"])
             .arg(scratch.path().join("data"))
             .arg("--kubeconfig-out")
