@@ -28,8 +28,8 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask flags PROGRAM…     makes the tables of flags of kube-apiserver and etcd
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
                                       etcdctl-3.4 seeds kubectl client-go
-                                      controller-runtime envtest kube-rs python kopf
-                                      client-node fabric8 helm (all of them if
+                                      controller-runtime envtest kube-rs operator
+                                      python kopf client-node fabric8 helm (all if
                                       none is named), kube-apiserver (slow)";
 
 /// What a chore says when it fails.
