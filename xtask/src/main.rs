@@ -4,6 +4,7 @@
     reason = "a chore talks to the person who runs it"
 )]
 
+mod bootstrap;
 mod catalog;
 mod columns;
 mod compat;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask catalog FILE       makes the table of built-in kinds from discovery
        cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
+       cargo xtask bootstrap FILE     makes the table of objects a cluster begins with
        cargo xtask columns FILE       makes the table of columns from what a server says
        cargo xtask roles FILE         makes the table of the roles of a new cluster
        cargo xtask schemas FILE       makes the table of their fields from OpenAPI v3
@@ -27,10 +29,11 @@ const USAGE: &str = "usage: cargo xtask tidy
                                       descriptions of the k8s-openapi crate
        cargo xtask flags PROGRAM…     makes the tables of flags of kube-apiserver and etcd
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
-                                      etcdctl-3.4 seeds kubectl client-go
-                                      controller-runtime envtest kube-rs operator
-                                      python kopf client-node fabric8 helm (all if
-                                      none is named), kube-apiserver (slow)";
+                                      etcdctl-3.4 seeds kubectl kubectl-1.36
+                                      client-go controller-runtime envtest kube-rs
+                                      operator python kopf client-node fabric8 helm
+                                      (all of them if none is named), kube-apiserver
+                                      (slow)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(),
         Some("catalog") => catalog::run(&words.collect::<Vec<_>>()),
         Some("openapi") => openapi::run(&words.collect::<Vec<_>>()),
+        Some("bootstrap") => bootstrap::run(&words.collect::<Vec<_>>()),
         Some("columns") => columns::run(&words.collect::<Vec<_>>()),
         Some("protobuf") => protobuf::run(&words.collect::<Vec<_>>()),
         Some("roles") => roles::run(&words.collect::<Vec<_>>()),

@@ -25,12 +25,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-schema", &["optik-object", "optik-rules"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
+    ("optik-builtin", &["optik-catalog", "optik-object"]),
     ("optik-access", &["optik-object"]),
     ("optik-openapi", &["optik-catalog"]),
     ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
+            "optik-builtin",
             "optik-access",
             "optik-catalog",
             "optik-object",
@@ -46,7 +48,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-callout", &["optik-apiserver"]),
     (
         "optik-lifecycle",
-        &["optik-access", "optik-apiserver", "optik-store"],
+        &[
+            "optik-access",
+            "optik-apiserver",
+            "optik-object",
+            "optik-store",
+        ],
     ),
     (
         "optik-serve",
@@ -92,6 +99,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("optik-schema", PURE),
     ("optik-patch", PURE),
     ("optik-catalog", PURE),
+    ("optik-builtin", PURE),
     ("optik-openapi", PURE),
     ("optik-table", PURE),
     (

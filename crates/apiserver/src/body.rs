@@ -7,6 +7,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::write::FieldValidation;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use optik_builtin::{SettleError, Settler};
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, SyntaxError, Value};
 use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
@@ -100,7 +101,7 @@ pub(crate) fn decode(
         }
     }
     let mut object = Object::try_from(value).map_err(|_| not_an_object(wanted.kind, b""))?;
-    settle(kind, &mut object);
+    settle(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
     Ok(Decoded { object, warnings })
 }
 
@@ -131,19 +132,27 @@ fn decode_custom(
         let text = format!("strict decoding error: {}", warnings.join(", "));
         return Err(Status::cannot_be_handled(sent, &kind.resource.kind, &text));
     }
-    settle(kind, &mut object);
+    settle(kind, &mut object).map_err(|error| Status::bad_request(error.to_string()))?;
     Ok(Decoded { object, warnings })
 }
 
 /// Makes an object of a kind what is kept of it.
-pub(crate) fn settle(kind: &Kind, object: &mut Object) {
+pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), SettleError> {
     object.set_type(&kind.resource.kind, &kind.api_version);
+    kind.settle(object)?;
     kind.face.to_stored(object);
-    if kind.custom.is_some() {
+    if let Some((api_version, name)) = kind.face.stored_type()
+        && let Some(settler) = Settler::of(api_version, name)
+    {
+        // Other versions have other defaults.
+        settler.settle(object.members_mut())?;
+    }
+    if kind.custom.is_some() && kind.converter().is_none() {
         let (api_version, name) = kind.stored_type();
         object.set_type(name, api_version);
     }
     keep_known_metadata(object);
+    Ok(())
 }
 
 /// Reads a body that is not kept as it is, such as a `Binding`.
@@ -299,5 +308,22 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// What a body says, for those who write it down; `None` if it is not a document.
+#[must_use]
+pub fn readable(media_type: &str, body: &[u8]) -> Option<Value> {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    match media_type {
+        "application/vnd.kubernetes.protobuf" => {
+            let decoded = messages().decode_or(body, "", "").ok()?;
+            Some(decoded.value)
+        }
+        yaml if yaml.ends_with("yaml") => Some(optik_object::yaml::parse(body).ok()?.value),
+        json if json.is_empty() || json.ends_with("json") => {
+            Some(optik_object::parse(body).ok()?.value)
+        }
+        _ => None,
     }
 }

@@ -1,9 +1,11 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::conversion::Converter;
 use crate::custom::Custom;
 use crate::face::Face;
+use optik_builtin::{Rules, SettleError, Settler};
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, Value, splice};
+use optik_object::{Damaged, Object, ResourceName, Value, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
@@ -25,6 +27,9 @@ pub(crate) struct Kind {
     /// Of a built-in kind, once somebody has asked for them.
     types: OnceLock<Option<Type<'static>>>,
     blank: OnceLock<Object>,
+    settler: OnceLock<Option<Settler>>,
+    /// What it does with its objects beyond defaults.
+    pub(crate) rules: Rules,
     /// Other versions that show the same objects, by apiVersion.
     others: Vec<(Text, Face)>,
     /// What a definition says of it; `None` for built-in kinds.
@@ -170,6 +175,12 @@ impl Kinds {
         built_in.filter(same).map(Arc::clone).collect()
     }
 
+    /// The kind of that name in a version.
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        let mut all = self.all.iter().filter(|known| known.is_kept());
+        all.find(|known| known.api_version == api_version && known.resource.kind == kind)
+    }
+
     /// Whether there is such a kind, or a list of it.
     pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);
@@ -186,10 +197,14 @@ impl Kinds {
         versions.is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether it is known which resources a version of a built-in group has.
-    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
-        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+    /// Whether it is known which versions and resources a group has.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self
+            .by_name
+            .get(group)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        let mut kinds = versions.flat_map(BTreeMap::values);
         kinds.any(|kind| kind.custom.is_none())
     }
 }
@@ -212,6 +227,11 @@ impl Kind {
             printer: OnceLock::new(),
             types: OnceLock::new(),
             blank: OnceLock::new(),
+            settler: OnceLock::new(),
+            rules: match custom {
+                Some(_) => Rules::default(),
+                None => Rules::of(&resource.group, &resource.plural),
+            },
             others: Vec::new(),
             resource,
             custom,
@@ -266,8 +286,42 @@ impl Kind {
     /// What Go writes for an object of it that nobody filled in.
     pub(crate) fn blank(&self) -> Option<&Object> {
         let schema = self.schema()?;
-        let blank = || Object::try_from(optik_schema::zero(schema)).unwrap_or_default();
+        let blank = || match self.settler() {
+            Some(settler) => Object::from(settler.blank()),
+            None => Object::try_from(optik_schema::zero(schema)).unwrap_or_default(),
+        };
         Some(self.blank.get_or_init(blank))
+    }
+
+    /// What is invalid, as errors name it: in the group of what is stored.
+    pub(crate) fn blamed(&self) -> ResourceName<'_> {
+        let name = self.resource.name();
+        match self.face {
+            Face::GroupEvent => ResourceName { group: "", ..name },
+            Face::AsStored | Face::ScalerV1 => name,
+        }
+    }
+
+    /// Gives an object of a built-in kind its defaults, in the version of this kind.
+    pub(crate) fn settle(&self, object: &mut Object) -> Result<(), SettleError> {
+        match self.settler() {
+            Some(settler) => settler.settle(object.members_mut()),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for what others made of its status.
+    pub(crate) fn settle_status(&self, object: &mut Object) {
+        if let Some(settler) = self.settler() {
+            settler.settle_status(object.members_mut());
+        }
+    }
+
+    fn settler(&self) -> Option<Settler> {
+        *self.settler.get_or_init(|| match self.custom {
+            Some(_) => None,
+            None => Settler::of(&self.api_version, &self.resource.kind),
+        })
     }
 
     /// The apiVersion and kind its objects are kept in.
@@ -278,6 +332,12 @@ impl Kind {
             None => (&*self.api_version, kind),
         };
         self.face.stored_type().unwrap_or(own)
+    }
+
+    /// Who converts its objects, if that is somebody else.
+    pub(crate) fn converter(&self) -> Option<(&Custom, &Converter)> {
+        let custom = self.custom.as_ref()?;
+        Some((custom, custom.versions.converter.as_ref()?))
     }
 
     /// Whether its objects can be had in this version.
@@ -419,6 +479,7 @@ impl Kind {
         let mut object = parse_stored(stored.bytes)?;
         self.face.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
+        self.settle_status(&mut object);
         let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
         let spliced = splice(&bytes, stored.revision)?;
         let spliced = if stored.typed {

@@ -2,6 +2,7 @@
 
 use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
@@ -13,17 +14,20 @@ use crate::documents::{document, root, versions};
 use crate::exchange::{Request, Response, User};
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::{Kind, Kinds};
+use crate::lifetimes::Lifetimes;
 use crate::list::{Listed, Listing, list};
 use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
+use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
-use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::watch::{self as watches, EncodedEvents, Surroundings, Watching};
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, WriteOptions, Writing, Written,
@@ -32,12 +36,13 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::Tokens;
+use optik_builtin::aspects::Aspect;
 use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -51,45 +56,16 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
+    outside: Outside,
     admission: Admission,
+    lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
+    policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
-}
-
-/// Where objects of a kind are found.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// `/api/v1`, `/apis/apps/v1`
-    api_path: String,
-    group: String,
-    plural: String,
-    pub namespaced: bool,
-}
-
-impl Collection {
-    /// The path of the part of it in a namespace.
-    #[must_use]
-    pub fn path(&self, namespace: &str) -> String {
-        let Self {
-            api_path, plural, ..
-        } = self;
-        format!("{api_path}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of all of it.
-    #[must_use]
-    pub fn cluster_path(&self) -> String {
-        format!("{}/{}", self.api_path, self.plural)
-    }
-
-    #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
-        self.group == group && self.plural == plural
-    }
 }
 
 /// Namespaces that exist from the beginning.
@@ -136,18 +112,22 @@ impl ApiServer {
         let outside = Outside {
             caller,
             store: store.clone(),
+            entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let policies = Arc::default();
         let admission = admission(
             &hooks,
+            &policies,
             &gate,
             Asking {
-                outside,
+                outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
-                judge: None,
+                judge: Some(Arc::new(CelJudge::default())),
             },
         );
         let around_watches = Surroundings {
+            outside: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
@@ -159,9 +139,12 @@ impl ApiServer {
                 kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
                 clock,
                 around_watches,
+                lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
+                outside,
                 admission,
                 hooks,
+                policies,
                 hook_metrics,
                 gate,
                 tokens: access.tokens,
@@ -205,6 +188,10 @@ impl ApiServer {
         self.bootstrap_roles().await
     }
 
+    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.shared.kinds.subscribe()
+    }
+
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
@@ -213,6 +200,7 @@ impl ApiServer {
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.hooks.refresh(state);
+        self.shared.policies.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -253,24 +241,9 @@ impl ApiServer {
         settled
     }
 
-    /// Every collection of objects that can be deleted, each once.
-    #[must_use]
-    pub fn collections(&self) -> Vec<Collection> {
-        let mut directories = BTreeSet::new();
-        let kinds = self.shared.kinds.current();
-        let kinds = kinds.all.iter();
-        let kinds = kinds.filter(|kind| {
-            let deletable = kind.resource.verbs.contains(Verb::DeleteCollection);
-            deletable && directories.insert(kind.resource.storage.clone())
-        });
-        kinds
-            .map(|kind| Collection {
-                api_path: kind.api_path(),
-                group: kind.resource.group.to_string(),
-                plural: kind.resource.plural.to_string(),
-                namespaced: kind.is_namespaced(),
-            })
-            .collect()
+    /// The kinds of this moment.
+    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
+        self.shared.kinds.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
@@ -295,20 +268,34 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
-    Admission::new(vec![
-        Arc::new(Escalation {
-            gate: Arc::clone(gate),
-        }),
-        Arc::new(MutatingHooks {
-            hooks: Arc::clone(hooks),
-            asking: asking.clone(),
-        }),
-        Arc::new(ValidatingHooks {
-            hooks: Arc::clone(hooks),
-            asking,
-        }),
-    ])
+fn admission(
+    hooks: &Arc<Hooks>,
+    policies: &Arc<Policies>,
+    gate: &Arc<Gate>,
+    asking: Asking,
+) -> Admission {
+    let mut steps = plugins::first();
+    steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
+    steps.push(Arc::new(MutatingHooks {
+        hooks: Arc::clone(hooks),
+        asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+    }));
+    steps.push(Arc::new(ValidatingHooks {
+        hooks: Arc::clone(hooks),
+        asking,
+    }));
+    steps.extend(plugins::last());
+    Admission::new(steps)
 }
 
 fn not_found() -> Response {
@@ -338,7 +325,9 @@ impl Shared {
             let answered = self.objects(about).await;
             // What decides about writes counts from the next one on.
             if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
-                self.hooks.refresh(&self.store.snapshot());
+                let state = self.store.snapshot();
+                self.hooks.refresh(&state);
+                self.policies.refresh(&state);
             }
             return told_with(answered, &told, request);
         }
@@ -356,7 +345,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -383,7 +372,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -395,6 +384,8 @@ impl Shared {
             }
             about.told.warn(custom.deprecation.clone());
         }
+        let deprecation = kind.resource.behaviour.deprecation;
+        about.told.warn(deprecation.map(str::to_owned));
         if target.namespace.is_some() && !kind.is_namespaced() {
             return Err(Status::resource_not_found());
         }
@@ -451,7 +442,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -468,7 +459,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, &self.press, listing).await? {
+            let response = match list(&self.outside, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -487,7 +478,7 @@ impl Shared {
 
     async fn watching(&self, watching: Watching) -> Response {
         let media_type = watching.form.encoding.stream_type();
-        let pieces = watch(&self.around_watches, watching).await;
+        let pieces = watches::watch(&self.around_watches, watching).await;
         Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 
@@ -521,12 +512,17 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
+                    (Action::Resize, _) => Part::Aspect(Aspect::Resources),
+                    (Action::Evict, &Method::POST) => return self.evict(asked, name).await,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -546,16 +542,13 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize => Shape::Whole,
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
-        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
@@ -640,6 +633,16 @@ impl Shared {
         Ok(Response::from(Status::success(201)))
     }
 
+    async fn evict(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        let eviction = body::decode_as("policy/v1", "Eviction", headers, body)?;
+        let how = DeleteOptions::of(eviction.get("deleteOptions"), options.dry_run)?;
+        let writing = asked.writing(self, options, "create");
+        write::evict(&writing, name, &eviction, &how).await?;
+        Ok(Response::from(Status::success(201)))
+    }
+
     async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = asked.delete_options()?;
@@ -681,8 +684,10 @@ impl Shared {
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
+            outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
+            lifetimes: &self.lifetimes,
             kinds,
             kind,
             namespace: None,
@@ -698,8 +703,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -783,6 +788,13 @@ impl<'a> Asked<'a> {
         }
     }
 
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
+        }
+    }
+
     /// Custom kinds say which verb it is that they do not have.
     fn refuse_method(&self) -> Status {
         let verb = match self.request.method {
@@ -801,6 +813,10 @@ impl<'a> Asked<'a> {
     /// The form its answer is wanted in.
     pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {
@@ -841,8 +857,10 @@ impl<'a> Asked<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
+            outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
+            lifetimes: &shared.lifetimes,
             kinds: self.kinds,
             kind: self.kind,
             namespace: self.target.namespace.as_deref(),

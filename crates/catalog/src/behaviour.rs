@@ -26,6 +26,14 @@ pub struct Behaviour {
     pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// The version that discovery names the storage after, if another.
+    pub hashed_version: Option<&'static str>,
+    /// What every request is told.
+    pub deprecation: Option<&'static str>,
+    /// What is told to who deletes an object without a word about its dependents.
+    pub orphaning: Option<&'static str>,
+    /// Seconds after which an object is gone.
+    pub lifetime: Option<u32>,
 }
 
 /// What a kind does that data cannot say.
@@ -40,6 +48,13 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
+<<<<<<< HEAD
+    /// It says what writes must be, in a language of its own.
+    Policies,
+=======
+    /// It names a group that is served.
+    ApiService,
+>>>>>>> hooks
 }
 
 /// What is asked.
@@ -145,6 +160,10 @@ impl Default for Behaviour {
             hook: Hook::None,
             review: None,
             plain_finalizers: false,
+            hashed_version: None,
+            deprecation: None,
+            orphaning: None,
+            lifetime: None,
         }
     }
 }
@@ -177,9 +196,14 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
+            "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings"
+            | "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
         review: match plural {
@@ -192,8 +216,37 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        hashed_version: match plural {
+            "customresourcedefinitions" => Some("apiextensions.k8s.io/v1beta1"),
+            "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+                Some("admissionregistration.k8s.io/v1beta1")
+            }
+            _ => None,
+        },
+        deprecation: match plural {
+            "endpoints" => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        },
+        orphaning: match plural {
+            "jobs" => Some(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            ),
+            _ => None,
+        },
+        lifetime: match plural {
+            "events" => Some(EVENT_SECONDS),
+            _ => None,
+        },
     }
 }
+
+/// An hour.
+const EVENT_SECONDS: u32 = 3600;
 
 const CONDITIONAL_ONLY: &[&str] = &[
     "customresourcedefinitions",

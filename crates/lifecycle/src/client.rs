@@ -1,6 +1,7 @@
 //! Requests without a wire.
 
-use http::{HeaderMap, Method};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method};
 use optik_apiserver::{ApiServer, Body, Request, Response, User};
 use serde_json::Value;
 use std::sync::Arc;
@@ -34,8 +35,15 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
-        let response = self.api.handle(self.request(method, path, body)).await;
-        answer(response)
+        let request = self.request(method, path, body, "application/json");
+        answer(self.api.handle(request).await)
+    }
+
+    /// A merge patch.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
+        let media_type = "application/merge-patch+json";
+        let request = self.request(Method::PATCH, path, Some(patch), media_type);
+        answer(self.api.handle(request).await)
     }
 
     /// The same for what is nobody else's concern.
@@ -45,17 +53,28 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Answer {
-        let request = self.request(method, path, body);
+        let request = self.request(method, path, body, "application/json");
         answer(self.api.handle_unadmitted(request).await)
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request {
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        media_type: &'static str,
+    ) -> Request {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        // The manager that clients know from the fields it owns.
+        let agent = HeaderValue::from_static("kube-controller-manager");
+        headers.insert(USER_AGENT, agent);
         Request {
             method,
             path: path.into(),
             query: query.into(),
-            headers: HeaderMap::new(),
+            headers,
             user: self.user.clone(),
             body: body.map(|body| body.to_string().into()).unwrap_or_default(),
         }
@@ -72,4 +91,18 @@ fn answer(response: Response) -> Answer {
         code: response.status.as_u16(),
         body,
     }
+}
+
+/// A name as a part of a path: names of roles may contain what URLs use.
+pub(crate) fn segment(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }

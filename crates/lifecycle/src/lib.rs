@@ -4,12 +4,25 @@
 //! the same door as everybody else. Started again in the middle, they begin with a
 //! look at the state and go on.
 
+mod bootstrap;
+mod choice;
 mod client;
+mod collector;
 mod definitions;
 mod departures;
+mod furnishing;
 mod namespaces;
+mod quotas;
 mod roles;
 
+pub use bootstrap::make_bootstrap_objects;
+pub use choice::{CONTROLLERS, Choice};
+pub use collector::keep_collecting;
 pub use definitions::keep_definitions_clean;
+
+/// Where namespaces are kept.
+pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
+pub use furnishing::{Furniture, keep_furnished};
 pub use namespaces::keep_namespaces;
+pub use quotas::keep_counting;
 pub use roles::keep_aggregated_roles;

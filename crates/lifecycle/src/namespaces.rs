@@ -1,85 +1,279 @@
 //! Namespaces that are deleted go away, and take their content with them.
 
+use crate::NAMESPACES;
 use crate::client::Client;
 use crate::departures::{Finisher, keep_finishing};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
-use optik_store::Store;
+use optik_object::Meta;
+use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Finishes deletions of namespaces for as long as it is polled, or until the store
 /// stops.
 pub async fn keep_namespaces(api: ApiServer, store: Store) {
     let client = Client::new(api, "namespace-controller");
-    keep_finishing(&Namespaces { client }, &store).await;
+    let namespaces = Namespaces { client, store };
+    keep_finishing(&namespaces, &namespaces.store).await;
 }
 
 struct Namespaces {
     client: Client,
+    store: Store,
 }
 
 impl Finisher for Namespaces {
-    const DIRECTORY: &'static str = "/registry/namespaces/";
+    const DIRECTORY: &'static str = NAMESPACES;
 
     fn is_ours(object: &Value) -> bool {
         object["metadata"]["deletionTimestamp"].is_string()
     }
 
     async fn finish(&self, name: &str) -> bool {
-        finish(&self.client, name).await
+        self.finish(name).await
     }
 }
 
-/// Deletes what is in a namespace, then lets the namespace go. False if something is
-/// left.
-async fn finish(client: &Client, namespace: &str) -> bool {
-    let mut empty = true;
-    for collection in client.api().collections() {
-        if collection.namespaced {
-            empty &= clear(client, &collection, namespace).await;
+/// What is left of a namespace.
+#[derive(Default)]
+struct Left {
+    /// By `plural.group`.
+    objects: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl Namespaces {
+    /// Deletes what is in a namespace, then lets the namespace go. False if something is
+    /// left.
+    async fn finish(&self, namespace: &str) -> bool {
+        let Some(left) = self.clear(namespace).await else {
+            return false;
+        };
+        if left.objects.is_empty() {
+            return self.release(namespace).await;
+        }
+        self.tell(namespace, &left).await;
+        false
+    }
+
+    /// Deletes the content: pods first, the rest when there are no pods any more. `None`
+    /// if that cannot be known.
+    async fn clear(&self, namespace: &str) -> Option<Left> {
+        let collections = self.client.api().collections().into_iter();
+        let collections: Vec<Collection> = collections.filter(|one| one.namespaced).collect();
+        let (pods, others): (Vec<Collection>, Vec<Collection>) =
+            collections.into_iter().partition(|one| one.is("", "pods"));
+        let mut left = Left::default();
+        for group in [&pods, &others] {
+            for collection in group {
+                self.delete_all(collection, namespace).await;
+            }
+            if left.objects.is_empty() {
+                self.count(group, namespace, &mut left).await?;
+            }
+            if !left.objects.is_empty() && std::ptr::eq(group, &pods) {
+                self.end_lost_pods(namespace).await;
+                self.count(&others, namespace, &mut left).await?;
+                return Some(left);
+            }
+        }
+        Some(left)
+    }
+
+    async fn delete_all(&self, collection: &Collection, namespace: &str) {
+        let state = self.store.snapshot();
+        let prefix = collection.key(namespace, "");
+        if state.entries(&KeyRange::prefix(prefix)).next().is_none() {
+            return;
+        }
+        drop(state);
+        let path = collection.path(namespace);
+        let options = json!({"propagationPolicy": "Background"});
+        let deleted = self
+            .client
+            .send(Method::DELETE, &path, Some(&options))
+            .await;
+        if deleted.code != 200 {
+            tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
         }
     }
-    empty && release(client, namespace).await
+
+    async fn count(
+        &self,
+        collections: &[Collection],
+        namespace: &str,
+        left: &mut Left,
+    ) -> Option<()> {
+        let state = self.store.latest().await.ok()?;
+        for collection in collections {
+            let range = KeyRange::prefix(collection.key(namespace, ""));
+            for version in state.entries(&range) {
+                let name = format!("{}.{}", collection.plural, collection.group);
+                *left.objects.entry(name).or_default() += 1;
+                let meta = Meta::from_json(version.value()).unwrap_or_default();
+                for finalizer in meta.finalizers {
+                    *left.finalizers.entry(finalizer).or_default() += 1;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Ends pods that nobody will: their node does not exist.
+    async fn end_lost_pods(&self, namespace: &str) {
+        let state = self.store.snapshot();
+        let prefix = format!("/registry/pods/{namespace}/");
+        let mut lost = Vec::new();
+        for version in state.entries(&KeyRange::prefix(prefix)) {
+            let pod: Value = serde_json::from_slice(version.value()).unwrap_or_default();
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            let exists = state.get(format!("/registry/minions/{node}").as_bytes());
+            if pod["metadata"]["deletionTimestamp"].is_string() && exists.is_none() {
+                lost.extend(pod["metadata"]["name"].as_str().map(str::to_owned));
+            }
+        }
+        drop(state);
+        for name in lost {
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+            let options = json!({"gracePeriodSeconds": 0});
+            self.client
+                .send(Method::DELETE, &path, Some(&options))
+                .await;
+        }
+    }
+
+    /// Says in the status what is left.
+    async fn tell(&self, namespace: &str, left: &Left) {
+        let path = format!("{PATH}{namespace}");
+        let found = self.client.send(Method::GET, &path, None).await;
+        if found.code != 200 {
+            return;
+        }
+        let mut object = found.body;
+        let before = object["status"]["conditions"].clone();
+        let now = object["metadata"]["deletionTimestamp"].clone();
+        object["status"]["conditions"] = conditions(left, &before, &now);
+        if object["status"]["conditions"] != before {
+            let path = format!("{path}/status");
+            self.client.send(Method::PUT, &path, Some(&object)).await;
+        }
+    }
+
+    /// Takes away the finalizer that held the namespace for its content.
+    async fn release(&self, namespace: &str) -> bool {
+        let path = format!("{PATH}{namespace}");
+        let found = self.client.send(Method::GET, &path, None).await;
+        if found.code == 404 {
+            return true;
+        }
+        let mut object = found.body;
+        if !object["metadata"]["deletionTimestamp"].is_string() {
+            return true;
+        }
+        let Some(finalizers) = object["spec"]["finalizers"].as_array_mut() else {
+            return true;
+        };
+        finalizers.retain(|name| name != "kubernetes");
+        let path = format!("{path}/finalize");
+        let done = self.client.send(Method::PUT, &path, Some(&object)).await;
+        // Somebody else changed it meanwhile: look again.
+        done.code == 200 || done.code == 404
+    }
 }
 
-/// Deletes a collection. False if something is left of it.
-async fn clear(client: &Client, collection: &Collection, namespace: &str) -> bool {
-    let path = collection.path(namespace);
-    let is_empty = || async {
-        let listed = client
-            .send(Method::GET, &format!("{path}?limit=1"), None)
-            .await;
-        listed.code == 200 && listed.body["items"].as_array().is_some_and(Vec::is_empty)
+const PATH: &str = "/api/v1/namespaces/";
+
+/// Type, reason and message if all is well.
+const WELL: &[(&str, &str, &str)] = &[
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    (
+        CONTENT,
+        "ContentRemoved",
+        "All content successfully removed",
+    ),
+    (
+        FINALIZERS,
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+];
+const CONTENT: &str = "NamespaceContentRemaining";
+const FINALIZERS: &str = "NamespaceFinalizersRemaining";
+
+fn conditions(left: &Left, before: &Value, now: &Value) -> Value {
+    let counted = |counts: &BTreeMap<String, usize>, link: &str| {
+        let parts = counts.iter();
+        let parts = parts.map(|(name, count)| format!("{name} {link} {count} resource instances"));
+        parts.collect::<Vec<_>>().join(", ")
     };
-    if is_empty().await {
-        return true;
-    }
-    let options = json!({"propagationPolicy": "Background"});
-    let deleted = client.send(Method::DELETE, &path, Some(&options)).await;
-    if deleted.code != 200 {
-        tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
-    }
-    is_empty().await
+    let list = WELL.iter().map(|(kind, reason, message)| {
+        let trouble = match *kind {
+            CONTENT if !left.objects.is_empty() => Some((
+                "SomeResourcesRemain",
+                format!(
+                    "Some resources are remaining: {}",
+                    counted(&left.objects, "has")
+                ),
+            )),
+            FINALIZERS if !left.finalizers.is_empty() => Some((
+                "SomeFinalizersRemain",
+                format!(
+                    "Some content in the namespace has finalizers remaining: {}",
+                    counted(&left.finalizers, "in")
+                ),
+            )),
+            _ => None,
+        };
+        let (status, reason, message) = match trouble {
+            Some((reason, message)) => ("True", reason, message),
+            None => ("False", *reason, (*message).to_owned()),
+        };
+        let known = before.as_array().into_iter().flatten();
+        let mut known = known.filter(|one| one["type"] == *kind && one["status"] == status);
+        let since = known.next().map_or(now, |one| &one["lastTransitionTime"]);
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": since,
+        })
+    });
+    list.collect()
 }
 
-/// Takes away the finalizer that held the namespace for its content.
-async fn release(client: &Client, namespace: &str) -> bool {
-    let path = format!("/api/v1/namespaces/{namespace}");
-    let found = client.send(Method::GET, &path, None).await;
-    if found.code == 404 {
-        return true;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_said_in_upstreams_words() {
+        let mut left = Left::default();
+        left.objects.insert("configmaps.".into(), 1);
+        left.finalizers.insert("example.com/hold".into(), 1);
+        let conditions = conditions(&left, &Value::Null, &json!("now"));
+        assert_eq!(
+            conditions[3]["message"],
+            "Some resources are remaining: configmaps. has 1 resource instances"
+        );
+        assert_eq!(conditions[4]["reason"], "SomeFinalizersRemain");
+        assert_eq!(
+            conditions[4]["message"],
+            "Some content in the namespace has finalizers remaining: example.com/hold in 1 \
+             resource instances"
+        );
+        assert_eq!(conditions[0]["status"], "False");
     }
-    let mut object = found.body;
-    if !object["metadata"]["deletionTimestamp"].is_string() {
-        return true;
-    }
-    let Some(finalizers) = object["spec"]["finalizers"].as_array_mut() else {
-        return true;
-    };
-    finalizers.retain(|name| name != "kubernetes");
-    let done = client
-        .send(Method::PUT, &format!("{path}/finalize"), Some(&object))
-        .await;
-    // Somebody else changed it meanwhile: look again.
-    done.code == 200 || done.code == 404
 }

@@ -25,6 +25,12 @@ impl TryFrom<Value> for Object {
     }
 }
 
+impl From<Map> for Object {
+    fn from(members: Map) -> Self {
+        Self(members)
+    }
+}
+
 impl From<Object> for Value {
     fn from(object: Object) -> Self {
         Self::Object(object.0)

@@ -44,14 +44,22 @@ impl TestServer {
     /// # Panics
     /// If it cannot.
     pub async fn start(engine: Engine) -> Self {
+        let words = ["namespace-controller", "clusterrole-aggregation-controller"];
+        let choice = optik_lifecycle::Choice::parse(words);
+        let choice = choice.expect("these are controllers");
+        Self::start_with(engine, &choice).await
+    }
+
+    /// The same with these controllers.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let mut server = Self::start_bare(engine).await;
-        let (api, store) = (server.api.clone(), server.store.clone());
-        server
-            .tasks
-            .spawn(optik_lifecycle::keep_namespaces(api.clone(), store.clone()));
-        server
-            .tasks
-            .spawn(optik_lifecycle::keep_aggregated_roles(api, store));
+        let authority = Some("a certificate");
+        for controller in choice.start(&server.api, &server.store, authority) {
+            server.tasks.spawn(controller);
+        }
         server
     }
 
@@ -77,6 +85,10 @@ impl TestServer {
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+        tasks.spawn(optik_apiserver::keep_api_services(
+            api.clone(),
+            store.clone(),
+        ));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),

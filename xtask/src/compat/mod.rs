@@ -35,6 +35,7 @@ const PARTS: &[Part] = &[
     part("etcdctl-3.4", etcdctl::debian),
     part("seeds", scripts::seeds),
     part("kubectl", scripts::kubectl),
+    part("kubectl-1.36", scripts::newest_kubectl),
     part("client-go", clients::client_go),
     part("controller-runtime", clients::controller_runtime),
     part("envtest", clients::envtest),

@@ -42,12 +42,14 @@ impl Around {
     /// Runs a client to its end; what it says is shown, and what the server said if it
     /// fails.
     pub(crate) fn run(&self, client: &mut Command) -> Outcome {
+        if client.get_envs().all(|(name, _)| name != "KUBECTL") {
+            client.env("KUBECTL", tools::kubectl()?);
+        }
         let client = client
             .env("SERVER", format!("http://{}", self.plain))
             .env("KUBECONFIG", &self.kubeconfig)
             .env("ETCD", &self.etcd)
             .env("ETCDCTL", tools::etcdctl()?)
-            .env("KUBECTL", tools::kubectl()?)
             .env("LOG", self.scratch.path().join("client.log"))
             // Discovery that a client remembers from another server would mislead it.
             .env("KUBECACHEDIR", self.scratch.path().join("cache"));

@@ -80,7 +80,7 @@ async fn changed(
     let mut draft = Draft::new(Some(in_request_form(of, before)));
     admission.mutate(attributes, &mut draft).await?;
     *object = draft.object.unwrap_or_default();
-    settle(of, object);
+    settle(of, object).map_err(|error| Status::bad_request(error.to_string()))?;
     let dropped = name_owners_once(object, Found::Afterwards);
     attributes.told.warn(dropped);
     if object.namespace() != namespace {

@@ -2,7 +2,7 @@
 
 use super::admit::{self, Subject};
 use super::update::Part;
-use super::{Outcome, Writing, Written, metadata, ownership, rules};
+use super::{Outcome, Writing, Written, claims, metadata, ownership, rules};
 use crate::kinds::parse_stored;
 use crate::namespaces;
 use bytes::Bytes;
@@ -12,6 +12,8 @@ use optik_store::Revision;
 
 /// How often a generated name is tried.
 const NAME_ATTEMPTS: usize = 8;
+/// How often an object is given something that another takes before it is stored.
+const GIVING_ATTEMPTS: usize = 16;
 
 /// `POST` to a collection.
 pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<Written, Status> {
@@ -88,7 +90,7 @@ pub(super) async fn create_once(
     let kind = writing.kind;
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
-    rules::on_create(kind, &mut object);
+    rules::on_create(kind, &mut object, writing.now());
     let name = object.name().to_owned();
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
@@ -97,29 +99,58 @@ pub(super) async fn create_once(
     let warnings = rules::warnings(kind, Part::Main, &object, None);
     writing.told.warn(warnings);
     if !errors.is_empty() {
-        return Err(Status::invalid(kind.resource.name(), &name, &errors));
+        return Err(Status::invalid(kind.blamed(), &name, &errors));
     }
     admit::validate(writing, Subject::created(writing, &name), None, &object).await?;
-    let mut bytes = Bytes::from(writing.encode(&object)?);
     let key = writing.key(&name);
+    for _ in 0..GIVING_ATTEMPTS {
+        let mut given = match kind.rules.allocates() {
+            true => object.clone(),
+            false => std::mem::take(&mut object),
+        };
+        if let Some(done) = store_new(writing, &key, &mut given).await? {
+            return Ok(done);
+        }
+    }
+    Err(Status::timeout(
+        "what the object needs is given to others all the time",
+        0,
+    ))
+}
+
+/// `None`: what the object was given was given to another meanwhile.
+async fn store_new(
+    writing: &Writing<'_>,
+    key: &str,
+    object: &mut Object,
+) -> Result<Option<Result<Written, Status>>, Status> {
+    if writing.kind.rules.allocates() {
+        let state = writing.latest().await?;
+        claims::give(writing, &state, None, object)?;
+    }
+    let name = object.name().to_owned();
+    let mut bytes = Bytes::from(writing.encode(object)?);
     if writing.options.dry_run {
         let latest = writing.latest().await?;
         if let Some(there) = latest.get(key.as_bytes()) {
-            return Ok(Err(taken(writing, &name, there.value())));
+            return Ok(Some(Err(taken(writing, &name, there.value()))));
         }
         let body = writing.show(&bytes, Revision::ZERO)?;
-        return Ok(Ok(created(body)));
+        return Ok(Some(Ok(created(body))));
     }
-    let written = (&mut object, &mut bytes);
-    match writing.put_object(&key, Revision::ZERO, written).await? {
-        Outcome::At(revision) => Ok(Ok(created(writing.show(&bytes, revision)?))),
-        Outcome::Refused => {
-            let latest = writing.latest().await?;
-            let there = latest.get(key.as_bytes());
-            let there = there.map(|version| version.value().clone());
-            Ok(Err(taken(writing, &name, &there.unwrap_or_default())))
-        }
+    let stored = writing.kept(object, &bytes).await?;
+    let written = (object, &mut bytes, stored);
+    let done = writing.put_object(key, Revision::ZERO, None, written);
+    if let Outcome::At(revision) = done.await? {
+        return Ok(Some(Ok(created(writing.show(&bytes, revision)?))));
     }
+    let latest = writing.latest().await?;
+    let there = latest.get(key.as_bytes());
+    if there.is_none() && writing.kind.rules.allocates() {
+        return Ok(None);
+    }
+    let there = there.map(|version| version.value().clone());
+    Ok(Some(Err(taken(writing, &name, &there.unwrap_or_default()))))
 }
 
 fn created(body: Bytes) -> Written {

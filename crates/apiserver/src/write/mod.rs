@@ -3,9 +3,11 @@
 mod admit;
 mod apply;
 mod binding;
+mod claims;
 mod create;
 mod delete;
 mod delete_options;
+mod eviction;
 mod metadata;
 mod options;
 mod ownership;
@@ -16,9 +18,11 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
+pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use eviction::evict;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
@@ -28,14 +32,19 @@ pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
+use crate::calling::Outside;
+use crate::conversion::{kept, read_one};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
+use crate::lifetimes::Lifetimes;
 use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
-use optik_store::{CommitError, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult};
+use optik_store::{
+    CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,8 +55,11 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 /// What every write needs.
 pub(crate) struct Writing<'a> {
     pub(crate) store: &'a Store,
+    /// Who converts objects, if somebody else does.
+    pub(crate) outside: &'a Outside,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
+    pub(crate) lifetimes: &'a Lifetimes,
     pub(crate) kinds: &'a Kinds,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
@@ -67,6 +79,25 @@ pub(crate) struct Writing<'a> {
 pub(crate) struct Written {
     pub(crate) body: Bytes,
     pub(crate) created: bool,
+}
+
+/// What is there before a write.
+struct Found {
+    /// As it is kept.
+    stored: Arc<Version>,
+    /// In the version of the request.
+    read: Arc<Version>,
+}
+
+impl Found {
+    fn revision(&self) -> Revision {
+        self.stored.mod_revision()
+    }
+
+    /// In the version of the request.
+    fn value(&self) -> &Bytes {
+        self.read.value()
+    }
 }
 
 /// What became of a conditional write.
@@ -90,6 +121,27 @@ impl Writing<'_> {
         self.store.latest().await.map_err(read_failed)
     }
 
+    /// What is there under a key.
+    async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<Found>, Status> {
+        let Some(stored) = state.get(key.as_bytes()) else {
+            return Ok(None);
+        };
+        let stored = Arc::clone(stored);
+        let read = match self.kind.converter() {
+            None => Arc::clone(&stored),
+            Some(_) => Box::pin(read_one(self.outside, self.kind, &stored)).await?,
+        };
+        Ok(Some(Found { stored, read }))
+    }
+
+    /// What is kept of an object.
+    async fn kept(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
+        match self.kind.converter() {
+            None => Ok(bytes.clone()),
+            Some(_) => Box::pin(kept(self.outside, self.kind, object, bytes)).await,
+        }
+    }
+
     /// Whether there is such an object at all: asked before a patch is even read.
     pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Status> {
         let latest = self.latest().await?;
@@ -111,19 +163,38 @@ impl Writing<'_> {
         &self,
         key: &str,
         expected: Revision,
-        (object, bytes): (&mut Object, &mut Bytes),
+        old: Option<&Object>,
+        (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
     ) -> Result<Outcome, Status> {
-        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
+        let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
+        claims::extend(self, (old, Some(object)), &mut txn);
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
                 if self.ownership == Ownership::Record
                     && object.remove(ownership::MANAGED_FIELDS).is_some() =>
             {
                 *bytes = Bytes::from(self.encode(object)?);
-                self.put(key, expected, bytes).await
+                let stored = self.kept(object, bytes).await?;
+                self.put(key, expected, &stored).await
+            }
+            Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
+                self.lifetimes.forget();
+                let put = self.limited(key, &stored).await?;
+                self.commit(Txn::put_if(expected, put)).await
             }
             done => outcome(done),
         }
+    }
+
+    /// What is put, with the end of its time if that is limited.
+    async fn limited(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
+        let mut put = Put::new(key, bytes.clone());
+        if let Some(seconds) = self.kind.resource.behaviour.lifetime {
+            let lease = self.lifetimes.lease(self.store, self.clock, seconds).await;
+            // Better too long than not at all.
+            put.lease = Some(lease.unwrap_or(LeaseId::NONE));
+        }
+        Ok(put)
     }
 
     /// Writes if the key is still at `expected`; zero: if there is none.
@@ -132,8 +203,10 @@ impl Writing<'_> {
         self.commit(txn).await
     }
 
-    async fn remove(&self, key: &str, expected: Revision) -> Result<Outcome, Status> {
-        self.commit(Txn::delete_if(expected, key)).await
+    async fn remove(&self, key: &str, expected: Revision, old: &Object) -> Result<Outcome, Status> {
+        let mut txn = Txn::delete_if(expected, key);
+        claims::extend(self, (Some(old), None), &mut txn);
+        self.commit(txn).await
     }
 
     async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {
@@ -143,7 +216,9 @@ impl Writing<'_> {
     /// What a client of an endpoint sees of an object.
     fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Finalize => self.show(bytes, revision),
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+                self.show(bytes, revision)
+            }
             Part::Scale => crate::scale::shown(self.kind, bytes, revision),
         }
     }

@@ -2,11 +2,16 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-use crate::admission::{Told, configurations};
+use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
+<<<<<<< HEAD
 use crate::{custom, definitions};
+use optik_builtin::aspects::{self, Aspect};
+=======
+use crate::{api_services, custom, definitions};
+>>>>>>> hooks
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
-use optik_object::{FieldError, Map, Object, Status, Value};
+use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -23,12 +28,17 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
+<<<<<<< HEAD
+        Hook::Policies => policies::default(object),
         Hook::Role | Hook::Webhooks | Hook::None => {}
+=======
+        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
+>>>>>>> hooks
     }
 }
 
 /// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -42,6 +52,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
+        kind.settle_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
@@ -51,8 +62,11 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         hold_content(object);
         label_name(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::on_create(object);
+    kind.rules.begin(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::on_create(object),
+        Hook::ApiService => api_services::on_create(object, now),
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
     }
 }
 
@@ -70,12 +84,24 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
+<<<<<<< HEAD
+        (Hook::None, Part::Main) => kind.rules.check(object, old),
+        (Hook::None, Part::Aspect(aspect)) => match old {
+            Some(old) => aspects::check(aspect, object, old),
+            None => Vec::new(),
+        },
         (Hook::None, _) => Vec::new(),
+=======
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
+        (Hook::None | Hook::ApiService, _) => Vec::new(),
+>>>>>>> hooks
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
+        (Hook::Policies, Part::Main) => policies::check(object),
+        (Hook::Policies, _) => Vec::new(),
     }
 }
 
@@ -146,6 +172,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
     if behaviour.hook == Hook::Definition {
         definitions::on_update(object);
     }
+    kind.rules.keep(object, old);
     if counts(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
@@ -162,6 +189,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
+    kind.rules.keep_on_status(object, old);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };
@@ -173,6 +201,19 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
     };
     for member in kept {
         copy_member(object, old, member);
+    }
+}
+
+/// An update of a part that has an endpoint of its own.
+pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &Object) {
+    let managed = object.remove(super::ownership::MANAGED_FIELDS);
+    aspects::keep_but(aspect, object, old);
+    if let Some(managed) = managed {
+        let metadata = object.metadata_mut();
+        metadata.insert(super::ownership::MANAGED_FIELDS.into(), managed);
+    }
+    if counts(kind.resource.behaviour.generation, object, old) {
+        object.set_generation(old.generation() + 1);
     }
 }
 

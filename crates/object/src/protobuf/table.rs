@@ -163,11 +163,29 @@ impl Messages {
         self.kinds.keys().copied()
     }
 
+    pub fn all(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter()
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.messages.len()
+    }
+
     /// # Panics
     /// If the id is from another table.
     #[must_use]
     pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[usize::from(id.0)]
+    }
+}
+
+impl MessageId {
+    /// Its place among the messages of its table.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
     }
 }
 

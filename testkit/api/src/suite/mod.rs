@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod access;
+mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -30,6 +31,7 @@ mod paging;
 mod patching;
 mod paths;
 mod pods;
+mod policies;
 mod revisions;
 mod rules;
 mod schemas;
@@ -67,12 +69,15 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    api_services::CHECKS,
     rules::CHECKS,
+    policies::CHECKS,
     hooks::configurations::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
     hooks::failing::CHECKS,
+    hooks::converting::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,

@@ -180,7 +180,8 @@ impl Checker {
 
     fn finish(mut self, path: &str) -> Vec<FieldError> {
         if self.total > SCHEMA_COST_MAX && !self.known {
-            self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+            self.expensive
+                .sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
             for (path, _) in self.expensive.iter().take(NAMED_MAX) {
                 let text = "contributed to estimated rule cost total exceeding cost limit for \
                             entire OpenAPIv3 schema";

@@ -1,0 +1,64 @@
+//! Leases for objects whose time is limited.
+//!
+//! Objects of about the same age share a lease, since there may be many: each lives as
+//! long as it should, or a hundredth longer.
+
+use optik_platform::{Clock, Monotonic};
+use optik_store::{LeaseError, LeaseId, Store};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How many objects share a lease at most.
+const USES_MAX: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lifetimes {
+    current: Mutex<Option<Current>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    lease: LeaseId,
+    granted: Monotonic,
+    uses: usize,
+}
+
+impl Lifetimes {
+    /// A lease that ends no sooner than `seconds` from now.
+    pub(crate) async fn lease(
+        &self,
+        store: &Store,
+        clock: &dyn Clock,
+        seconds: u32,
+    ) -> Result<LeaseId, LeaseError> {
+        let life = Duration::from_secs(seconds.into());
+        let spare = life / 100;
+        let now = clock.monotonic();
+        if let Some(lease) = self.shared(now, spare) {
+            return Ok(lease);
+        }
+        let lease = store.grant_lease(None, life + spare).await?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Some(Current {
+            lease,
+            granted: now,
+            uses: 1,
+        });
+        Ok(lease)
+    }
+
+    fn shared(&self, now: Monotonic, spare: Duration) -> Option<LeaseId> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = current.as_mut()?;
+        if shared.uses >= USES_MAX || now.since(shared.granted) >= spare {
+            return None;
+        }
+        shared.uses += 1;
+        Some(shared.lease)
+    }
+
+    /// Forgets a lease that turned out to be gone.
+    pub(crate) fn forget(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,78 @@
+//! DefaultStorageClass, DefaultIngressClass: what names no class gets the default one.
+
+use super::{all, makes};
+use crate::admission::{Attributes, Draft, Step};
+use futures::future::{BoxFuture, FutureExt, ready};
+use optik_object::{Object, Status, Value};
+
+pub(super) struct Classes;
+
+/// What is asked for, where classes are, what marks the default, what names a class.
+const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
+    (
+        "",
+        "persistentvolumeclaims",
+        "/registry/storageclasses/",
+        "storageclass.kubernetes.io/is-default-class",
+        "storageClassName",
+    ),
+    (
+        "networking.k8s.io",
+        "ingresses",
+        "/registry/ingressclasses/",
+        "ingressclass.kubernetes.io/is-default-class",
+        "ingressClassName",
+    ),
+];
+
+impl Step for Classes {
+    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+        let mut kinds = CLASSES.iter();
+        kinds.any(|(group, plural, ..)| makes(attributes, group, plural))
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        draft: &'a mut Draft,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        if let Some(object) = &mut draft.object {
+            name_class(attributes, object);
+        }
+        ready(Ok(())).boxed()
+    }
+}
+
+fn name_class(attributes: &Attributes<'_>, object: &mut Object) {
+    let mut kinds = CLASSES.iter();
+    let found = kinds.find(|(group, plural, ..)| attributes.is(group, plural));
+    let Some((_, _, directory, mark, member)) = found else {
+        return;
+    };
+    let annotations = [
+        "volume.beta.kubernetes.io/storage-class",
+        "kubernetes.io/ingress.class",
+    ];
+    if annotations
+        .iter()
+        .any(|name| object.annotation(name).is_some())
+    {
+        return;
+    }
+    let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
+        return;
+    };
+    if spec.get(*member).is_some_and(|class| !class.is_null()) {
+        return;
+    }
+    let classes = all(attributes.store, directory).into_iter();
+    let defaults = classes.filter(|class| class.annotation(mark) == Some("true"));
+    // The newest counts; of those of one second, the first by name.
+    let newest = defaults.min_by_key(|class| {
+        let made = class.creation_timestamp().map_or(0, |time| time.seconds());
+        (-made, class.name().to_owned())
+    });
+    if let Some(class) = newest {
+        spec.insert((*member).into(), class.name().into());
+    }
+}

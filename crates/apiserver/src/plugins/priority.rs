@@ -1,0 +1,125 @@
+//! Priority: a pod's number comes from its class.
+
+use super::{all, find, makes, refuse};
+use crate::admission::{Attributes, Draft, Operation, Step};
+use futures::future::{BoxFuture, FutureExt, ready};
+use optik_object::{Object, Status, Value};
+
+const CLASSES: &str = "/registry/priorityclasses/";
+
+pub(super) struct Priority;
+
+fn is_class(attributes: &Attributes<'_>) -> bool {
+    attributes.is("scheduling.k8s.io", "priorityclasses")
+        && attributes.subresource.is_empty()
+        && attributes.operation != Operation::Delete
+}
+
+impl Step for Priority {
+    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+        makes(attributes, "", "pods") || is_class(attributes)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        draft: &'a mut Draft,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let done = match &mut draft.object {
+            Some(pod) if makes(attributes, "", "pods") => settle(attributes, pod),
+            _ => Ok(()),
+        };
+        ready(done).boxed()
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: Option<&'a Object>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let done = match object {
+            Some(class) if is_class(attributes) => check_default(attributes, class),
+            _ => Ok(()),
+        };
+        ready(done).boxed()
+    }
+}
+
+fn number(class: &Object) -> i64 {
+    class.get("value").and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn is_default(class: &Object) -> bool {
+    class.get("globalDefault") == Some(&Value::Bool(true))
+}
+
+fn settle(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+    let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
+        return Ok(());
+    };
+    let named = spec.get("priorityClassName").and_then(Value::as_str);
+    let class = match named.unwrap_or_default() {
+        "" => {
+            let classes = all(attributes.store, CLASSES).into_iter();
+            classes.filter(is_default).min_by_key(number)
+        }
+        name => {
+            let class = find(attributes.store, &format!("{CLASSES}{name}"));
+            let why = format!("no PriorityClass with name {name} was found");
+            Some(class.ok_or_else(|| refuse(attributes, &why))?)
+        }
+    };
+    let value = class.as_ref().map_or(0, number);
+    let policy = class
+        .as_ref()
+        .and_then(|class| class.get("preemptionPolicy"));
+    let policy = policy
+        .and_then(Value::as_str)
+        .unwrap_or("PreemptLowerPriority");
+    if let Some(class) = &class {
+        spec.insert("priorityClassName".into(), class.name().into());
+    }
+    if let Some(given) = spec.get("priority").and_then(Value::as_i64)
+        && given != value
+    {
+        return Err(refuse(
+            attributes,
+            &format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {value} from the given PriorityClass name"
+            ),
+        ));
+    }
+    if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str)
+        && given != policy
+    {
+        return Err(refuse(
+            attributes,
+            &format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {policy} from the given PriorityClass name"
+            ),
+        ));
+    }
+    spec.insert("priority".into(), value.into());
+    spec.insert("preemptionPolicy".into(), policy.into());
+    Ok(())
+}
+
+fn check_default(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
+    if !is_default(class) {
+        return Ok(());
+    }
+    let others = all(attributes.store, CLASSES);
+    let mut others = others.iter().filter(|one| is_default(one));
+    match others.find(|one| one.name() != class.name()) {
+        None => Ok(()),
+        Some(other) => Err(refuse(
+            attributes,
+            &format!(
+                "PriorityClass {} is already marked as default. Only one default can exist",
+                other.name()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,106 @@
+//! What objects hold beside themselves: addresses and ports that are given to one object
+//! at a time.
+//!
+//! Each has a key of its own, written and removed in the transaction that writes or
+//! removes its holder. So nothing is given twice, whoever asks at the same time, and
+//! nothing is lost when a server stops.
+
+use super::Writing;
+use super::metadata::new_uid;
+use crate::kinds::Kind;
+use optik_builtin::allocation::{Claim, Ranges, allocate, claims};
+use optik_object::{FieldError, Object, Status};
+use optik_store::{Compare, KeyRange, Op, Put, Revision, Snapshot, Txn};
+use serde_json::json;
+
+/// Where addresses are kept: as objects that clients can read.
+const ADDRESSES: &str = "/registry/ipaddresses/";
+const PORTS: &str = "/registry/ranges/servicenodeports/";
+
+/// The network of services, and the address in it that is the API's own.
+#[must_use]
+pub fn service_network() -> (String, String) {
+    let ranges = Ranges::default();
+    (ranges.network_text(), ranges.first_address().to_string())
+}
+
+fn key(claim: Claim) -> String {
+    match claim {
+        Claim::Address(address) => format!("{ADDRESSES}{address}"),
+        Claim::Port(port) => format!("{PORTS}{port}"),
+    }
+}
+
+/// What a kind's object holds; nothing, for most kinds.
+fn held(kind: &Kind, object: Option<&Object>) -> Vec<Claim> {
+    match object {
+        Some(object) if kind.rules.allocates() => claims(object),
+        _ => Vec::new(),
+    }
+}
+
+/// Gives an object what it needs. What it held before is its own.
+pub(super) fn give(
+    writing: &Writing<'_>,
+    state: &Snapshot,
+    old: Option<&Object>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let kind = writing.kind;
+    if !kind.rules.allocates() {
+        return Ok(());
+    }
+    let own = held(kind, old);
+    let is_taken = |claim: Claim| state.get(key(claim).as_bytes()).is_some();
+    let random = writing.entropy.next_u64();
+    let given = allocate(object, &Ranges::default(), &own, &is_taken, random);
+    given
+        .map_err(|error: FieldError| Status::invalid(kind.resource.name(), object.name(), &[error]))
+}
+
+/// Extends a write of an object by what it takes and gives back.
+pub(super) fn extend(
+    writing: &Writing<'_>,
+    (old, new): (Option<&Object>, Option<&Object>),
+    txn: &mut Txn,
+) {
+    let kind = writing.kind;
+    if !kind.rules.allocates() {
+        return;
+    }
+    let (before, after) = (held(kind, old), held(kind, new));
+    for claim in before.iter().filter(|claim| !after.contains(claim)) {
+        txn.success.push(Op::Delete(KeyRange::one(key(*claim))));
+    }
+    for claim in after.iter().filter(|claim| !before.contains(claim)) {
+        let key = key(*claim);
+        txn.compares
+            .push(Compare::mod_revision_is(&key, Revision::ZERO));
+        let holder = new.map(|holder| describe(writing, *claim, holder));
+        txn.success
+            .push(Op::Put(Put::new(key, holder.unwrap_or_default())));
+    }
+}
+
+fn describe(writing: &Writing<'_>, claim: Claim, holder: &Object) -> Vec<u8> {
+    let Claim::Address(address) = claim else {
+        return format!("{}/{}", holder.namespace(), holder.name()).into_bytes();
+    };
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let object = json!({
+        "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
+        "metadata": {
+            "name": address.to_string(),
+            "uid": new_uid(writing.entropy),
+            "creationTimestamp": writing.now().to_string(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": family,
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {
+            "resource": "services", "namespace": holder.namespace(), "name": holder.name(),
+        }},
+    });
+    optik_object::encode(&object).unwrap_or_default()
+}

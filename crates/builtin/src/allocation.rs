@@ -1,0 +1,251 @@
+//! What a service is given: addresses inside the cluster, and ports of every node.
+
+use crate::check::{items, text};
+use optik_object::{FieldError, Map, Object, Value};
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+
+/// What there is to give.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    /// The first address of the network, and how many bits of it are fixed.
+    pub network: (Ipv4Addr, u32),
+    pub ports: RangeInclusive<u16>,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self {
+            network: (Ipv4Addr::new(10, 96, 0, 0), 12),
+            ports: 30000..=32767,
+        }
+    }
+}
+
+/// One thing that is given to one service at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    Address(IpAddr),
+    Port(u16),
+}
+
+impl Ranges {
+    /// How many addresses can be given out: neither the first nor the last.
+    fn addresses(&self) -> u32 {
+        let free_bits = 32_u32.saturating_sub(self.network.1).min(31);
+        (1_u32 << free_bits).saturating_sub(2)
+    }
+
+    fn address(&self, at: u32) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.network.0).wrapping_add(at + 1))
+    }
+
+    /// The address of the API itself.
+    #[must_use]
+    pub fn first_address(&self) -> Ipv4Addr {
+        self.address(0)
+    }
+
+    /// `10.96.0.0/12`
+    #[must_use]
+    pub fn network_text(&self) -> String {
+        format!("{}/{}", self.network.0, self.network.1)
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        let IpAddr::V4(address) = address else {
+            return false;
+        };
+        let first = u32::from(self.network.0);
+        let at = u32::from(address).wrapping_sub(first + 1);
+        at < self.addresses()
+    }
+}
+
+fn spec(object: &Object) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+/// What a service holds.
+#[must_use]
+pub fn claims(object: &Object) -> Vec<Claim> {
+    let spec = spec(object);
+    let mut claims = Vec::new();
+    if text(&spec["type"]) != "ExternalName" {
+        let addresses = items(&spec["clusterIPs"]).iter();
+        claims.extend(addresses.filter_map(|one| text(one).parse().ok().map(Claim::Address)));
+    }
+    for port in items(&spec["ports"]) {
+        let number = port["nodePort"].as_u64().unwrap_or(0);
+        let claim = u16::try_from(number).map(Claim::Port);
+        if let Ok(claim) = claim
+            && number != 0
+            && !claims.contains(&claim)
+        {
+            claims.push(claim);
+        }
+    }
+    claims
+}
+
+/// Gives a service what it needs and does not have. What it asks for by name must be
+/// free, or its own already.
+pub fn allocate(
+    object: &mut Object,
+    ranges: &Ranges,
+    own: &[Claim],
+    is_taken: &dyn Fn(Claim) -> bool,
+    random: u64,
+) -> Result<(), FieldError> {
+    let free = |claim: Claim| own.contains(&claim) || !is_taken(claim);
+    let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
+        return Ok(());
+    };
+    give_address(spec, ranges, &free, random)?;
+    give_ports(spec, ranges, &free, random)
+}
+
+fn give_address(
+    spec: &mut Map,
+    ranges: &Ranges,
+    free: &dyn Fn(Claim) -> bool,
+    random: u64,
+) -> Result<(), FieldError> {
+    let member = |name: &str| spec.get(name).cloned().unwrap_or(Value::Null);
+    if member("type") == "ExternalName" || member("clusterIP") == "None" {
+        return Ok(());
+    }
+    let refuse = |shown: Value, address: &str, why: &str| {
+        let message = format!("failed to allocate IP {address}: {why}");
+        FieldError::invalid("spec.clusterIPs", shown, message)
+    };
+    let given = member("clusterIPs");
+    if let Some(address) = items(&given).first().map(text)
+        && let Ok(parsed) = address.parse::<IpAddr>()
+    {
+        if !ranges.has(parsed) {
+            let why = "the provided network does not match the current range";
+            return Err(refuse(given.clone(), address, why));
+        }
+        if !free(Claim::Address(parsed)) {
+            let why = "provided IP is already allocated";
+            return Err(refuse(given.clone(), address, why));
+        }
+        return Ok(());
+    }
+    let count = ranges.addresses();
+    let start = u32::try_from(random % u64::from(count.max(1))).unwrap_or(0);
+    let mut candidates = (0..count).map(|at| ranges.address((start + at) % count));
+    let chosen = candidates.find(|address| free(Claim::Address((*address).into())));
+    let Some(address) = chosen else {
+        return Err(FieldError::new(
+            "spec.clusterIPs",
+            optik_object::FieldErrorKind::Internal,
+            "failed to allocate a serviceIP: range is full",
+        ));
+    };
+    let address = address.to_string();
+    spec.insert("clusterIP".into(), address.as_str().into());
+    spec.insert("clusterIPs".into(), json!([address]));
+    Ok(())
+}
+
+fn give_ports(
+    spec: &mut Map,
+    ranges: &Ranges,
+    free: &dyn Fn(Claim) -> bool,
+    random: u64,
+) -> Result<(), FieldError> {
+    let kind = spec.get("type").cloned().unwrap_or(Value::Null);
+    let balanced = kind == "LoadBalancer";
+    let unwanted = spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false));
+    if kind != "NodePort" && !balanced {
+        return Ok(());
+    }
+    let Some(Value::Array(ports)) = spec.get_mut("ports") else {
+        return Ok(());
+    };
+    let asked = |port: &Value| port["nodePort"].as_u64().unwrap_or(0);
+    let mut used: Vec<u64> = ports.iter().map(asked).filter(|port| *port != 0).collect();
+    for (at, port) in ports.iter_mut().enumerate() {
+        let refuse = |message: String| {
+            let path = format!("spec.ports[{at}].nodePort");
+            FieldError::invalid(path, asked(port), message)
+        };
+        let number = asked(port);
+        if number != 0 {
+            let inside = u16::try_from(number)
+                .ok()
+                .filter(|one| ranges.ports.contains(one));
+            let Some(inside) = inside else {
+                let (first, last) = (ranges.ports.start(), ranges.ports.end());
+                return Err(refuse(format!(
+                    "provided port is not in the valid range. The range of valid ports is \
+                     {first}-{last}"
+                )));
+            };
+            if !free(Claim::Port(inside)) {
+                return Err(refuse("provided port is already allocated".into()));
+            }
+            continue;
+        }
+        if balanced && unwanted {
+            continue;
+        }
+        let count = u64::try_from(ranges.ports.len()).unwrap_or(1).max(1);
+        let first = u64::from(*ranges.ports.start());
+        let mut candidates = (0..count).map(|step| first + (random + step) % count);
+        let chosen = candidates.find(|one| {
+            let claim = u16::try_from(*one).map(Claim::Port);
+            !used.contains(one) && claim.is_ok_and(free)
+        });
+        let Some(chosen) = chosen else {
+            return Err(refuse(
+                "failed to allocate a nodePort: range is full".into(),
+            ));
+        };
+        used.push(chosen);
+        port["nodePort"] = chosen.into();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(spec: &Value) -> Object {
+        Object::try_from(json!({"spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn what_is_taken_is_not_given_again() {
+        let ranges = Ranges {
+            network: (Ipv4Addr::new(10, 0, 0, 0), 30),
+            ports: 30000..=30001,
+        };
+        let mut object = service(&json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
+        let first = Claim::Address(ranges.first_address().into());
+        allocate(&mut object, &ranges, &[], &|claim| claim == first, 5).unwrap();
+        assert_eq!(object.get("spec").unwrap()["clusterIP"], "10.0.0.2");
+        assert_eq!(
+            claims(&object),
+            [
+                Claim::Address(Ipv4Addr::new(10, 0, 0, 2).into()),
+                Claim::Port(30001),
+                Claim::Port(30000)
+            ]
+        );
+        let mut other = service(&json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}));
+        let refused = allocate(&mut other, &ranges, &[], &|claim| claim == first, 0).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.1\"]: failed to allocate IP 10.0.0.1: \
+             provided IP is already allocated"
+        );
+        assert!(allocate(&mut other, &ranges, &[first], &|claim| claim == first, 0).is_ok());
+        let mut none = service(&json!({}));
+        assert!(allocate(&mut none, &ranges, &[], &|_| true, 0).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! What is wrong with an object, in the order it was found.
+
+use super::path::Path;
+use optik_object::{FieldError, Problems, Value};
+
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    list: Vec<FieldError>,
+}
+
+impl Errors {
+    pub(crate) fn into_list(self) -> Vec<FieldError> {
+        self.list
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn push(&mut self, error: FieldError) {
+        self.list.push(error);
+    }
+
+    pub(crate) fn required(&mut self, path: Path<'_>, text: &str) {
+        self.push(FieldError::required(path.to_string(), text));
+    }
+
+    pub(crate) fn invalid(
+        &mut self,
+        path: Path<'_>,
+        value: impl Into<Value>,
+        text: impl Into<String>,
+    ) {
+        self.push(FieldError::invalid(path.to_string(), value, text));
+    }
+
+    pub(crate) fn forbidden(&mut self, path: Path<'_>, text: impl Into<String>) {
+        self.push(FieldError::forbidden(path.to_string(), text));
+    }
+
+    pub(crate) fn duplicate(&mut self, path: Path<'_>, value: impl Into<Value>) {
+        self.push(FieldError::duplicate(path.to_string(), value));
+    }
+
+    pub(crate) fn not_found(&mut self, path: Path<'_>, value: impl Into<Value>) {
+        self.push(FieldError::not_found(path.to_string(), value));
+    }
+
+    pub(crate) fn not_supported(
+        &mut self,
+        path: Path<'_>,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) {
+        self.push(FieldError::not_supported(
+            path.to_string(),
+            value,
+            supported,
+        ));
+    }
+
+    pub(crate) fn too_many(&mut self, path: Path<'_>, count: usize, most: usize) {
+        self.push(FieldError::too_many(path.to_string(), count, most));
+    }
+
+    pub(crate) fn too_long(&mut self, path: Path<'_>, bytes_max: usize) {
+        self.push(FieldError::too_long(path.to_string(), bytes_max));
+    }
+
+    pub(crate) fn problems(&mut self, path: Path<'_>, value: &str, problems: Problems) {
+        for problem in problems {
+            self.invalid(path, value, problem);
+        }
+    }
+
+    /// One of a few words; empty is missing.
+    pub(crate) fn one_of(&mut self, path: Path<'_>, value: &str, supported: &[&str]) {
+        if value.is_empty() {
+            self.required(path, "");
+        } else {
+            self.one_of_or_nothing(path, value, supported);
+        }
+    }
+
+    /// The same where nothing is a wrong word like any other.
+    pub(crate) fn one_of_or_nothing(&mut self, path: Path<'_>, value: &str, supported: &[&str]) {
+        if !supported.contains(&value) {
+            self.not_supported(path, value, supported);
+        }
+    }
+
+    pub(crate) fn is_fixed(&mut self, path: Path<'_>, new: &Value, old: &Value) {
+        if new != old {
+            self.invalid(path, new.clone(), "field is immutable");
+        }
+    }
+
+    pub(crate) fn non_negative(&mut self, path: Path<'_>, number: Option<i64>) {
+        if let Some(number) = number
+            && number < 0
+        {
+            self.invalid(path, number, "must be greater than or equal to 0");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Ingresses and network policies.
+
+use super::errors::Errors;
+use super::path::Path;
+use super::read::{int, is_set, items, text};
+use super::selectors::selector;
+use super::words::{PORT_RANGE, port_name, wildcard_subdomain};
+use optik_object::{Object, Value, dns_label, dns_subdomain};
+use serde_json::json;
+use std::net::IpAddr;
+
+const SPEC: Path<'static> = Path::root("spec");
+
+fn spec(object: &Object) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+pub(crate) fn ingress(object: &Object, errors: &mut Errors) {
+    let spec = spec(object);
+    let backend_path = SPEC.child("defaultBackend");
+    if items(&spec["rules"]).is_empty() && !is_set(&spec["defaultBackend"]) {
+        let message = "either `defaultBackend` or `rules` must be specified";
+        errors.invalid(SPEC, Value::Null, message);
+    }
+    if is_set(&spec["defaultBackend"]) {
+        backend(backend_path, &spec["defaultBackend"], errors);
+    }
+    let list = SPEC.child("rules");
+    for (at, rule) in items(&spec["rules"]).iter().enumerate() {
+        let path = list.index(at);
+        host(path.child("host"), text(&rule["host"]), errors);
+        if is_set(&rule["http"]) {
+            http(path.child("http"), &rule["http"], errors);
+        }
+    }
+    let list = SPEC.child("tls");
+    for (at, tls) in items(&spec["tls"]).iter().enumerate() {
+        let path = list.index(at);
+        let hosts = path.child("hosts");
+        for (at, host) in items(&tls["hosts"]).iter().enumerate() {
+            let name = text(host);
+            let problems = match name.contains('*') {
+                true => wildcard_subdomain(name),
+                false => dns_subdomain(name),
+            };
+            errors.problems(hosts.index(at), name, problems);
+        }
+        let secret = text(&tls["secretName"]);
+        if !secret.is_empty() {
+            errors.problems(path.child("secretName"), secret, dns_subdomain(secret));
+        }
+    }
+    let class = text(&spec["ingressClassName"]);
+    if is_set(&spec["ingressClassName"]) {
+        errors.problems(SPEC.child("ingressClassName"), class, dns_subdomain(class));
+    }
+}
+
+fn host(path: Path<'_>, host: &str, errors: &mut Errors) {
+    if host.is_empty() {
+        return;
+    }
+    if host.parse::<IpAddr>().is_ok() {
+        errors.invalid(path, host, "must be a DNS name, not an IP address");
+    }
+    let problems = match host.contains('*') {
+        true => wildcard_subdomain(host),
+        false => dns_subdomain(host),
+    };
+    errors.problems(path, host, problems);
+}
+
+fn http(path: Path<'_>, http: &Value, errors: &mut Errors) {
+    let list = path.child("paths");
+    if items(&http["paths"]).is_empty() {
+        errors.required(list, "");
+    }
+    for (at, one) in items(&http["paths"]).iter().enumerate() {
+        http_path(list.index(at), one, errors);
+    }
+}
+
+fn http_path(path: Path<'_>, one: &Value, errors: &mut Errors) {
+    let place = text(&one["path"]);
+    let own = path.child("path");
+    let absolute = "must be an absolute path";
+    match one["pathType"].as_str() {
+        None => return errors.required(path.child("pathType"), "pathType must be specified"),
+        Some("Exact" | "Prefix") => {
+            if !place.starts_with('/') {
+                errors.invalid(own, place, absolute);
+            }
+            for part in ["//", "/./", "/../", "%2f", "%2F"] {
+                if place.contains(part) {
+                    errors.invalid(own, place, format!("must not contain '{part}'"));
+                }
+            }
+            for end in ["/..", "/."] {
+                if place.ends_with(end) {
+                    errors.invalid(own, place, format!("cannot end with '{end}'"));
+                }
+            }
+        }
+        Some("ImplementationSpecific") => {
+            if !place.is_empty() && !place.starts_with('/') {
+                errors.invalid(own, place, absolute);
+            }
+        }
+        Some(other) => {
+            let kinds = ["Exact", "ImplementationSpecific", "Prefix"];
+            errors.not_supported(path.child("pathType"), other, &kinds);
+        }
+    }
+    backend(path.child("backend"), &one["backend"], errors);
+}
+
+fn backend(path: Path<'_>, backend: &Value, errors: &mut Errors) {
+    let (resource, service) = (&backend["resource"], &backend["service"]);
+    match (is_set(resource), is_set(service)) {
+        (true, true) => {
+            let message = "cannot set both resource and service backends";
+            errors.invalid(path, "", message);
+        }
+        (true, false) => {}
+        (false, true) => service_backend(path, service, errors),
+        (false, false) => errors.invalid(path, "", "resource or service backend is required"),
+    }
+}
+
+fn service_backend(path: Path<'_>, service: &Value, errors: &mut Errors) {
+    let own = path.child("service");
+    let name = text(&service["name"]);
+    if name.is_empty() {
+        errors.required(own.child("name"), "");
+    } else {
+        errors.problems(own.child("name"), name, dns_label(name));
+    }
+    let port = own.child("port");
+    let name = text(&service["port"]["name"]);
+    match (name, int(&service["port"]["number"]).unwrap_or(0)) {
+        ("", 0) => errors.required(path, "port name or number is required"),
+        ("", number) if !(1..=65535).contains(&number) => {
+            errors.invalid(port.child("number"), number, PORT_RANGE);
+        }
+        ("", _) => {}
+        (name, 0) => errors.problems(port.child("name"), name, port_name(name)),
+        _ => errors.invalid(path, "", "cannot set both port name & port number"),
+    }
+}
+
+pub(crate) fn ingress_class(object: &Object, errors: &mut Errors) {
+    let controller = text(&spec(object)["controller"]);
+    let path = SPEC.child("controller");
+    match controller.split_once('/') {
+        _ if controller.is_empty() => errors.required(path, ""),
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            errors.problems(path, domain, dns_subdomain(domain));
+        }
+        _ => {
+            let message = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.invalid(path, controller, message);
+        }
+    }
+}
+
+pub(crate) fn ingress_class_update(new: &Object, old: &Object, errors: &mut Errors) {
+    let (new, old) = (spec(new), spec(old));
+    errors.is_fixed(
+        SPEC.child("controller"),
+        &new["controller"],
+        &old["controller"],
+    );
+}
+
+pub(crate) fn network_policy(object: &Object, errors: &mut Errors) {
+    let spec = spec(object);
+    selector(SPEC.child("podSelector"), &spec["podSelector"], errors);
+    for (member, side) in [("ingress", "from"), ("egress", "to")] {
+        let list = SPEC.child(member);
+        for (at, rule) in items(&spec[member]).iter().enumerate() {
+            let path = list.index(at);
+            let ports = path.child("ports");
+            for (at, port) in items(&rule["ports"]).iter().enumerate() {
+                policy_port(ports.index(at), port, errors);
+            }
+            let peers = path.child(side);
+            for (at, one) in items(&rule[side]).iter().enumerate() {
+                peer(peers.index(at), one, errors);
+            }
+        }
+    }
+    let list = SPEC.child("policyTypes");
+    let types = items(&spec["policyTypes"]);
+    if types.len() > 2 {
+        let message = "may not specify more than two policyTypes";
+        return errors.invalid(list, json!(types), message);
+    }
+    for (at, kind) in types.iter().enumerate() {
+        errors.one_of_or_nothing(list.index(at), text(kind), &["Ingress", "Egress"]);
+    }
+}
+
+fn policy_port(path: Path<'_>, port: &Value, errors: &mut Errors) {
+    if is_set(&port["protocol"]) {
+        let protocol = text(&port["protocol"]);
+        errors.one_of_or_nothing(path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]);
+    }
+    let end = int(&port["endPort"]);
+    let last = path.child("endPort");
+    match (&port["port"], end) {
+        (Value::Null, Some(end)) => {
+            let message = "may not be specified when `port` is not specified";
+            errors.invalid(last, end, message);
+        }
+        (Value::Null, None) => {}
+        (Value::String(name), end) => {
+            if let Some(end) = end {
+                let message = "may not be specified when `port` is non-numeric";
+                errors.invalid(last, end, message);
+            }
+            errors.problems(path.child("port"), name, port_name(name));
+        }
+        (number, end) => {
+            let number = int(number).unwrap_or(0);
+            if !(1..=65535).contains(&number) {
+                errors.invalid(path.child("port"), number, PORT_RANGE);
+            }
+            if let Some(end) = end {
+                if end < number {
+                    let message = "must be greater than or equal to `port`";
+                    errors.invalid(last, number, message);
+                }
+                if !(1..=65535).contains(&end) {
+                    errors.invalid(last, end, PORT_RANGE);
+                }
+            }
+        }
+    }
+}
+
+fn peer(path: Path<'_>, peer: &Value, errors: &mut Errors) {
+    let mut peers = 0;
+    for member in ["podSelector", "namespaceSelector"] {
+        if is_set(&peer[member]) {
+            peers += 1;
+            selector(path.child(member), &peer[member], errors);
+        }
+    }
+    let block = &peer["ipBlock"];
+    if is_set(block) {
+        peers += 1;
+        let own = path.child("ipBlock");
+        match text(&block["cidr"]) {
+            "" => errors.required(own.child("cidr"), ""),
+            cidr => network(own.child("cidr"), cidr, errors),
+        }
+    }
+    if peers == 0 {
+        errors.required(path, "must specify a peer");
+    } else if peers > 1 && is_set(block) {
+        let message = "may not specify both ipBlock and another peer";
+        errors.forbidden(path, message);
+    }
+}
+
+fn network(path: Path<'_>, cidr: &str, errors: &mut Errors) {
+    let good = cidr.split_once('/').is_some_and(|(address, bits)| {
+        let most = match address.parse::<IpAddr>() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+    });
+    if !good {
+        let message = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        errors.invalid(path, cidr, message);
+    }
+}

@@ -1,0 +1,100 @@
+//! Label selectors, labels and annotations inside specs.
+
+use super::errors::Errors;
+use super::path::Path;
+use super::read::{entries, is_set, items, text};
+use optik_object::{Value, label_key, label_value};
+
+/// What a list of labels must be.
+pub(crate) fn labels(path: Path<'_>, labels: &Value, errors: &mut Errors) {
+    for (key, value) in entries(labels) {
+        errors.problems(path, key, label_key(key));
+        errors.problems(path, text(value), label_value(text(value)));
+    }
+}
+
+pub(crate) fn annotations(path: Path<'_>, annotations: &Value, errors: &mut Errors) {
+    let mut bytes = 0;
+    for (key, value) in entries(annotations) {
+        errors.problems(path, key, label_key(&key.to_lowercase()));
+        bytes += key.len() + text(value).len();
+    }
+    if bytes > 256 * 1024 {
+        errors.too_long(path, 256 * 1024);
+    }
+}
+
+/// `matchLabels` and `matchExpressions`.
+pub(crate) fn selector(path: Path<'_>, selector: &Value, errors: &mut Errors) {
+    labels(path.child("matchLabels"), &selector["matchLabels"], errors);
+    let list = path.child("matchExpressions");
+    for (at, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
+        expression(list.index(at), requirement, errors);
+    }
+}
+
+fn expression(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
+    let values = items(&requirement["values"]);
+    match text(&requirement["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            let message = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.required(path.child("values"), message);
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(path.child("values"), message);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => errors.invalid(
+            path.child("operator"),
+            other,
+            "not a valid selector operator",
+        ),
+    }
+    let key = text(&requirement["key"]);
+    errors.problems(path.child("key"), key, label_key(key));
+    for (at, value) in values.iter().enumerate() {
+        let list = path.child("values");
+        errors.problems(list.index(at), text(value), label_value(text(value)));
+    }
+}
+
+/// Whether a selector can be understood.
+pub(crate) fn is_valid(selector: &Value) -> bool {
+    items(&selector["matchExpressions"])
+        .iter()
+        .all(|requirement| {
+            let some = !items(&requirement["values"]).is_empty();
+            match text(&requirement["operator"]) {
+                "In" | "NotIn" => some,
+                "Exists" | "DoesNotExist" => !some,
+                _ => false,
+            }
+        })
+}
+
+/// Whether a selector asks for nothing.
+pub(crate) fn is_empty(selector: &Value) -> bool {
+    entries(&selector["matchLabels"]).next().is_none()
+        && items(&selector["matchExpressions"]).is_empty()
+}
+
+/// Whether labels are what a selector asks for.
+#[must_use]
+pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
+    let same = entries(&selector["matchLabels"]).all(|(key, value)| labels.get(key) == Some(value));
+    same && items(&selector["matchExpressions"])
+        .iter()
+        .all(|requirement| {
+            let found = labels.get(text(&requirement["key"]));
+            let found = found.filter(|found| is_set(found));
+            let among = |found: &Value| items(&requirement["values"]).contains(found);
+            match text(&requirement["operator"]) {
+                "In" => found.is_some_and(among),
+                "NotIn" => !found.is_some_and(among),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}

@@ -1,0 +1,81 @@
+//! What fields are that nobody set.
+//!
+//! Most defaults are lines of a table; a few depend on other fields and are functions.
+//! Both belong to messages, so whatever contains a pod template has the defaults of pods.
+
+mod computed;
+
+use optik_object::Value;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+pub(crate) use computed::{Computed, of as computed};
+
+/// A line of the table.
+#[derive(Debug)]
+pub(crate) struct Default {
+    /// Through structures that are always there.
+    pub(crate) parents: Vec<&'static str>,
+    pub(crate) field: &'static str,
+    pub(crate) value: Value,
+}
+
+/// The lines about a message.
+pub(crate) fn of(message: &str) -> &'static [Default] {
+    static TABLE: OnceLock<BTreeMap<&'static str, Vec<Default>>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| read(include_str!("table.txt")));
+    table.get(message).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn read(text: &'static str) -> BTreeMap<&'static str, Vec<Default>> {
+    let mut table: BTreeMap<&'static str, Vec<Default>> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((message, default)) = read_line(line) else {
+            debug_assert!(false, "unreadable: {line}");
+            continue;
+        };
+        table.entry(message).or_default().push(default);
+    }
+    table
+}
+
+fn read_line(line: &'static str) -> Option<(&'static str, Default)> {
+    let (message, rest) = line.split_once(' ')?;
+    let (path, value) = rest.split_once(' ')?;
+    let mut parents: Vec<&str> = path.split('.').collect();
+    let field = parents.pop()?;
+    let value = optik_object::parse(value.as_bytes()).ok()?.value;
+    Some((
+        message,
+        Default {
+            parents,
+            field,
+            value,
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_catalog::messages;
+
+    /// A line about a message or a field that does not exist would never apply.
+    #[test]
+    fn the_table_is_about_messages_that_exist() {
+        let messages = messages();
+        let known: BTreeMap<&str, _> = messages
+            .all()
+            .map(|message| (message.name, &message.fields))
+            .collect();
+        for (message, defaults) in read(include_str!("table.txt")) {
+            let fields = known.get(message);
+            let fields = fields.unwrap_or_else(|| panic!("no message {message}"));
+            for default in defaults {
+                let first = default.parents.first().unwrap_or(&default.field);
+                let found = fields.iter().any(|field| field.name == *first);
+                assert!(found, "{message} has no {first}");
+            }
+        }
+    }
+}

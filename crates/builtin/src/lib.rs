@@ -1,0 +1,21 @@
+//! What the built-in kinds make of their objects.
+//!
+//! Everything here is a pure function of objects: [`Settler`] gives an object the form
+//! that it has after a round through Go, with its defaults; [`Rules`] say what else a kind
+//! makes of it, and what it refuses.
+
+pub mod allocation;
+pub mod aspects;
+mod check;
+mod defaults;
+pub mod limits;
+mod prepare;
+mod quantity;
+pub mod quota;
+mod rules;
+mod settle;
+
+pub use check::selects;
+pub use quantity::{Quantity, QuantityError};
+pub use rules::Rules;
+pub use settle::{SettleError, Settler};

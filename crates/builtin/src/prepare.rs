@@ -1,0 +1,324 @@
+//! What becomes of an object before it is checked.
+
+use crate::check::{entries, flag, is_set, items, text};
+use crate::quantity::Quantity;
+use optik_object::{Map, Object, Value};
+use serde_json::json;
+
+pub(crate) type Begin = fn(&mut Object);
+pub(crate) type Keep = fn(&mut Object, &Object);
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Preparation {
+    pub(crate) create: Option<Begin>,
+    pub(crate) update: Option<Keep>,
+    pub(crate) status: Option<Keep>,
+    pub(crate) allocates: bool,
+}
+
+pub(crate) fn of(group: &str, plural: &str) -> Preparation {
+    let nothing = Preparation::default();
+    match (group, plural) {
+        ("", "pods") => Preparation {
+            create: Some(new_pod),
+            status: Some(keep_of_pod_status),
+            ..nothing
+        },
+        ("", "persistentvolumes") => Preparation {
+            create: Some(new_volume),
+            status: Some(note_phase),
+            ..nothing
+        },
+        ("", "services") => Preparation {
+            create: Some(new_service),
+            update: Some(keep_of_service),
+            allocates: true,
+            ..nothing
+        },
+        ("apps", "daemonsets") => Preparation {
+            create: Some(|object| object.set_annotation(TEMPLATE_GENERATION, "1")),
+            update: Some(count_templates),
+            ..nothing
+        },
+        ("batch", "jobs") => Preparation {
+            create: Some(new_job),
+            ..nothing
+        },
+        _ => nothing,
+    }
+}
+
+fn members<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Map> {
+    object.members_mut().get_mut(name)?.as_object_mut()
+}
+
+fn new_pod(object: &mut Object) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let class = quality(spec);
+    let gated = !items(&spec["schedulingGates"]).is_empty();
+    let Some(status) = members(object, "status") else {
+        return;
+    };
+    status.insert("qosClass".into(), class.into());
+    if gated {
+        let condition = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": null, "observedGeneration": 1,
+        }]);
+        status.insert("conditions".into(), condition);
+    }
+}
+
+/// How a pod is treated when resources are short.
+fn quality(spec: &Value) -> &'static str {
+    let own = &spec["resources"];
+    let mut lists = Vec::new();
+    if is_set(own) {
+        lists.push(own);
+    } else {
+        for list in ["containers", "initContainers"] {
+            lists.extend(items(&spec[list]).iter().map(|one| &one["resources"]));
+        }
+    }
+    let amounts = |resources: &Value, which: &str| -> Vec<(String, Quantity)> {
+        let counted =
+            entries(&resources[which]).filter(|(name, _)| *name == "cpu" || *name == "memory");
+        let read = counted.filter_map(|(name, amount)| {
+            let amount = Quantity::of(amount).ok()?;
+            (!amount.is_zero()).then(|| (name.clone(), amount))
+        });
+        read.collect()
+    };
+    let mut any = false;
+    let mut guaranteed = true;
+    for resources in lists {
+        let (requests, limits) = (amounts(resources, "requests"), amounts(resources, "limits"));
+        any |= !requests.is_empty() || !limits.is_empty();
+        guaranteed &= limits.len() == 2 && requests == limits;
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+fn keep_of_pod_status(object: &mut Object, old: &Object) {
+    let before = old.get("status").unwrap_or(&Value::Null);
+    let Some(status) = members(object, "status") else {
+        return;
+    };
+    for name in ["qosClass", "observedGeneration"] {
+        if status.get(name).is_none_or(Value::is_null)
+            && let Some(value) = before.get(name)
+        {
+            status.insert(name.into(), value.clone());
+        }
+    }
+}
+
+fn new_volume(object: &mut Object) {
+    let now = object.creation_timestamp();
+    if let (Some(now), Some(status)) = (now, members(object, "status")) {
+        status.insert("lastPhaseTransitionTime".into(), now.to_string().into());
+    }
+}
+
+fn note_phase(object: &mut Object, old: &Object) {
+    let before = old.get("status").unwrap_or(&Value::Null);
+    let Some(status) = members(object, "status") else {
+        return;
+    };
+    let name = "lastPhaseTransitionTime";
+    if status.get("phase") == before.get("phase")
+        && status.get(name).is_none_or(Value::is_null)
+        && let Some(value) = before.get(name)
+    {
+        status.insert(name.into(), value.clone());
+    }
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn count_templates(object: &mut Object, old: &Object) {
+    let template = |object: &Object| object.get("spec").map(|spec| spec["template"].clone());
+    let before = old.annotation(TEMPLATE_GENERATION).unwrap_or("1");
+    let count = before.parse::<i64>().unwrap_or(1);
+    let count = count + i64::from(template(object) != template(old));
+    object.set_annotation(TEMPLATE_GENERATION, &count.to_string());
+}
+
+/// A job finds its pods by labels that are its own.
+fn new_job(object: &mut Object) {
+    let (uid, name) = (object.uid().to_owned(), object.name().to_owned());
+    let Some(spec) = members(object, "spec") else {
+        return;
+    };
+    if flag(spec.get("manualSelector").unwrap_or(&Value::Null)) {
+        return;
+    }
+    let labels = [
+        ("controller-uid", &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+    ];
+    let template = &mut spec["template"];
+    if !template["metadata"].is_object() {
+        template["metadata"] = json!({});
+    }
+    let own = &mut template["metadata"]["labels"];
+    if !own.is_object() {
+        *own = json!({});
+    }
+    let before = own.clone();
+    for (key, value) in labels {
+        // Who chose a label itself is told that it must not.
+        if text(&own[key]).is_empty() {
+            own[key] = value.as_str().into();
+        }
+    }
+    let after = own.clone();
+    if !spec.get("selector").is_some_and(is_set) {
+        spec.insert("selector".into(), json!({"matchLabels": {}}));
+    }
+    let selected = &mut spec["selector"]["matchLabels"];
+    if !selected.is_object() {
+        *selected = json!({});
+    }
+    if text(&selected["batch.kubernetes.io/controller-uid"]).is_empty() {
+        selected["batch.kubernetes.io/controller-uid"] = uid.as_str().into();
+    }
+    let labels = object.metadata_mut().entry("labels").or_insert(Value::Null);
+    let follows = labels.is_null() || *labels == before;
+    if follows {
+        *labels = after;
+    }
+}
+
+/// One family of addresses; both where none is given out.
+fn new_service(object: &mut Object) {
+    let Some(spec) = members(object, "spec") else {
+        return;
+    };
+    settle_cluster_ips(spec);
+}
+
+fn settle_cluster_ips(spec: &mut Map) {
+    let member = |spec: &Map, name: &str| spec.get(name).cloned().unwrap_or(Value::Null);
+    if member(spec, "type") == "ExternalName" {
+        return;
+    }
+    let first = member(spec, "clusterIP");
+    if !text(&first).is_empty() && items(&member(spec, "clusterIPs")).is_empty() {
+        spec.insert("clusterIPs".into(), json!([first]));
+    } else if text(&first).is_empty()
+        && let Some(given) = items(&member(spec, "clusterIPs")).first().cloned()
+    {
+        spec.insert("clusterIP".into(), given);
+    }
+    let headless = member(spec, "clusterIP") == "None";
+    let selects = entries(&member(spec, "selector")).next().is_some();
+    let both = headless && !selects;
+    if !is_set(&member(spec, "ipFamilies")) {
+        let families = if both {
+            json!(["IPv4", "IPv6"])
+        } else {
+            json!(["IPv4"])
+        };
+        spec.insert("ipFamilies".into(), families);
+    }
+    if !is_set(&member(spec, "ipFamilyPolicy")) {
+        let policy = if both {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        };
+        spec.insert("ipFamilyPolicy".into(), policy.into());
+    }
+}
+
+/// What was given out stays, unless a service becomes something that has none of it.
+fn keep_of_service(object: &mut Object, old: &Object) {
+    let before = old.get("spec").cloned().unwrap_or(Value::Null);
+    let Some(spec) = members(object, "spec") else {
+        return;
+    };
+    let kind = spec.get("type").cloned().unwrap_or(Value::Null);
+    if kind == "ExternalName" {
+        for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if before["type"] != "ExternalName" && spec.get(name) == before.get(name) {
+                spec.remove(name);
+            }
+        }
+        drop_inapplicable(spec, &before);
+        return;
+    }
+    drop_inapplicable(spec, &before);
+    let unset = |spec: &Map, name: &str| {
+        let value = spec.get(name).unwrap_or(&Value::Null);
+        value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
+    };
+    if unset(spec, "clusterIP") && unset(spec, "clusterIPs") {
+        for name in ["clusterIP", "clusterIPs"] {
+            if let Some(value) = before.get(name) {
+                spec.insert(name.into(), value.clone());
+            }
+        }
+    }
+    for name in ["ipFamilies", "ipFamilyPolicy"] {
+        if unset(spec, name)
+            && let Some(value) = before.get(name)
+        {
+            spec.insert(name.into(), value.clone());
+        }
+    }
+    settle_cluster_ips(spec);
+    keep_node_ports(spec, &before, &kind);
+}
+
+/// What only the old type had goes with it, unless somebody asks for it.
+fn drop_inapplicable(spec: &mut Map, before: &Value) {
+    let kind = text(spec.get("type").unwrap_or(&Value::Null)).to_owned();
+    let outside = ["NodePort", "LoadBalancer"].contains(&kind.as_str());
+    for (name, applies) in [
+        ("internalTrafficPolicy", kind != "ExternalName"),
+        ("externalTrafficPolicy", outside),
+        ("healthCheckNodePort", kind == "LoadBalancer"),
+        ("allocateLoadBalancerNodePorts", kind == "LoadBalancer"),
+        ("loadBalancerClass", kind == "LoadBalancer"),
+        ("externalName", kind == "ExternalName"),
+    ] {
+        if !applies && before["type"] != kind && spec.get(name) == before.get(name) {
+            spec.remove(name);
+        }
+    }
+}
+
+fn keep_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
+    let had = before["type"] == "NodePort" || before["type"] == "LoadBalancer";
+    let has = kind == "NodePort" || kind == "LoadBalancer";
+    let Some(Value::Array(ports)) = spec.get_mut("ports") else {
+        return;
+    };
+    for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+        let same = |other: &&Value| {
+            let keys = ["port", "protocol"];
+            keys.iter().all(|key| other.get(*key) == port.get(*key))
+        };
+        let old = items(&before["ports"]).iter().find(same);
+        let given = old.and_then(|old| old.get("nodePort")).cloned();
+        match (had, has, port.get("nodePort").is_none_or(|port| *port == 0)) {
+            (true, true, true) => {
+                if let Some(given) = given {
+                    port.insert("nodePort".into(), given);
+                }
+            }
+            (true, false, false) if port.get("nodePort") == given.as_ref() => {
+                port.remove("nodePort");
+            }
+            _ => {}
+        }
+    }
+}

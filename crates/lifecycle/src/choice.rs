@@ -1,0 +1,103 @@
+//! Which controllers run, in the words of kube-controller-manager.
+
+use crate::{
+    Furniture, keep_aggregated_roles, keep_collecting, keep_counting, keep_furnished,
+    keep_namespaces,
+};
+use futures::future::{BoxFuture, FutureExt};
+use optik_apiserver::ApiServer;
+use optik_store::Store;
+use std::collections::BTreeSet;
+
+const NAMESPACE: &str = "namespace-controller";
+const GARBAGE: &str = "garbage-collector-controller";
+const ACCOUNT: &str = "serviceaccount-controller";
+const CERTIFICATE: &str = "root-ca-certificate-publisher-controller";
+const QUOTA: &str = "resourcequota-controller";
+const ROLES: &str = "clusterrole-aggregation-controller";
+
+/// Every controller by name.
+pub const CONTROLLERS: &[&str] = &[NAMESPACE, GARBAGE, ACCOUNT, CERTIFICATE, QUOTA, ROLES];
+
+/// The controllers that run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(BTreeSet<&'static str>);
+
+impl Default for Choice {
+    /// All of them.
+    fn default() -> Self {
+        Self(CONTROLLERS.iter().copied().collect())
+    }
+}
+
+impl Choice {
+    /// `*` is all, `name` is one more, `-name` one less. The words count, not their order.
+    ///
+    /// # Errors
+    /// Names a word that is no controller.
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let (mut on, mut off) = (BTreeSet::new(), BTreeSet::new());
+        for word in words.into_iter().filter(|word| !word.is_empty()) {
+            if word == "*" {
+                on.extend(CONTROLLERS);
+                continue;
+            }
+            let (name, target) = match word.strip_prefix('-') {
+                Some(name) => (name, &mut off),
+                None => (word, &mut on),
+            };
+            let known = CONTROLLERS.iter().find(|known| **known == name);
+            let known = known.ok_or_else(|| {
+                format!(
+                    "{name} is no controller; there are: {}",
+                    CONTROLLERS.join(", ")
+                )
+            })?;
+            target.insert(*known);
+        }
+        Ok(Self(on.difference(&off).copied().collect()))
+    }
+
+    /// What is to be polled, each until the store stops. `authority` is the certificate
+    /// that pods know the server by, as PEM.
+    #[must_use]
+    pub fn start(
+        &self,
+        api: &ApiServer,
+        store: &Store,
+        authority: Option<&str>,
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let of = |name: &&'static str| {
+            let (api, store) = (api.clone(), store.clone());
+            Some(match *name {
+                ROLES => keep_aggregated_roles(api, store).boxed(),
+                NAMESPACE => keep_namespaces(api, store).boxed(),
+                GARBAGE => keep_collecting(api, store).boxed(),
+                ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),
+                CERTIFICATE => {
+                    keep_furnished(api, store, Furniture::certificate(authority?)).boxed()
+                }
+                _ => keep_counting(api, store).boxed(),
+            })
+        };
+        self.0.iter().filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!(Choice::parse(["*"]), Ok(Choice::default()));
+        assert_eq!(Choice::parse([]).unwrap().0.len(), 0);
+        let some = Choice::parse(["-garbage-collector-controller", "*"]).unwrap();
+        assert_eq!(some.0.len(), CONTROLLERS.len() - 1);
+        assert!(
+            Choice::parse(["x"])
+                .unwrap_err()
+                .starts_with("x is no controller")
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! What quotas say is used is counted again when something goes.
+//!
+//! Writes count what they add themselves, before they are stored; this takes away what is
+//! gone, and mends what a write counted that was never stored.
+
+use crate::client::Client;
+use http::Method;
+use optik_apiserver::{ApiServer, used_of_quota};
+use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const QUOTAS: &str = "/registry/resourcequotas/";
+/// So much is gathered before it is counted.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Keeps quotas true for as long as it is polled, or until the store stops.
+pub async fn keep_counting(api: ApiServer, store: Store) {
+    let client = Client::new(api, "resourcequota-controller");
+    while let Err(WatchError::Compacted { .. }) = follow(&client, &store).await {
+        // Events are gone that we did not see: begin with the state again.
+    }
+}
+
+async fn follow(client: &Client, store: &Store) -> Result<(), WatchError> {
+    let state = store.snapshot();
+    let from = WatchFrom::Revision(state.revision().next());
+    let mut watch = store.watch(WatchSpec {
+        range: KeyRange::prefix("/registry/"),
+        from,
+    })?;
+    let quotas = KeyRange::prefix(QUOTAS);
+    let mut counted: BTreeSet<String> = BTreeSet::new();
+    let mut stale: BTreeSet<String> = BTreeSet::new();
+    for version in state.entries(&quotas) {
+        let namespace = namespace_of_quota(version.key());
+        counted.extend(namespace.clone());
+        stale.extend(namespace);
+    }
+    drop(state);
+    loop {
+        for namespace in std::mem::take(&mut stale) {
+            count(client, store, &namespace).await;
+        }
+        wait(&mut watch, &mut counted, &mut stale).await?;
+    }
+}
+
+fn namespace_of_quota(key: &[u8]) -> Option<String> {
+    let rest = std::str::from_utf8(key.get(QUOTAS.len()..)?).ok()?;
+    rest.split_once('/')
+        .map(|(namespace, _)| namespace.to_owned())
+}
+
+/// Waits for something that counts, and a little longer for more of it.
+async fn wait(
+    watch: &mut Watch,
+    counted: &mut BTreeSet<String>,
+    stale: &mut BTreeSet<String>,
+) -> Result<(), WatchError> {
+    loop {
+        let batch = match stale.is_empty() {
+            true => watch.next().await?,
+            false => match tokio::time::timeout(GATHER, watch.next()).await {
+                Ok(batch) => batch?,
+                Err(_) => return Ok(()),
+            },
+        };
+        for event in batch.events() {
+            let version = event.version();
+            if version.key().starts_with(QUOTAS.as_bytes()) {
+                let namespace = namespace_of_quota(version.key());
+                counted.extend(namespace.clone());
+                stale.extend(namespace);
+            } else if !counted.is_empty() {
+                let namespace = known_namespace(version.key(), counted);
+                stale.extend(namespace);
+            }
+        }
+        if stale.is_empty() {
+            continue;
+        }
+    }
+}
+
+/// The part of a key that is a namespace with quotas.
+fn known_namespace(key: &[u8], counted: &BTreeSet<String>) -> Option<String> {
+    let key = std::str::from_utf8(key).ok()?;
+    let mut parts = key.rsplit('/');
+    let (_, namespace) = (parts.next(), parts.next()?);
+    counted.get(namespace).cloned()
+}
+
+/// Counts what the quotas of a namespace are about, and says so where they do not.
+async fn count(client: &Client, store: &Store, namespace: &str) {
+    let state = store.snapshot();
+    let range = KeyRange::prefix(format!("{QUOTAS}{namespace}/"));
+    let mut changed = Vec::new();
+    for version in state.entries(&range) {
+        let Ok(mut quota) = serde_json::from_slice::<Value>(version.value()) else {
+            continue;
+        };
+        let used = used_of_quota(client.api(), &state, &quota);
+        let hard = quota["spec"]["hard"].clone();
+        if quota["status"]["used"] != used || quota["status"]["hard"] != hard {
+            quota["status"]["used"] = used;
+            quota["status"]["hard"] = hard;
+            let revision = version.mod_revision().get().to_string();
+            quota["metadata"]["resourceVersion"] = revision.into();
+            changed.push(quota);
+        }
+    }
+    drop(state);
+    for quota in changed {
+        let name = quota["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
+        // Refused: it has changed, and will be looked at again for that.
+        client.send(Method::PUT, &path, Some(&quota)).await;
+    }
+}
