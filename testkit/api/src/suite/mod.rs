@@ -39,6 +39,7 @@ mod selectors;
 mod slow;
 mod streaming;
 mod tables;
+mod tokens;
 mod transport;
 mod update;
 mod watching;
@@ -82,6 +83,7 @@ const MODULES: &[&[Check]] = &[
     bodies::CHECKS,
     media::CHECKS,
     access::CHECKS,
+    tokens::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,
