@@ -119,7 +119,7 @@ impl ApiServer {
             Asking {
                 outside,
                 metrics: Arc::clone(&hook_metrics),
-                judge: Some(Arc::new(CelJudge::default())),
+                judge: Some(Arc::new(CelJudge::new(&gate))),
             },
         );
         let around_watches = Surroundings {
@@ -271,6 +271,7 @@ fn admission(
     steps.push(Arc::new(MutatingPolicies {
         policies: Arc::clone(policies),
         outside: asking.outside.clone(),
+        gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
@@ -279,6 +280,7 @@ fn admission(
     steps.push(Arc::new(ValidatingPolicies {
         policies: Arc::clone(policies),
         outside: asking.outside.clone(),
+        gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),
