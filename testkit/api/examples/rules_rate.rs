@@ -107,11 +107,15 @@ async fn measure(args: Args) -> Result<String, String> {
     if made.status != 201 {
         return Err(format!("{}: {}", made.status, made.text()));
     }
+    let mut pause = tokio::time::interval(Duration::from_millis(100));
     while client.get(OBJECTS).await.map_err(failed)?.status != 200 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        pause.tick().await;
     }
-    // A real server holds the first ones back.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // A real server holds the first one back.
+    client
+        .post(OBJECTS, &object("first"))
+        .await
+        .map_err(failed)?;
     let (count, time) = (
         Arc::new(AtomicU64::new(0)),
         Duration::from_secs(args.seconds),
