@@ -13,9 +13,12 @@ const LACKS: &[Need] = &[Need::SlowMinutes];
 const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Concurrency, CONCURRENCY),
     (Contract::Merging, MERGING),
+    (Contract::Extension, EXTENSION),
 ];
 
 const MERGING: &[RangeInclusive<u16>] = &[1..=120];
+
+const EXTENSION: &[RangeInclusive<u16>] = &[34..=34, 39..=44, 46..=47, 60..=79];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 
