@@ -74,6 +74,7 @@ const MODULES: &[&[Check]] = &[
     rules::CHECKS,
     policies::CHECKS,
     hooks::configurations::CHECKS,
+    hooks::conditions::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
