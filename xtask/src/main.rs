@@ -32,7 +32,8 @@ const USAGE: &str = "usage: cargo xtask tidy
                                       etcdctl-3.4 seeds kubectl client-go
                                       controller-runtime envtest kube-rs python kopf
                                       client-node fabric8 helm (all of them if
-                                      none is named), kube-apiserver (slow)";
+                                      none is named), kube-apiserver and
+                                      controller-manager (slow)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;

@@ -1,6 +1,7 @@
 //! Scripts below `compat/`, each against a server just started.
 
 use super::server::Around;
+use super::tools;
 use crate::{Outcome, root};
 use std::process::Command;
 
@@ -13,6 +14,17 @@ pub(crate) fn seeds() -> Outcome {
 pub(crate) fn kubectl() -> Outcome {
     run("compat/kubectl/run.sh")?;
     run("compat/kubectl/read.sh")
+}
+
+/// A real kube-controller-manager instead of our own controllers.
+pub(crate) fn controller_manager() -> Outcome {
+    let manager = tools::kube_controller_manager()?;
+    let script = root().join("compat/controller-manager/run.sh");
+    Around::start_with(&["--controllers="])?.run(
+        Command::new("bash")
+            .arg(script)
+            .env("CONTROLLER_MANAGER", manager),
+    )
 }
 
 fn run(script: &str) -> Outcome {
