@@ -12,6 +12,7 @@ mod access;
 mod applying;
 mod bodies;
 mod bookmarks;
+mod builtin;
 mod columns;
 mod compaction;
 mod create;
@@ -62,6 +63,7 @@ const MODULES: &[&[Check]] = &[
     streaming::CHECKS,
     compaction::CHECKS,
     lives::CHECKS,
+    builtin::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,
