@@ -50,6 +50,10 @@ const PARTS: &[Part] = &[
         on_request: true,
         ..part("kube-apiserver", etcd::kube_apiserver)
     },
+    Part {
+        on_request: true,
+        ..part("controller-manager", scripts::controller_manager)
+    },
 ];
 
 pub(crate) fn run(wanted: &[String]) -> Outcome {

@@ -17,6 +17,11 @@ pub(crate) struct Around {
 
 impl Around {
     pub(crate) fn start() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    /// The same with more options.
+    pub(crate) fn start_with(more: &[&str]) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
         let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
         let (tls, plain, etcd) = (local()?, local()?, local()?);
@@ -29,7 +34,8 @@ impl Around {
             .args(["--etcd-listen", &etcd, "--data"])
             .arg(scratch.path().join("data"))
             .arg("--kubeconfig-out")
-            .arg(&kubeconfig);
+            .arg(&kubeconfig)
+            .args(more);
         let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
         server.wait_ready(&plain, "/readyz")?;
         Ok(Self {

@@ -13,6 +13,7 @@ mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
+mod builtin;
 mod columns;
 mod compaction;
 mod create;
@@ -65,6 +66,7 @@ const MODULES: &[&[Check]] = &[
     streaming::CHECKS,
     compaction::CHECKS,
     lives::CHECKS,
+    builtin::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,
