@@ -147,7 +147,7 @@ pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), SettleError
         // Other versions have other defaults.
         settler.settle(object.members_mut())?;
     }
-    if kind.custom.is_some() {
+    if kind.custom.is_some() && kind.converter().is_none() {
         let (api_version, name) = kind.stored_type();
         object.set_type(name, api_version);
     }

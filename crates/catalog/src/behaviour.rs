@@ -48,6 +48,10 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
+    /// It says what writes must be, in a language of its own.
+    Policies,
+    /// It names a group that is served.
+    ApiService,
 }
 
 /// What is asked.
@@ -189,9 +193,14 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
+            "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings"
+            | "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
         review: match plural {

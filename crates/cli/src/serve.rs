@@ -199,6 +199,10 @@ async fn serve_api(
         clock.clone(),
     ));
     tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+    tokio::spawn(optik_apiserver::keep_api_services(
+        api.clone(),
+        store.clone(),
+    ));
     tokio::spawn(optik_apiserver::keep_definitions(
         api.clone(),
         store.clone(),

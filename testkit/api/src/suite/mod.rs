@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod access;
+mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
+mod builtin;
 mod columns;
 mod compaction;
 mod create;
@@ -30,6 +32,7 @@ mod paging;
 mod patching;
 mod paths;
 mod pods;
+mod policies;
 mod revisions;
 mod rules;
 mod schemas;
@@ -63,17 +66,22 @@ const MODULES: &[&[Check]] = &[
     streaming::CHECKS,
     compaction::CHECKS,
     lives::CHECKS,
+    builtin::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    api_services::CHECKS,
     rules::CHECKS,
+    policies::CHECKS,
     hooks::configurations::CHECKS,
+    hooks::conditions::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
     hooks::failing::CHECKS,
+    hooks::converting::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
