@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use optik_access::User;
 use optik_access::audit::{Level, Recording, Stage};
 use optik_apiserver::{Body, Response, readable};
-use optik_object::{Map, Meta, Timestamp, Value};
+use optik_object::{Map, Timestamp, Value};
 use optik_platform::UnixMillis;
 use serde_json::json;
 use std::net::IpAddr;
@@ -83,20 +83,21 @@ impl Record {
         if body.is_empty() {
             return;
         }
-        let of_kind = media_type(headers);
-        if let (Some(Value::Object(object)), Ok(meta)) =
-            (self.event.get_mut("objectRef"), Meta::from_json(body))
-        {
-            let given = [("name", meta.name), ("uid", meta.uid)];
-            for (member, value) in given.into_iter().filter(|(_, value)| !value.is_empty()) {
-                object.entry(member).or_insert_with(|| value.into());
+        let Some(sent) = readable(&media_type(headers), body) else {
+            return;
+        };
+        // Who makes an object names it in the body.
+        if let Some(Value::Object(object)) = self.event.get_mut("objectRef") {
+            for member in ["name", "uid"] {
+                let given = sent["metadata"][member].as_str().unwrap_or_default();
+                if !given.is_empty() {
+                    object.entry(member).or_insert_with(|| given.into());
+                }
             }
         }
-        if self.recording.level >= Level::Request
-            && let Some(object) = readable(&of_kind, body)
-        {
-            let object = self.trimmed(object);
-            self.event.insert("requestObject".into(), object);
+        if self.recording.level >= Level::Request {
+            let sent = self.trimmed(sent);
+            self.event.insert("requestObject".into(), sent);
         }
     }
 
