@@ -215,7 +215,7 @@ fn give_ports(
 mod tests {
     use super::*;
 
-    fn service(spec: Value) -> Object {
+    fn service(spec: &Value) -> Object {
         Object::try_from(json!({"spec": spec})).unwrap()
     }
 
@@ -225,7 +225,7 @@ mod tests {
             network: (Ipv4Addr::new(10, 0, 0, 0), 30),
             ports: 30000..=30001,
         };
-        let mut object = service(json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
+        let mut object = service(&json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
         let first = Claim::Address(ranges.first_address().into());
         allocate(&mut object, &ranges, &[], &|claim| claim == first, 5).unwrap();
         assert_eq!(object.get("spec").unwrap()["clusterIP"], "10.0.0.2");
@@ -237,7 +237,7 @@ mod tests {
                 Claim::Port(30000)
             ]
         );
-        let mut other = service(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}));
+        let mut other = service(&json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}));
         let refused = allocate(&mut other, &ranges, &[], &|claim| claim == first, 0).unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -245,7 +245,7 @@ mod tests {
              provided IP is already allocated"
         );
         assert!(allocate(&mut other, &ranges, &[first], &|claim| claim == first, 0).is_ok());
-        let mut none = service(json!({}));
+        let mut none = service(&json!({}));
         assert!(allocate(&mut none, &ranges, &[], &|_| true, 0).is_err());
     }
 }
