@@ -92,7 +92,7 @@ contains "$(k describe pod pod)" "Image:"
 contains "$(k describe namespace show)" "Status:       Active"
 contains "$(k describe service web)" "External Name:"
 
-say "explain"
+say "explain (wire 29)"
 contains "$(k explain pods)" "Pod is a collection of containers that can run on a host."
 contains "$(k explain pods.spec.containers)" "Entrypoint array."
 contains "$(k explain deployment.spec.replicas)" "Number of desired pods."
@@ -125,7 +125,7 @@ YAML
 contains "$(k get events | row)" "Warning Odd pod/pod something odd"
 contains "$(k events | row)" "Odd Pod/pod something odd"
 
-say "wait, rollout"
+say "wait (wire 74), rollout"
 k wait pod/pod --for=jsonpath='{.status.phase}'=Pending --timeout=10s >/dev/null
 if said="$(k wait pod/pod --for=condition=Ready --timeout=1s 2>&1)"; then fail "ready: $said"; fi
 contains "$said" "timed out waiting for the condition"
@@ -136,11 +136,34 @@ k patch deployment web --subresource=status --type=merge -p \
 contains "$(k rollout status deployment/web --timeout=10s)" "successfully rolled out"
 contains "$(k get deployment web --no-headers | row)" "web 2/2 2 2"
 
-say "what needs machines"
-if said="$(k logs nosuch 2>&1)"; then fail "logs: $said"; fi
-contains "$said" 'pods "nosuch" not found'
-if said="$(k top pods 2>&1)"; then fail "top: $said"; fi
-contains "$said" "Metrics API not available"
+say "what needs nodes says so"
+# refuses TEXT WORDS…: the command fails and says this.
+refuses() {
+  local text="$1" said
+  shift
+  if said="$(timeout 20 "$KUBECTL" "$@" 2>&1 </dev/null)"; then fail "$* worked: $said"; fi
+  contains "$said" "$text"
+}
+refuses 'pods "nosuch" not found' logs nosuch
+refuses 'pods "nosuch" not found' exec nosuch -- ls
+equals "$(k logs pod)" ""
+refuses "pod pod does not have a host assigned" exec pod -- ls
+refuses "pod pod does not have a host assigned" attach pod
+refuses "pod is not running" port-forward pod 1:1
+k create -f - >/dev/null <<'YAML'
+apiVersion: v1
+kind: Pod
+metadata: {name: placed}
+spec: {nodeName: somewhere, containers: [{name: c, image: "nginx:1"}]}
+YAML
+k patch pod placed --subresource=status --type=merge -p '{"status":{"phase":"Running"}}' >/dev/null
+for words in "logs placed" "exec placed -- ls" "attach placed" "port-forward placed 0:80"; do
+  # shellcheck disable=SC2086
+  refuses 'nothing runs behind pod "placed": this control plane has no nodes' $words
+done
+say "top without metrics (wire 90)"
+refuses "Metrics API not available" top pods
+k delete pod placed --force --grace-period=0 >/dev/null 2>&1
 
 k config set-context --current --namespace=default >/dev/null
 k delete namespace show --timeout=30s >/dev/null

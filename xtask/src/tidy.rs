@@ -15,6 +15,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "THREAT_MODEL.md",
 ];
 
 /// What each of our crates may use of the others.
@@ -64,6 +65,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-platform",
         ],
     ),
+    ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
     (

@@ -124,6 +124,7 @@ fn resource_entry(kind: &Kind) -> Value {
 /// Tells clients whether the form that objects are kept in has changed.
 fn storage_hash(kind: &Kind) -> String {
     let (version, name) = kind.stored_type();
+    let version = kind.resource.behaviour.hashed_version.unwrap_or(version);
     let slash = if version.contains('/') { "" } else { "/" };
     let digest = Sha256::digest(format!("{slash}{version}/{name}"));
     STANDARD.encode(&digest[..8])

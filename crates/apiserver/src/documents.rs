@@ -78,7 +78,7 @@ pub(crate) fn versions(
             _ => {}
         }
     }
-    Err(Status::not_acceptable(&["application/json", AGGREGATED]))
+    Err(Status::not_acceptable(negotiation::TYPES))
 }
 
 /// The aggregated form, which clients revalidate.

@@ -1,5 +1,6 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::conversion::Converter;
 use crate::custom::Custom;
 use crate::face::Face;
 use optik_builtin::{Rules, SettleError, Settler};
@@ -174,6 +175,12 @@ impl Kinds {
         built_in.filter(same).map(Arc::clone).collect()
     }
 
+    /// The kind of that name in a version.
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        let mut all = self.all.iter().filter(|known| known.is_kept());
+        all.find(|known| known.api_version == api_version && known.resource.kind == kind)
+    }
+
     /// Whether there is such a kind, or a list of it.
     pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);
@@ -190,10 +197,14 @@ impl Kinds {
         versions.is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether it is known which resources a version of a built-in group has.
-    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        let kinds = self.by_name.get(group).and_then(|group| group.get(version));
-        let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
+    /// Whether it is known which versions and resources a group has.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self
+            .by_name
+            .get(group)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        let mut kinds = versions.flat_map(BTreeMap::values);
         kinds.any(|kind| kind.custom.is_none())
     }
 }
@@ -321,6 +332,12 @@ impl Kind {
             None => (&*self.api_version, kind),
         };
         self.face.stored_type().unwrap_or(own)
+    }
+
+    /// Who converts its objects, if that is somebody else.
+    pub(crate) fn converter(&self) -> Option<(&Custom, &Converter)> {
+        let custom = self.custom.as_ref()?;
+        Some((custom, custom.versions.converter.as_ref()?))
     }
 
     /// Whether its objects can be had in this version.

@@ -8,7 +8,7 @@ use optik_object::Status;
 
 /// What objects can be written in; clients are told so when they ask for something
 /// else.
-const TYPES: &[&str] = &[
+pub(crate) const TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
@@ -124,7 +124,7 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Resu
         return Ok(Form::default());
     };
     let clauses = clauses(accept);
-    check_known(&clauses)?;
+    check_known(&clauses, TYPES)?;
     for clause in &clauses {
         let Some(encoding) = clause.encoding() else {
             continue;
@@ -140,19 +140,16 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Resu
             return Ok(Form { encoding, look });
         }
     }
-    Err(Status::not_acceptable(match offer {
-        Offer::Everything => TYPES,
-        Offer::NoWholeProtobuf => &TYPES[..2],
-    }))
+    Err(Status::not_acceptable(TYPES))
 }
 
 /// Routes are chosen by the plain types before anybody looks at parameters.
-fn check_known(clauses: &[Clause<'_>]) -> Result<(), Status> {
+fn check_known(clauses: &[Clause<'_>], available: &[&str]) -> Result<(), Status> {
     let known = |clause: &Clause<'_>| TYPES.contains(&clause.media_type) || clause.is_wildcard();
     if clauses.iter().any(known) {
         return Ok(());
     }
-    Err(Status::not_representable(REPRESENTATIONS))
+    Err(Status::not_representable(available))
 }
 
 fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
@@ -168,13 +165,25 @@ fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
     }
 }
 
+/// The form for a list, whose route is that of watches, too.
+pub(crate) fn list_form(
+    headers: &HeaderMap,
+    query: &Query<'_>,
+    offer: Offer,
+) -> Result<Form, Status> {
+    if let Some(accept) = accept(headers) {
+        check_known(&clauses(accept), REPRESENTATIONS)?;
+    }
+    form(headers, query, offer)
+}
+
 /// The form for a watch, which YAML has none of.
 pub(crate) fn stream_form(
     headers: &HeaderMap,
     query: &Query<'_>,
     offer: Offer,
 ) -> Result<Form, Status> {
-    let form = form(headers, query, offer)?;
+    let form = list_form(headers, query, offer)?;
     if form.encoding == Encoding::Yaml {
         return Err(Status::not_acceptable(STREAM_TYPES));
     }
@@ -187,7 +196,7 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
         return Ok(Encoding::Json);
     };
     let clauses = clauses(accept);
-    check_known(&clauses)?;
+    check_known(&clauses, TYPES)?;
     plain(&clauses).ok_or_else(|| Status::not_acceptable(TYPES))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::access::{AccessOptions, Accounts, Escalation, Gate};
 use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
+use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
@@ -22,10 +23,11 @@ use crate::options::{ListOptions, WatchForm};
 use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
+use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
-use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::watch::{self as watches, EncodedEvents, Surroundings, Watching};
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, WriteOptions, Writing, Written,
@@ -40,6 +42,7 @@ use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -53,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
+    outside: Outside,
     admission: Admission,
     lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
@@ -60,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
     hooks: Arc<Hooks>,
+    policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
 }
 
@@ -107,18 +112,22 @@ impl ApiServer {
         let outside = Outside {
             caller,
             store: store.clone(),
+            entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
+        let policies = Arc::default();
         let admission = admission(
             &hooks,
+            &policies,
             &gate,
             Asking {
-                outside,
+                outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
-                judge: None,
+                judge: Some(Arc::new(CelJudge::new(&gate))),
             },
         );
         let around_watches = Surroundings {
+            outside: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
@@ -132,8 +141,10 @@ impl ApiServer {
                 around_watches,
                 lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
+                outside,
                 admission,
                 hooks,
+                policies,
                 hook_metrics,
                 gate,
                 tokens: access.tokens,
@@ -177,6 +188,10 @@ impl ApiServer {
         self.bootstrap_roles().await
     }
 
+    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.shared.kinds.subscribe()
+    }
+
     /// Compiles the definitions of a snapshot, and serves what they define.
     pub(crate) fn open_definitions(&self, state: &Snapshot) {
         self.shared.kinds.open(state);
@@ -185,6 +200,7 @@ impl ApiServer {
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.hooks.refresh(state);
+        self.shared.policies.refresh(state);
     }
 
     pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
@@ -252,14 +268,29 @@ impl ApiServer {
 }
 
 /// Who has a say in writes, in the order in which they are asked.
-fn admission(hooks: &Arc<Hooks>, gate: &Arc<Gate>, asking: Asking) -> Admission {
+fn admission(
+    hooks: &Arc<Hooks>,
+    policies: &Arc<Policies>,
+    gate: &Arc<Gate>,
+    asking: Asking,
+) -> Admission {
     let mut steps = plugins::first();
     steps.push(Arc::new(Escalation {
+        gate: Arc::clone(gate),
+    }));
+    steps.push(Arc::new(MutatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
         gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
         asking: asking.clone(),
+    }));
+    steps.push(Arc::new(ValidatingPolicies {
+        policies: Arc::clone(policies),
+        outside: asking.outside.clone(),
+        gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),
@@ -296,7 +327,9 @@ impl Shared {
             let answered = self.objects(about).await;
             // What decides about writes counts from the next one on.
             if target.group == "admissionregistration.k8s.io" && request.method != Method::GET {
-                self.hooks.refresh(&self.store.snapshot());
+                let state = self.store.snapshot();
+                self.hooks.refresh(&state);
+                self.policies.refresh(&state);
             }
             return told_with(answered, &told, request);
         }
@@ -314,7 +347,7 @@ impl Shared {
             },
             Route::GroupVersion { group, version } => {
                 if !kinds.has_version(group, version) {
-                    return unknown(kinds, group, version);
+                    return unknown(kinds, group);
                 }
                 let list = discovery::resource_list(kinds, group, version);
                 document(request, &list)?
@@ -341,7 +374,7 @@ impl Shared {
             ..
         } = about;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
-            return unknown(kinds, &target.group, &target.version);
+            return unknown(kinds, &target.group);
         };
         if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
             return Err(Status::resource_not_found());
@@ -411,7 +444,7 @@ impl Shared {
             _ => None,
         };
         let wanted = match form {
-            None => asked.form()?,
+            None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
         let options = ListOptions::read(&asked.query)?;
@@ -428,7 +461,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, &self.press, listing).await? {
+            let response = match list(&self.outside, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -447,7 +480,7 @@ impl Shared {
 
     async fn watching(&self, watching: Watching) -> Response {
         let media_type = watching.form.encoding.stream_type();
-        let pieces = watch(&self.around_watches, watching).await;
+        let pieces = watches::watch(&self.around_watches, watching).await;
         Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 
@@ -488,8 +521,10 @@ impl Shared {
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
-                    (Action::Connect, _) if asked.query.get("dryRun").is_some() => {
-                        return Err(Status::bad_request("dryRun is not supported"));
+                    (Action::Reach(what), method) if reach::serves(what, method) => {
+                        let object = asked.object_name(name);
+                        return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
+                            .await;
                     }
                     _ => return Err(asked.refuse_method()),
                 }
@@ -509,16 +544,13 @@ impl Shared {
 
     async fn get(&self, asked: Asked<'_>, name: &str, part: Part) -> Result<Response, Status> {
         let form = asked.form()?;
-        let object = ObjectName {
-            namespace: asked.target.namespace.as_deref(),
-            name,
-        };
+        let object = asked.object_name(name);
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
             Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
-        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
@@ -654,6 +686,7 @@ impl Shared {
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
+            outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
             lifetimes: &self.lifetimes,
@@ -672,8 +705,8 @@ impl Shared {
 }
 
 /// What is said of a path that leads nowhere depends on how far it got.
-fn unknown(kinds: &Kinds, group: &str, version: &str) -> Result<Response, Status> {
-    if group.is_empty() || kinds.is_built_in(group, version) {
+fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
+    if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
     }
     Ok(not_found())
@@ -757,6 +790,13 @@ impl<'a> Asked<'a> {
         }
     }
 
+    fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
+            namespace: self.target.namespace.as_deref(),
+            name,
+        }
+    }
+
     /// Custom kinds say which verb it is that they do not have.
     fn refuse_method(&self) -> Status {
         let verb = match self.request.method {
@@ -775,6 +815,10 @@ impl<'a> Asked<'a> {
     /// The form its answer is wanted in.
     pub(crate) fn form(&self) -> Result<Form, Status> {
         negotiation::form(&self.request.headers, &self.query, self.offer())
+    }
+
+    fn list_form(&self) -> Result<Form, Status> {
+        negotiation::list_form(&self.request.headers, &self.query, self.offer())
     }
 
     fn stream_form(&self) -> Result<Form, Status> {
@@ -815,6 +859,7 @@ impl<'a> Asked<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
+            outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
             lifetimes: &shared.lifetimes,

@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub review: Option<Review>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// The version that discovery names the storage after, if another.
+    pub hashed_version: Option<&'static str>,
     /// What every request is told.
     pub deprecation: Option<&'static str>,
     /// What is told to who deletes an object without a word about its dependents.
@@ -46,6 +48,10 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
+    /// It says what writes must be, in a language of its own.
+    Policies,
+    /// It names a group that is served.
+    ApiService,
 }
 
 /// What is asked.
@@ -151,6 +157,7 @@ impl Default for Behaviour {
             hook: Hook::None,
             review: None,
             plain_finalizers: false,
+            hashed_version: None,
             deprecation: None,
             orphaning: None,
             lifetime: None,
@@ -186,9 +193,14 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,
+            "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings"
+            | "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings" => Hook::Policies,
             _ => Hook::None,
         },
         review: match plural {
@@ -201,6 +213,13 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        hashed_version: match plural {
+            "customresourcedefinitions" => Some("apiextensions.k8s.io/v1beta1"),
+            "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+                Some("admissionregistration.k8s.io/v1beta1")
+            }
+            _ => None,
+        },
         deprecation: match plural {
             "endpoints" => {
                 Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")

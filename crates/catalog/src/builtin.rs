@@ -1,6 +1,8 @@
 //! The built-in kinds, put together from the tables.
 
-use crate::resource::{Action, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
+use crate::resource::{
+    Action, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
+};
 use crate::{behaviour, fields, generated, scaling};
 
 /// A line of the generated table.
@@ -71,7 +73,10 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
             "ephemeralcontainers" => Action::Ephemeral,
             "resize" => Action::Resize,
             "token" => Action::Token,
-            "exec" | "attach" | "portforward" | "proxy" => Action::Connect,
+            "log" => Action::Reach(Reach::Log),
+            "exec" | "attach" => Action::Reach(Reach::Container),
+            "portforward" => Action::Reach(Reach::Pod),
+            "proxy" => Action::Reach(Reach::Proxy),
             _ if kind == owner.kind => Action::Show,
             _ => Action::Unserved,
         },

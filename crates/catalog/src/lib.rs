@@ -20,6 +20,8 @@ pub use behaviour::{
 pub use builtin::builtin;
 pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
 pub use protobuf::messages;
-pub use resource::{Action, Column, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs};
+pub use resource::{
+    Action, Column, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
+};
 pub use scaling::{Path, ScaleSelector, Scaling, scale};
 pub use tokens::token_request;

@@ -88,12 +88,25 @@ pub enum Action {
     Resize,
     /// Makes a token for a service account.
     Token,
-    /// Opens a connection to something that runs; not served yet.
-    Connect,
+    /// Asks for something that runs on a node.
+    Reach(Reach),
     /// Shows the object itself; writes to it are not served yet.
     Show,
     /// Not served yet.
     Unserved,
+}
+
+/// What on a node is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// What a container said.
+    Log,
+    /// A program in a container.
+    Container,
+    /// A port of a pod.
+    Pod,
+    /// HTTP behind an object.
+    Proxy,
 }
 
 /// A kind; an empty group and version are those of the resource.

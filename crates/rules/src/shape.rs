@@ -22,6 +22,8 @@ pub struct Shape {
 
 #[derive(Clone, Debug)]
 pub enum ShapeKind {
+    /// Nothing is known of it.
+    Any,
     /// An integer or a string, known only when it is there.
     IntOrString,
     Bool,
@@ -93,7 +95,7 @@ impl Shape {
     #[must_use]
     pub fn type_of(&self) -> Type {
         match &self.kind {
-            ShapeKind::IntOrString => Type::Dyn,
+            ShapeKind::Any | ShapeKind::IntOrString => Type::Dyn,
             ShapeKind::Bool => Type::Bool,
             ShapeKind::Int => Type::Int,
             ShapeKind::Double => Type::Double,

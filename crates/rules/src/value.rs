@@ -153,6 +153,7 @@ impl<'a> Value<'a> {
     pub fn typed(json: &'a Json, shape: &'a Shape) -> std::result::Result<Self, Fault> {
         let wrong = |what: &str| Fault::new(format!("invalid data, expected {what}"));
         Ok(match (&shape.kind, json) {
+            (ShapeKind::Any, json) => Self::untyped(json),
             (_, Json::Null) if shape.nullable => Self::Null,
             (_, Json::Null) => {
                 let text = "invalid data, got null for schema with nullable=false";

@@ -178,7 +178,7 @@ async fn make(client: &Client, objects: &[Value]) -> Result<(), Box<dyn std::err
             .post(&path, object)
             .await
             .map_err(|e| e.to_string())?;
-        if !matches!(made.status.into(), 201_u16 | 409) {
+        if !matches!(made.status, 201_u16 | 409) {
             return Err(format!("{path}: {}", made.text()).into());
         }
     }

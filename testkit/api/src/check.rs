@@ -85,6 +85,8 @@ pub enum Need {
     Authorization,
     /// Others are asked about writes, and convert objects.
     Webhooks,
+    /// Admission policies in CEL.
+    Policies,
     /// Minutes of waiting.
     SlowMinutes,
     /// A built-in kind beyond ConfigMap, Secret and Namespace, by its plural.
@@ -111,6 +113,7 @@ const NAMED: &[(&str, Need)] = &[
     ("authentication", Need::Authentication),
     ("authorization", Need::Authorization),
     ("webhooks", Need::Webhooks),
+    ("policies", Need::Policies),
     ("slow-minutes", Need::SlowMinutes),
 ];
 

@@ -109,6 +109,28 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (88, &["wire::requests_are_counted"]),
 ];
 
+/// Assertions that are about clients, and the files where those show them: scripts and
+/// programs that `cargo xtask compat` runs, and tests.
+pub const BY_CLIENTS: &[(u16, &[&str])] = &[
+    (28, &["compat/kubectl/run.sh"]),
+    (29, &["compat/kubectl/read.sh"]),
+    (73, &["compat/go/clientgo/informers_test.go"]),
+    (74, &["compat/kubectl/read.sh"]),
+    (89, &["compat/kubectl/run.sh"]),
+    (90, &["compat/kubectl/read.sh"]),
+    (
+        91,
+        &[
+            "compat/go/envtest/envtest_test.go",
+            "crates/cli/tests/standin.rs",
+        ],
+    ),
+    (92, &["compat/go/envtest/envtest_test.go"]),
+    (93, &["compat/java/Client.java"]),
+    (94, &["testkit/clients/tests/kube/main.rs"]),
+    (95, &["compat/helm/run.sh"]),
+];
+
 /// Assertions all of whose checks ran and passed.
 #[must_use]
 pub fn proven(report: &Report) -> BTreeSet<u16> {

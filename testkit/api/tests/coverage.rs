@@ -39,3 +39,22 @@ fn the_checklist_of_the_wire_names_checks() {
         }
     }
 }
+
+#[test]
+fn what_clients_show_names_its_number() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for (number, files) in wire::BY_CLIENTS {
+        for file in *files {
+            let text = std::fs::read_to_string(format!("{root}/{file}")).expect(file);
+            let lines = text.lines().filter_map(|line| line.split_once("ire "));
+            let mut numbers = lines.flat_map(|(_, rest)| {
+                let list = rest.split([':', ')', '.']).next().unwrap_or_default();
+                list.split(", ").map(str::to_owned).collect::<Vec<_>>()
+            });
+            assert!(
+                numbers.any(|found| found == number.to_string()),
+                "{file} does not name wire {number}"
+            );
+        }
+    }
+}

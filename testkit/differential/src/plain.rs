@@ -1,7 +1,7 @@
 //! Answers without what differs from run to run.
 //!
-//! Identities and revisions become numbers in the order in which they are first seen,
-//! so that whether two are the same can still be compared.
+//! Identities and revisions are called after the request in whose answer they were first
+//! seen, so that whether two are the same can still be compared.
 
 use optik_api_testkit::Answer;
 use regex::{Captures, Regex};
@@ -19,8 +19,8 @@ const HEADERS: &[&str] = &[
 
 /// What is seen in a run.
 pub(crate) struct Plain {
-    identities: Vec<String>,
-    revisions: Vec<String>,
+    identities: Seen,
+    revisions: Seen,
     identity: Regex,
     time: Regex,
     numbers: Regex,
@@ -30,8 +30,8 @@ impl Default for Plain {
     fn default() -> Self {
         let regex = |text: &str| Regex::new(text).expect("it is one");
         Self {
-            identities: Vec::new(),
-            revisions: Vec::new(),
+            identities: Seen::default(),
+            revisions: Seen::default(),
             identity: regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
             time: regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
             numbers: regex(
@@ -48,7 +48,9 @@ impl Default for Plain {
 impl Plain {
     /// The status, the headers that matter and the body; only these parts of it, if any
     /// are named.
-    pub(crate) fn answer(&mut self, answer: &Answer, only: &[String]) -> String {
+    pub(crate) fn answer(&mut self, title: &str, answer: &Answer, only: &[String]) -> String {
+        self.identities.begin(title);
+        self.revisions.begin(title);
         let mut text = format!("{}\n", answer.status);
         for name in HEADERS {
             for value in answer.headers.get_all(*name) {
@@ -60,7 +62,7 @@ impl Plain {
         let text = self.time.replace_all(&text, "<time>");
         let text = self.numbers.replace_all(&text, "$1<number>");
         let identities = &mut self.identities;
-        let name = |found: &Captures<'_>| numbered(identities, "uid", &found[0]);
+        let name = |found: &Captures<'_>| identities.name("uid", &found[0]);
         self.identity.replace_all(&text, name).into_owned()
     }
 
@@ -111,7 +113,7 @@ impl Plain {
         for (key, value) in object.iter_mut() {
             match (key.as_str(), &mut *value) {
                 ("resourceVersion", Value::String(text)) if is_number(text) => {
-                    *text = numbered(&mut self.revisions, "revision", text);
+                    *text = self.revisions.name("revision", text);
                 }
                 ("continue", Value::String(text)) if !text.is_empty() => "<token>".clone_into(text),
                 ("token", Value::String(text)) if text.len() > 100 => "<token>".clone_into(text),
@@ -132,6 +134,12 @@ impl Plain {
                         let part = |name| entry[name].as_str().unwrap_or_default().to_owned();
                         (part("manager"), part("operation"), part("subresource"))
                     });
+                }
+                // We have none.
+                ("columnDefinitions", Value::Array(columns)) => {
+                    for column in columns.iter_mut().filter_map(Value::as_object_mut) {
+                        column.remove("description");
+                    }
                 }
                 ("cells", Value::Array(cells)) => cells.iter_mut().for_each(without_age),
                 _ => self.value(value),
@@ -156,12 +164,32 @@ fn is_address(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// What stands for this one: the same whenever it is seen.
-fn numbered(seen: &mut Vec<String>, what: &str, word: &str) -> String {
-    let at = seen.iter().position(|other| other == word);
-    let at = at.unwrap_or_else(|| {
-        seen.push(word.into());
-        seen.len() - 1
-    });
-    format!("<{what} {}>", at + 1)
+/// What was seen, and where first.
+#[derive(Default)]
+struct Seen {
+    names: Vec<(String, String)>,
+    title: String,
+    here: usize,
+}
+
+impl Seen {
+    fn begin(&mut self, title: &str) {
+        title.clone_into(&mut self.title);
+        self.here = 0;
+    }
+
+    /// What stands for this one: the same whenever it is seen.
+    fn name(&mut self, what: &str, word: &str) -> String {
+        if let Some((_, name)) = self.names.iter().find(|(other, _)| other == word) {
+            return name.clone();
+        }
+        self.here += 1;
+        let number = match self.here {
+            1 => String::new(),
+            more => format!(" {more}"),
+        };
+        let name = format!("<{what}{number} of {}>", self.title);
+        self.names.push((word.into(), name.clone()));
+        name
+    }
 }

@@ -67,7 +67,8 @@ pub async fn play(client: &Client, script: &Script) -> Result<Record, PlayError>
             kept.push((name.clone(), word));
         }
         if !step.quiet {
-            record.push(step.title.clone(), plain.answer(&answer, &step.only));
+            let answer = plain.answer(&step.title, &answer, &step.only);
+            record.push(step.title.clone(), answer);
         }
     }
     Ok(record)

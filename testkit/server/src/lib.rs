@@ -35,7 +35,7 @@ pub struct TestServer {
     pub api: ApiServer,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
-    _directory: Option<TempDir>,
+    directory: Option<TempDir>,
 }
 
 impl TestServer {
@@ -85,6 +85,10 @@ impl TestServer {
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+        tasks.spawn(optik_apiserver::keep_api_services(
+            api.clone(),
+            store.clone(),
+        ));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),
@@ -111,12 +115,29 @@ impl TestServer {
             api,
             stop,
             tasks,
-            _directory: directory,
+            directory,
         }
     }
 
     /// Stops the server and closes the store.
     pub async fn stop(mut self) {
+        self.end().await;
+    }
+
+    /// Stops a server on disk, and starts one on what it left, on another port.
+    ///
+    /// # Panics
+    /// If it is not on disk.
+    pub async fn restart(mut self) -> Self {
+        self.end().await;
+        let directory = self.directory.take();
+        let directory = directory.expect("only what is on disk comes back");
+        let store = Store::open(Options::directory(directory.path()));
+        let store = store.expect("what was closed can be opened");
+        Self::on(store, Some(directory), JoinSet::new()).await
+    }
+
+    async fn end(&mut self) {
         self.stop.send_replace(true);
         self.store.close().await;
         self.tasks.shutdown().await;

@@ -3,6 +3,7 @@
 use super::server::Around;
 use super::tools;
 use crate::{Outcome, root};
+use std::path::Path;
 use std::process::Command;
 
 /// The examples of the documents this project began with.
@@ -10,10 +11,23 @@ pub(crate) fn seeds() -> Outcome {
     run("compat/seeds/run.sh")
 }
 
-/// kubectl as people use it.
+/// kubectl as people use it: the one of this machine.
 pub(crate) fn kubectl() -> Outcome {
-    run("compat/kubectl/run.sh")?;
-    run("compat/kubectl/read.sh")
+    with_kubectl(&tools::kubectl()?)
+}
+
+/// The same with the newest.
+pub(crate) fn newest_kubectl() -> Outcome {
+    with_kubectl(&tools::newest_kubectl()?)
+}
+
+fn with_kubectl(program: &Path) -> Outcome {
+    for script in ["compat/kubectl/run.sh", "compat/kubectl/read.sh"] {
+        let mut command = Command::new("bash");
+        let command = command.arg(root().join(script));
+        Around::start()?.run(command.env("KUBECTL", program))?;
+    }
+    Ok(())
 }
 
 /// A real kube-controller-manager instead of our own controllers.

@@ -29,6 +29,8 @@ impl Around {
         let mut serve = Command::new(tools::optik()?);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
+            // What it puts into every namespace would stand among what clients count.
+            .arg("--controllers=*,-root-ca-certificate-publisher-controller")
             .args(["--etcd-listen", &etcd, "--data"])
             .arg(scratch.path().join("data"))
             .arg("--kubeconfig-out")
@@ -48,12 +50,14 @@ impl Around {
     /// Runs a client to its end; what it says is shown, and what the server said if it
     /// fails.
     pub(crate) fn run(&self, client: &mut Command) -> Outcome {
+        if client.get_envs().all(|(name, _)| name != "KUBECTL") {
+            client.env("KUBECTL", tools::kubectl()?);
+        }
         let client = client
             .env("SERVER", format!("http://{}", self.plain))
             .env("KUBECONFIG", &self.kubeconfig)
             .env("ETCD", &self.etcd)
             .env("ETCDCTL", tools::etcdctl()?)
-            .env("KUBECTL", tools::kubectl()?)
             .env("LOG", self.scratch.path().join("client.log"))
             // Discovery that a client remembers from another server would mislead it.
             .env("KUBECACHEDIR", self.scratch.path().join("cache"));

@@ -74,8 +74,14 @@ pub(crate) fn kubectl() -> Result<PathBuf, String> {
     {
         return Ok("kubectl".into());
     }
+    newest_kubectl()
+}
+
+/// kubectl of the version we are compared with, built from its Go module.
+pub(crate) fn newest_kubectl() -> Result<PathBuf, String> {
     let package = "k8s.io/kubernetes/cmd/kubectl";
-    let name = format!("kubectl-{KUBERNETES_VERSION}");
+    // Called as people call it: some of what it writes is signed with its own name.
+    let name = format!("kubectl-{KUBERNETES_VERSION}/kubectl");
     if place().join(&name).exists() {
         return Ok(place().join(name));
     }

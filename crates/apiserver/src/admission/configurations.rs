@@ -1,5 +1,6 @@
 //! What a configuration of webhooks must be.
 
+use super::policies::check_condition;
 use crate::calling::{check_port, check_service_path, check_url};
 use optik_object::{
     FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key, label_value,
@@ -79,6 +80,11 @@ fn check_hook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
     );
     let conditions = format!("{path}.matchConditions");
     check_conditions(&hook["matchConditions"], &conditions, errors);
+    let list = hook["matchConditions"].as_array().into_iter().flatten();
+    for (at, condition) in list.enumerate() {
+        let path = format!("{conditions}[{at}].expression");
+        check_condition(&path, text(&condition["expression"]).trim(), errors);
+    }
 }
 
 fn check_name(name: &str, path: &str, errors: &mut Vec<FieldError>) {
@@ -104,7 +110,7 @@ fn check_one_of(value: &Value, path: &str, supported: &[&str], errors: &mut Vec<
     }
 }
 
-fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     check_wild(rule, path, ("operations", "operations"), errors);
     for (at, operation) in texts(&rule["operations"]).into_iter().enumerate() {
         if !OPERATIONS.contains(&operation) {
@@ -189,7 +195,7 @@ fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     for (key, value) in labels {
         let path = format!("{path}.matchLabels");
@@ -258,7 +264,7 @@ fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let conditions = conditions.as_array().map_or(&[][..], Vec::as_slice);
     if conditions.len() > CONDITIONS_MAX {
         let error = FieldError::too_many(path, conditions.len(), CONDITIONS_MAX);

@@ -4,19 +4,19 @@
 //! write.
 
 use super::hooks::{MUTATING, VALIDATING};
+use super::policies;
 use crate::server::ApiServer;
 use futures::future::join_all;
 use optik_store::{KeyRange, Store, WatchError, WatchFrom, WatchSpec};
 
 /// What configures admission.
-const DIRECTORIES: &[&str] = &[MUTATING, VALIDATING];
+const HOOKS: &[&str] = &[MUTATING, VALIDATING];
 
 /// Follows the configurations of admission for as long as it is polled, or until the
 /// store stops.
 pub async fn keep_admission(api: ApiServer, store: Store) {
-    let all = DIRECTORIES
-        .iter()
-        .map(|directory| keep(&api, &store, directory));
+    let directories = HOOKS.iter().chain(policies::DIRECTORIES);
+    let all = directories.map(|directory| keep(&api, &store, directory));
     join_all(all).await;
 }
 
@@ -35,6 +35,9 @@ async fn follow(api: &ApiServer, store: &Store, directory: &str) -> Result<(), W
     api.refresh_admission(&state);
     drop(state);
     loop {
+        if policies::DIRECTORIES.contains(&directory) {
+            api.settle_policies().await;
+        }
         watch.next().await?;
         api.refresh_admission(&store.snapshot());
     }

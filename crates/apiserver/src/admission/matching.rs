@@ -16,6 +16,8 @@ pub(crate) struct Rule {
     versions: Vec<String>,
     /// Resource and subresource.
     resources: Vec<(String, String)>,
+    /// Only objects of these names; of any if there are none.
+    names: Vec<String>,
     scope: Scope,
 }
 
@@ -49,6 +51,7 @@ impl Rule {
                     None => (text, String::new()),
                 })
                 .collect(),
+            names: texts(&rule["resourceNames"]),
             scope: match rule["scope"].as_str() {
                 Some("Namespaced") => Scope::Namespaced,
                 Some("Cluster") => Scope::Cluster,
@@ -68,6 +71,7 @@ impl Rule {
             && self.resources.iter().any(|(plural, sub)| {
                 is(plural, &resource.plural) && is(sub, attributes.subresource)
             })
+            && (self.names.is_empty() || self.names.iter().any(|name| name == attributes.name))
             && match self.scope {
                 Scope::All => true,
                 Scope::Namespaced => !of_cluster,
@@ -161,6 +165,16 @@ impl Reach {
             let found = others.find(|other| rule.matches(attributes, other));
             found.map(Arc::clone)
         })
+    }
+
+    /// Whether its rules are about a write, or there are none that could exclude it.
+    pub(crate) fn takes(&self, candidates: &Candidates<'_>) -> bool {
+        if !self.rules.is_empty() {
+            return self.find(candidates).is_some();
+        }
+        let attributes = candidates.attributes;
+        let mut except = self.except.iter();
+        !except.any(|rule| rule.matches(attributes, attributes.kind))
     }
 
     /// Whether its selectors take the namespace and the object of a write.

@@ -14,6 +14,7 @@ mod follow;
 pub(crate) mod hooks;
 pub(crate) mod matching;
 mod metrics;
+pub(crate) mod policies;
 mod told;
 
 pub(crate) use attributes::{Attributes, Operation, Wish};

@@ -79,6 +79,11 @@ impl Ink {
         self.form.encoding == Encoding::Protobuf
     }
 
+    /// Whether the items are whole objects.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.form.look == Look::Whole
+    }
+
     pub(crate) fn separation(&self, kind: &Kind) -> Separation {
         self.canvas(kind).separation()
     }

@@ -102,12 +102,17 @@ fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
 }
 
 pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
+    for finalizer in object.finalizers() {
+        complain(
+            "metadata.finalizers",
+            finalizer,
+            label_key(finalizer),
+            errors,
+        );
+    }
     for (at, finalizer) in object.finalizers().enumerate() {
         let path = format!("metadata.finalizers[{at}]");
-        let problems = label_key(finalizer);
-        if !problems.is_empty() {
-            complain(&path, finalizer, problems, errors);
-        } else if !finalizer.contains('/')
+        if !finalizer.contains('/')
             && !STANDARD_FINALIZERS.contains(&finalizer)
             && !kind.resource.behaviour.plain_finalizers
         {
@@ -121,9 +126,9 @@ fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
     let owners = object
         .metadata()
         .and_then(|meta| meta.get("ownerReferences"));
-    let owners = owners.and_then(Value::as_array).into_iter().flatten();
-    let mut controllers = 0;
-    for owner in owners {
+    let owners = owners.and_then(Value::as_array);
+    let mut controllers = Vec::new();
+    for owner in owners.into_iter().flatten() {
         let text = |member| owner.get(member).and_then(Value::as_str).unwrap_or("");
         for (member, what) in [
             ("apiVersion", "version must not be empty"),
@@ -136,11 +141,17 @@ fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(path, "", what));
             }
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            controllers.push(format!("{}/{}", text("kind"), text("name")));
+        }
     }
-    if controllers > 1 {
-        let text = "Only one reference can have Controller set to true";
-        errors.push(FieldError::invalid("metadata.ownerReferences", "", text));
+    if let [first, second, ..] = &controllers[..] {
+        let text = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references \
+             for {first} and {second}"
+        );
+        let shown = Value::from(owners.cloned().unwrap_or_default());
+        errors.push(FieldError::invalid("metadata.ownerReferences", shown, text));
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::metadata::copy_member;
 use super::update::Part;
-use crate::admission::{Told, configurations};
+use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
-use crate::{custom, definitions};
+use crate::{api_services, custom, definitions};
 use optik_builtin::aspects::{self, Aspect};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
-use optik_object::{FieldError, Map, Object, Status, Value};
+use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -24,12 +24,13 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
-        Hook::Role | Hook::Webhooks | Hook::None => {}
+        Hook::Policies => policies::default(object),
+        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
     }
 }
 
 /// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -54,8 +55,10 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         label_name(object);
     }
     kind.rules.begin(object);
-    if behaviour.hook == Hook::Definition {
-        definitions::on_create(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::on_create(object),
+        Hook::ApiService => api_services::on_create(object, now),
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks | Hook::Policies => {}
     }
 }
 
@@ -73,17 +76,19 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
-        (Hook::None, Part::Main) => kind.rules.check(object, old),
-        (Hook::None, Part::Aspect(aspect)) => match old {
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
+        (Hook::None | Hook::ApiService, Part::Aspect(aspect)) => match old {
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },
-        (Hook::None, _) => Vec::new(),
+        (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
         (Hook::Binding, _) => optik_access::check_binding(object, old),
         (Hook::Webhooks, _) => configurations::check(object),
+        (Hook::Policies, Part::Main) => policies::check(object),
+        (Hook::Policies, _) => Vec::new(),
     }
 }
 

@@ -29,12 +29,16 @@ pub(super) const PROGRAM: Program = Program {
         "bind-address",
         "secure-port",
         "cert-dir",
+        "authorization-mode",
     ],
     translate,
 };
 
 /// Without it clients would get in, or data would lie about, where nobody expects it.
 const NOT_THERE: &str = "Optik does not have this, and it is too important to be ignored";
+
+/// None: a suite that plays their part must not meet them.
+const CONTROLLERS: &str = "--controllers=";
 
 const PREFIX: &str = "/registry";
 const DEFAULT_PORT: &str = "6443";
@@ -52,12 +56,33 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     let mut words = vec![
         format!("--etcd={servers}"),
         format!("--listen={}", address(flags)?),
+        format!("--authorization-mode={}", mode(flags)?),
+        CONTROLLERS.to_owned(),
     ];
     if let Some(directory) = last(flags, "cert-dir") {
         let own_pair = flags.contains_key("tls-cert-file");
         words.extend(certificates(Path::new(directory), own_pair));
     }
     Ok(words)
+}
+
+/// Of several modes the one that allows more than the others decides. Nodes are users like
+/// others here, so their mode adds nothing.
+fn mode(flags: &Flags) -> Result<&'static str, String> {
+    let Some(said) = last(flags, "authorization-mode") else {
+        return Ok("AlwaysAllow");
+    };
+    let modes: Vec<_> = said.split(',').collect();
+    for mode in &modes {
+        if !["AlwaysAllow", "Node", "RBAC"].contains(mode) {
+            return Err(format!("--authorization-mode {mode}: {NOT_THERE}"));
+        }
+    }
+    Ok(if modes.contains(&"AlwaysAllow") {
+        "AlwaysAllow"
+    } else {
+        "RBAC"
+    })
 }
 
 fn address(flags: &Flags) -> Result<SocketAddr, String> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod access;
+mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -31,6 +32,7 @@ mod paging;
 mod patching;
 mod paths;
 mod pods;
+mod policies;
 mod revisions;
 mod rules;
 mod schemas;
@@ -38,6 +40,7 @@ mod selectors;
 mod slow;
 mod streaming;
 mod tables;
+mod tokens;
 mod transport;
 mod update;
 mod watching;
@@ -69,16 +72,21 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    api_services::CHECKS,
     rules::CHECKS,
+    policies::CHECKS,
     hooks::configurations::CHECKS,
+    hooks::conditions::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
     hooks::failing::CHECKS,
+    hooks::converting::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,
     access::CHECKS,
+    tokens::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,

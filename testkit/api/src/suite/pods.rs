@@ -17,6 +17,44 @@ checks! { pods:
     [65] a_graceful_pod_outlives_its_finalizer [Pods],
     [62] a_negative_grace_is_one_second [Pods],
     [93] a_pod_enters_a_selector_when_bound [Pods],
+    [] what_needs_a_node_says_so [Pods],
+}
+
+/// As far as no node has to be asked.
+async fn what_needs_a_node_says_so(scope: Scope) -> Outcome {
+    scope.create("pods", &sample("pods", "a")).await?;
+    let two = json!([{"name": "x", "image": "i"}, {"name": "y", "image": "i"}]);
+    let two = with(&sample("pods", "two"), "/spec/containers", two);
+    scope.create("pods", &two).await?;
+    let choose = "a container name must be specified for pod two, choose one of: [x y]";
+    for (path, code, message) in [
+        ("none/log", 404, r#"pods "none" not found"#),
+        ("none/exec?command=ls", 404, r#"pods "none" not found"#),
+        (
+            "a/exec?command=ls",
+            400,
+            "pod a does not have a host assigned",
+        ),
+        ("a/attach", 400, "pod a does not have a host assigned"),
+        ("a/portforward", 400, "pod a does not have a host assigned"),
+        (
+            "a/log?container=zz",
+            400,
+            "container zz is not valid for pod a",
+        ),
+        ("two/log", 400, choose),
+        ("two/exec?command=ls", 400, choose),
+    ] {
+        let answer = scope.client.get(&scope.of("pods", path)).await?.is(code)?;
+        same(path, message, text(&answer, "/message")?)?;
+    }
+    let nothing = scope
+        .client
+        .get(&scope.of("pods", "two/log?container=y"))
+        .await?;
+    nothing.has_status(204)?;
+    let path = scope.of("pods", "a/log");
+    scope.client.delete(&path).await?.has_status(405)
 }
 
 async fn make_scheduled(scope: &Scope, name: &str) -> Outcome<Value> {

@@ -1,6 +1,4 @@
 //! `x-kubernetes-validations`: what rules are taken, and what they refuse.
-//!
-//! Names end in the numbers of the assertions of the contract on extension.
 
 use crate::check::checks;
 use crate::crds::Defined;
@@ -10,13 +8,13 @@ use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { rules:
-    [] skipped_rules_are_told_e34 [CustomResources],
-    [] broken_rules_are_named_e39_to_e42 [CustomResources],
-    [] transitions_need_an_old_value_e43_e44 [CustomResources],
+checks! { rules of Extension:
+    [34] skipped_rules_are_told [CustomResources],
+    [39, 40, 41, 42] broken_rules_are_named [CustomResources],
+    [43, 44] transitions_need_an_old_value [CustomResources],
     [] items_are_known_by_their_keys [CustomResources],
-    [] what_did_not_change_is_forgiven_e46 [CustomResources],
-    [] expensive_rules_are_refused_e47 [CustomResources],
+    [46] what_did_not_change_is_forgiven [CustomResources],
+    [47] expensive_rules_are_refused [CustomResources],
     [] bad_rules_are_refused [CustomResources],
     [] defaults_keep_rules [CustomResources],
     [] a_status_is_held_against_all_rules [CustomResources],
@@ -27,7 +25,7 @@ const INVALID: &str = "FieldValueInvalid";
 
 type Cause = (&'static str, &'static str, &'static str);
 
-async fn skipped_rules_are_told_e34(scope: Scope) -> Outcome {
+async fn skipped_rules_are_told(scope: Scope) -> Outcome {
     let defined = Defined::plain(&scope).with_spec(json!({
         "type": "object", "required": ["it"],
         "properties": {"it": {"type": "string"}, "n": {"type": "integer", "maximum": 5}},
@@ -77,7 +75,7 @@ async fn refused(scope: &Scope, defined: &Defined, cases: &[(Value, &[Cause])]) 
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn broken_rules_are_named_e39_to_e42(scope: Scope) -> Outcome {
+async fn broken_rules_are_named(scope: Scope) -> Outcome {
     let defined = Defined::plain(&scope).with_spec(json!({
         "type": "object",
         "properties": {
@@ -221,7 +219,7 @@ async fn broken_rules_are_named_e39_to_e42(scope: Scope) -> Outcome {
     defined.forget(&scope).await
 }
 
-async fn transitions_need_an_old_value_e43_e44(scope: Scope) -> Outcome {
+async fn transitions_need_an_old_value(scope: Scope) -> Outcome {
     let defined = Defined::plain(&scope).with_spec(json!({"type": "object", "properties": {
         "fixed": {"type": "integer", "x-kubernetes-validations": [
             {"rule": "self == oldSelf", "message": "fixed is fixed"}]},
@@ -284,7 +282,7 @@ async fn items_are_known_by_their_keys(scope: Scope) -> Outcome {
     defined.forget(&scope).await
 }
 
-async fn what_did_not_change_is_forgiven_e46(scope: Scope) -> Outcome {
+async fn what_did_not_change_is_forgiven(scope: Scope) -> Outcome {
     let loose = json!({"type": "object", "properties": {
         "word": {"type": "string", "maxLength": 20},
         "list": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 20}},
@@ -365,7 +363,7 @@ async fn definition_refused(scope: &Scope, spec: &Value) -> Outcome<Vec<(String,
 const TRY: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength \
                    where arrays, maps, and strings are declared)";
 
-async fn expensive_rules_are_refused_e47(scope: Scope) -> Outcome {
+async fn expensive_rules_are_refused(scope: Scope) -> Outcome {
     let spec = json!({"type": "object", "properties": {
         "list": {"type": "array", "items": {"type": "string"}}},
         "x-kubernetes-validations": [{"rule": "self.list.all(x, self.list.all(y, x == y))"}]});

@@ -1,5 +1,7 @@
 //! kube-rs against a whole server: its API, its watcher, its reflector; on wires that
 //! break, and across compactions.
+//!
+//! It sends no Accept, and reads JSON (wire 94).
 
 mod beginning;
 mod churn;

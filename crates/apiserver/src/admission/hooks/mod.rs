@@ -11,6 +11,8 @@ mod validating;
 pub(crate) use book::{Hooks, MUTATING, VALIDATING};
 pub(crate) use call::Asking;
 pub(crate) use mutating::MutatingHooks;
+pub(crate) use patching::{patched, reread};
+pub(crate) use review::{kind_names, resource_names, user_info};
 pub(crate) use validating::ValidatingHooks;
 
 use super::Attributes;

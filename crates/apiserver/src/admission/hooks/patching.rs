@@ -10,7 +10,7 @@ use optik_schema::{check_types, drop_nulls, prune};
 
 /// Applies a patch to an object of a kind; what it leaves out is filled in again. `None`
 /// if there is nothing in it. Errors are those of upstream's library.
-pub(super) fn patched(of: &Kind, object: &Object, patch: &[u8]) -> Result<Option<Object>, String> {
+pub(crate) fn patched(of: &Kind, object: &Object, patch: &[u8]) -> Result<Option<Object>, String> {
     let read = JsonPatch::decode(patch, Checks::Off).map_err(|error| error.to_string())?;
     let operations = optik_object::parse(patch).map(|parsed| parsed.value);
     let operations = operations.unwrap_or_default();

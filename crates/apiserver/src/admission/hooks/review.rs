@@ -26,17 +26,17 @@ pub(super) struct Question<'a> {
     pub(super) old: Option<&'a Object>,
 }
 
-fn kind_names(kind: &Kind) -> Value {
+pub(crate) fn kind_names(kind: &Kind) -> Value {
     let resource = &kind.resource;
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-fn resource_names(kind: &Kind) -> Value {
+pub(crate) fn resource_names(kind: &Kind) -> Value {
     let resource = &kind.resource;
     json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
 }
 
-fn user_info(user: &User) -> Value {
+pub(crate) fn user_info(user: &User) -> Value {
     let mut info = json!({});
     for (name, text) in [("username", &user.name), ("uid", &user.uid)] {
         if !text.is_empty() {
@@ -45,6 +45,9 @@ fn user_info(user: &User) -> Value {
     }
     if !user.groups.is_empty() {
         info["groups"] = json!(user.groups);
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
     }
     info
 }

@@ -1,6 +1,8 @@
 //! Webhooks that have a say in writes.
 
+pub(super) mod conditions;
 pub(super) mod configurations;
+pub(super) mod converting;
 pub(super) mod failing;
 pub(super) mod matching;
 pub(super) mod mutating;

@@ -1,0 +1,173 @@
+//! The names that expressions of policies can use.
+
+use super::making::Making;
+use optik_rules::{FieldShape, Library, Names, ObjectShape, Shape, ShapeKind, Type};
+use std::sync::{Arc, LazyLock};
+
+/// The places of the variables.
+pub(super) const OBJECT: usize = 0;
+pub(super) const OLD_OBJECT: usize = 1;
+pub(super) const REQUEST: usize = 2;
+pub(super) const PARAMS: usize = 3;
+pub(super) const NAMESPACE_OBJECT: usize = 4;
+pub(super) const AUTHORIZER: usize = 5;
+pub(super) const REQUEST_RESOURCE: usize = 6;
+/// And those of the policy itself, behind `variables`.
+pub(super) const OWN: usize = 8;
+
+/// No expression can say this.
+const UNSAID: &str = "\0";
+
+/// What there is besides the objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct With {
+    pub(super) params: bool,
+    pub(super) authorizer: bool,
+    /// Objects and patches can be made.
+    pub(super) making: bool,
+}
+
+/// The names for an expression behind some variables of its policy.
+pub(super) fn names(with: With, variables: &[(String, Type)]) -> Names {
+    let only_if = |there: bool, name: &'static str| if there { name } else { UNSAID };
+    let empty = Type::Object(Arc::new(ObjectShape::new(
+        "kubernetes.variables".into(),
+        Vec::new(),
+    )));
+    let mut names = Names::default()
+        .with("object", Type::Dyn)
+        .with("oldObject", Type::Dyn)
+        .with("request", REQUEST_SHAPE.type_of())
+        .with(only_if(with.params, "params"), Type::Dyn)
+        .with("namespaceObject", NAMESPACE_SHAPE.type_of())
+        .with(
+            only_if(with.authorizer, "authorizer"),
+            Type::Library(Library::Authorizer),
+        )
+        .with(
+            only_if(with.authorizer, "authorizer.requestResource"),
+            Type::Library(Library::ResourceCheck),
+        )
+        .with(only_if(!variables.is_empty(), "variables"), empty);
+    for (name, of) in variables {
+        names = names.with(&format!("variables.{name}"), of.clone());
+    }
+    match with.making {
+        true => names.making(Arc::new(Making)),
+        false => names,
+    }
+}
+
+fn shape(kind: ShapeKind) -> Shape {
+    Shape {
+        kind,
+        elements_max: 0,
+        bytes_min: 0,
+        nullable: true,
+    }
+}
+
+fn object(name: &str, fields: Vec<(&str, Shape)>) -> Shape {
+    let fields = fields.into_iter().map(|(name, shape)| FieldShape {
+        name: name.into(),
+        key: name.into(),
+        shape,
+    });
+    let fields = ObjectShape::new(name.into(), fields.collect());
+    shape(ShapeKind::Object(Arc::new(fields)))
+}
+
+fn map(of: Shape) -> Shape {
+    shape(ShapeKind::Map(Arc::new(of)))
+}
+
+fn list(of: Shape) -> Shape {
+    shape(ShapeKind::List {
+        items: Arc::new(of),
+        order: optik_rules::Order::Matters,
+    })
+}
+
+static REQUEST_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
+    let text = || shape(ShapeKind::String);
+    let texts = |name: &str, names: [&'static str; 3]| {
+        object(name, names.map(|name| (name, text())).into())
+    };
+    let kind = || {
+        let names = ["group", "version", "kind"];
+        texts("kubernetes.GroupVersionKind", names)
+    };
+    let resource = || {
+        let names = ["group", "version", "resource"];
+        texts("kubernetes.GroupVersionResource", names)
+    };
+    let user = object(
+        "kubernetes.UserInfo",
+        vec![
+            ("username", text()),
+            ("uid", text()),
+            ("groups", list(text())),
+            ("extra", map(list(text()))),
+        ],
+    );
+    object(
+        "kubernetes.AdmissionRequest",
+        vec![
+            ("kind", kind()),
+            ("resource", resource()),
+            ("subResource", text()),
+            ("requestKind", kind()),
+            ("requestResource", resource()),
+            ("requestSubResource", text()),
+            ("name", text()),
+            ("namespace", text()),
+            ("operation", text()),
+            ("userInfo", user),
+            ("dryRun", shape(ShapeKind::Bool)),
+            ("options", shape(ShapeKind::Any)),
+        ],
+    )
+});
+
+static NAMESPACE_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
+    let text = || shape(ShapeKind::String);
+    let metadata = object(
+        "kubernetes.NamespaceMetadata",
+        vec![
+            ("name", text()),
+            ("generateName", text()),
+            ("namespace", text()),
+            ("labels", map(text())),
+            ("annotations", map(text())),
+            ("UID", text()),
+            ("creationTimestamp", shape(ShapeKind::DateTime)),
+            ("deletionGracePeriodSeconds", shape(ShapeKind::Int)),
+            ("deletionTimestamp", shape(ShapeKind::DateTime)),
+            ("generation", shape(ShapeKind::Int)),
+            ("resourceVersion", text()),
+            ("finalizers", list(text())),
+        ],
+    );
+    let finalizers = vec![("finalizers", list(text()))];
+    object(
+        "kubernetes.Namespace",
+        vec![
+            ("metadata", metadata),
+            ("spec", object("kubernetes.NamespaceSpec", finalizers)),
+            (
+                "status",
+                object("kubernetes.NamespaceStatus", vec![("phase", text())]),
+            ),
+        ],
+    )
+});
+
+/// How the JSON of a request is read.
+pub(super) fn request_shape() -> &'static Shape {
+    &REQUEST_SHAPE
+}
+
+/// How the JSON of a namespace is read.
+pub(super) fn namespace_shape() -> &'static Shape {
+    &NAMESPACE_SHAPE
+}

@@ -1,0 +1,89 @@
+//! The parameters that a binding names.
+
+use super::compiled::{ParamRef, Policy};
+use crate::admission::Attributes;
+use crate::kinds::Kind;
+use crate::trouble::read_failed;
+use optik_object::{Object, Status};
+use optik_store::Snapshot;
+
+/// The parameters to look at a write with: one that is none if nothing asks for any, and
+/// nothing at all if those asked for do not exist and need not. The inner error says why
+/// the binding does not work.
+pub(super) async fn collect(
+    policy: &Policy,
+    reference: Option<&ParamRef>,
+    attributes: &Attributes<'_>,
+) -> Result<Result<Vec<Option<Object>>, String>, Status> {
+    let (Some((api_version, kind)), Some(reference)) = (&policy.param_kind, reference) else {
+        return Ok(Ok(vec![None]));
+    };
+    let Some(kind) = attributes.kinds.by_kind(api_version, kind) else {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let group = if group.is_empty() { "" } else { group };
+        let why = format!("paramKind kind `{group}/{version}, Kind={kind}` not known",);
+        return Ok(Err(why));
+    };
+    let namespace = match namespace(kind, reference, attributes) {
+        Ok(namespace) => namespace,
+        Err(why) => return Ok(Err(why)),
+    };
+    // What was written a moment ago counts.
+    let state = attributes.store.latest().await.map_err(read_failed)?;
+    let found = find(kind, namespace.as_deref(), reference, &state);
+    if found.is_empty() && reference.must_exist {
+        let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
+        return Ok(Err(why.into()));
+    }
+    Ok(Ok(found.into_iter().map(Some).collect()))
+}
+
+/// In which namespace they are, if in one.
+fn namespace(
+    kind: &Kind,
+    reference: &ParamRef,
+    attributes: &Attributes<'_>,
+) -> Result<Option<String>, String> {
+    match (kind.is_namespaced(), reference.namespace.as_str()) {
+        (false, "") => Ok(None),
+        (false, _) => {
+            Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into())
+        }
+        (true, "") if attributes.namespace.is_empty() => Err(
+            "cannot use namespaced paramRef in policy binding that matches cluster-scoped \
+             resources"
+                .into(),
+        ),
+        (true, "") => Ok(Some(attributes.namespace.to_owned())),
+        (true, namespace) => Ok(Some(namespace.to_owned())),
+    }
+}
+
+fn find(
+    kind: &Kind,
+    namespace: Option<&str>,
+    reference: &ParamRef,
+    state: &Snapshot,
+) -> Vec<Object> {
+    let open = |bytes: &[u8]| {
+        let object = kind.open(bytes).ok()?;
+        let mut object = kind.to_client(&object).into_owned();
+        object.set_type(&kind.resource.kind, &kind.api_version);
+        Some(object)
+    };
+    match &reference.selector {
+        Some(selector) => {
+            let all = state.entries(&kind.range(namespace));
+            let all = all.filter_map(|stored| open(stored.value()));
+            all.filter(|object| selector.matches_with(|key| object.label(key)))
+                .collect()
+        }
+        None => {
+            let stored = state.get(kind.key(namespace, &reference.name).as_bytes());
+            stored
+                .and_then(|stored| open(stored.value()))
+                .into_iter()
+                .collect()
+        }
+    }
+}
