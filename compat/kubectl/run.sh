@@ -205,3 +205,30 @@ m rollout restart deployment/web >/dev/null
 [[ -n "$(web '.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt')" ]] ||
   fail "not restarted"
 k delete namespace merging --timeout=30s >/dev/null
+
+say "who may what (wire 89): auth can-i, whoami, create token"
+k create namespace access >/dev/null
+a() { k -n access "$@"; }
+equals "$(a auth can-i create pods)" yes
+if said="$(a auth can-i create pods --as=kim 2>&1)"; then fail "kim may create pods: $said"; fi
+contains "$said" no
+contains "$(k auth whoami)" system:masters
+a create serviceaccount robot >/dev/null
+a create role reader --verb=get,list,watch --resource=pods,configmaps >/dev/null
+a create rolebinding robot-reads --role=reader --serviceaccount=access:robot >/dev/null
+robot=system:serviceaccount:access:robot
+eventually sh -c "[ \"\$('$KUBECTL' -n access auth can-i list pods --as=$robot)\" = yes ]"
+contains "$(a auth can-i --list --as="$robot" | tr -s ' ')" "configmaps [] [] [get list watch]"
+cp "$KUBECONFIG" "$work/kubeconfig"
+r() { KUBECONFIG="$work/kubeconfig" "$KUBECTL" --context robot -n access "$@"; }
+token="$(a create token robot --duration=10m)"
+KUBECONFIG="$work/kubeconfig" k config set-credentials robot --token="$token" >/dev/null
+KUBECONFIG="$work/kubeconfig" k config set-context robot --cluster="$(k config view -o jsonpath='{.clusters[0].name}')" --user=robot >/dev/null
+contains "$(r auth whoami)" "$robot"
+r get pods >/dev/null
+if said="$(r get secrets 2>&1)"; then fail "the robot reads secrets: $said"; fi
+contains "$said" "secrets is forbidden: User \"$robot\" cannot list resource \"secrets\" in API group \"\" in the namespace \"access\""
+a create clusterrole seer --verb=get --resource=nodes --dry-run=client -o yaml | k auth reconcile -f - >/dev/null
+equals "$(k get clusterrole seer -o jsonpath='{.rules[0].verbs[0]}')" get
+k delete clusterrole seer >/dev/null
+k delete namespace access --timeout=30s >/dev/null

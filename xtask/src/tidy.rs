@@ -64,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-platform",
         ],
     ),
+    ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
     (

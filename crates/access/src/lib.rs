@@ -4,6 +4,7 @@
 //! rules are kept and how requests arrive is the business of others.
 
 mod attributes;
+pub mod audit;
 pub mod bootstrap;
 pub mod impersonation;
 pub mod jwt;

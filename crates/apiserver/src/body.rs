@@ -147,7 +147,7 @@ pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), SettleError
         // Other versions have other defaults.
         settler.settle(object.members_mut())?;
     }
-    if kind.custom.is_some() {
+    if kind.custom.is_some() && kind.converter().is_none() {
         let (api_version, name) = kind.stored_type();
         object.set_type(name, api_version);
     }
@@ -308,5 +308,22 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// What a body says, for those who write it down; `None` if it is not a document.
+#[must_use]
+pub fn readable(media_type: &str, body: &[u8]) -> Option<Value> {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    match media_type {
+        "application/vnd.kubernetes.protobuf" => {
+            let decoded = messages().decode_or(body, "", "").ok()?;
+            Some(decoded.value)
+        }
+        yaml if yaml.ends_with("yaml") => Some(optik_object::yaml::parse(body).ok()?.value),
+        json if json.is_empty() || json.ends_with("json") => {
+            Some(optik_object::parse(body).ok()?.value)
+        }
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! The kinds that are served, found by the words of a path.
 
+use crate::conversion::Converter;
 use crate::custom::Custom;
 use crate::face::Face;
 use optik_builtin::{Rules, SettleError, Settler};
@@ -333,6 +334,12 @@ impl Kind {
         self.face.stored_type().unwrap_or(own)
     }
 
+    /// Who converts its objects, if that is somebody else.
+    pub(crate) fn converter(&self) -> Option<(&Custom, &Converter)> {
+        let custom = self.custom.as_ref()?;
+        Some((custom, custom.versions.converter.as_ref()?))
+    }
+
     /// Whether its objects can be had in this version.
     pub(crate) fn is_shown_in(&self, api_version: &str) -> bool {
         match &self.custom {
@@ -472,6 +479,7 @@ impl Kind {
         let mut object = parse_stored(stored.bytes)?;
         self.face.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
+        self.settle_status(&mut object);
         let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
         let spliced = splice(&bytes, stored.revision)?;
         let spliced = if stored.typed {

@@ -3,6 +3,7 @@
 
 mod access;
 mod admission;
+mod api_services;
 mod body;
 mod calling;
 mod compaction;
@@ -42,6 +43,8 @@ mod write;
 
 pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use admission::keep_admission;
+pub use api_services::keep_api_services;
+pub use body::readable;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;

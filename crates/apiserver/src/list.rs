@@ -4,6 +4,8 @@
 //! and one chunk at a time. Only a page is gathered first, because its beginning
 //! tells where the next one starts.
 
+use crate::calling::Outside;
+use crate::conversion::read_as;
 use crate::form::{Ink, PaintError, Separation};
 use crate::freshness::{Patience, reached, snapshot};
 use crate::kinds::{Kind, Shown};
@@ -42,11 +44,14 @@ pub(crate) struct Listing {
 }
 
 pub(crate) async fn list(
-    store: &Store,
+    outside: &Outside,
     press: &Arc<Press>,
     listing: Listing,
 ) -> Result<Listed, Status> {
-    let page = find(store, &listing).await?;
+    let mut page = find(&outside.store, &listing).await?;
+    if listing.kind.converter().is_some() {
+        page.source = Box::pin(converted(outside, &listing, page.source)).await?;
+    }
     let metadata = metadata(&listing, &page);
     let mut scan = Scan(page.source);
     let writer = Writer {
@@ -76,6 +81,22 @@ pub(crate) async fn list(
     let first = stream::once(std::future::ready(Bytes::from(first)));
     let rest = rest(Arc::clone(press), scan, writer, items);
     Ok(Listed::Pieces(first.chain(rest).boxed()))
+}
+
+/// Everything in the version that is asked for: where a webhook converts, all of it is
+/// gathered first. Selectors look at what is stored.
+async fn converted(outside: &Outside, listing: &Listing, source: Source) -> Result<Source, Status> {
+    let kind = &listing.kind;
+    let versions: Vec<Arc<Version>> = match source {
+        Source::Gathered(versions) => versions.collect(),
+        Source::Live { snapshot, rest } => {
+            let entries = rest.iter().flat_map(|range| snapshot.entries(range));
+            let matching = entries.filter(|version| listing.selection.matches(kind, version));
+            matching.cloned().collect()
+        }
+    };
+    let versions = read_as(outside, kind, versions).await?;
+    Ok(Source::Gathered(versions.into_iter()))
 }
 
 /// A page, or the whole.
@@ -559,10 +580,11 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calling::Nobody;
     use crate::form::{Encoding, Form};
     use crate::kinds::Kinds;
     use crate::query::Query;
-    use optik_platform::SystemClock;
+    use optik_platform::{SystemClock, SystemEntropy};
     use optik_store::{Options, Origin, Put, Txn};
     use serde_json::{Value, json};
 
@@ -604,7 +626,12 @@ mod tests {
             },
             ink: Ink::of(form, &SystemClock::default()),
         };
-        match list(store, &Arc::new(press), listing).await.unwrap() {
+        let outside = Outside {
+            caller: Arc::new(Nobody),
+            store: store.clone(),
+            entropy: Arc::new(SystemEntropy),
+        };
+        match list(&outside, &Arc::new(press), listing).await.unwrap() {
             Listed::Whole(body) => body.to_vec(),
             Listed::Pieces(pieces) => pieces.collect::<Vec<_>>().await.concat(),
         }

@@ -36,6 +36,11 @@ impl LiveKinds {
         Arc::clone(&self.current.borrow())
     }
 
+    /// Tells of every change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.current.subscribe()
+    }
+
     /// The kinds to look at for a request, as new as the store's definition.
     pub(crate) async fn for_target(
         &self,

@@ -3,6 +3,7 @@
 //! Nothing runs here. As far as the API server alone can answer, it does, as upstream;
 //! where it would have to ask a node, it says that there is none.
 
+use crate::calling::Outside;
 use crate::exchange::Response;
 use crate::kinds::Kind;
 use crate::query::Query;
@@ -10,7 +11,6 @@ use crate::read::{ObjectName, Shape, get};
 use http::{Method, StatusCode};
 use optik_catalog::Reach;
 use optik_object::Status;
-use optik_store::Store;
 use serde_json::Value;
 
 /// The kinds of containers a pod has, in the order in which they are told.
@@ -25,7 +25,7 @@ pub(crate) fn serves(reach: Reach, method: &Method) -> bool {
 }
 
 pub(crate) async fn reach(
-    store: &Store,
+    outside: &Outside,
     kind: &Kind,
     object: ObjectName<'_>,
     reach: Reach,
@@ -39,7 +39,7 @@ pub(crate) async fn reach(
         _ => object.name,
     };
     let object = ObjectName { name, ..object };
-    let found = get(store, kind, object, Shape::Whole, "").await?;
+    let found = get(outside, kind, object, Shape::Whole, "").await?;
     let found: Value = serde_json::from_slice(&found)
         .map_err(|error| Status::internal(&format!("a stored object is damaged: {error}")))?;
     if matches!(reach, Reach::Log | Reach::Container) {

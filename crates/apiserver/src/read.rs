@@ -1,12 +1,14 @@
 //! One object.
 
+use crate::calling::Outside;
+use crate::conversion::read_one;
 use crate::freshness::{Patience, reached};
 use crate::kinds::{Kind, Shown};
 use crate::scale;
 use crate::trouble::{damaged, read_failed};
 use bytes::Bytes;
 use optik_object::{Asked, ParseUintError, Status, in_query};
-use optik_store::{Revision, Snapshot, Store};
+use optik_store::{Revision, Snapshot};
 
 /// Which object of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +19,13 @@ pub(crate) struct ObjectName<'a> {
 
 /// §3.1
 pub(crate) async fn get(
-    store: &Store,
+    outside: &Outside,
     kind: &Kind,
     object: ObjectName<'_>,
     shape: Shape,
     revision: &str,
 ) -> Result<Bytes, Status> {
+    let store = &outside.store;
     let malformed = |error: ParseUintError| {
         if kind.resource.behaviour.cached {
             Status::revision_malformed_internally(&error)
@@ -37,7 +40,7 @@ pub(crate) async fn get(
             reached(store, Revision::new(number.get()), Patience::of(kind)).await?
         }
     };
-    show(&snapshot, kind, object, shape)
+    show(outside, &snapshot, kind, object, shape).await
 }
 
 /// What is shown of an object.
@@ -48,7 +51,8 @@ pub(crate) enum Shape {
     Scale,
 }
 
-fn show(
+async fn show(
+    outside: &Outside,
     snapshot: &Snapshot,
     kind: &Kind,
     object: ObjectName<'_>,
@@ -58,6 +62,11 @@ fn show(
     let version = snapshot
         .get(key.as_bytes())
         .ok_or_else(|| Status::not_found(kind.resource.name(), object.name))?;
+    let converted = match kind.converter() {
+        None => None,
+        Some(_) => Some(Box::pin(read_one(outside, kind, version)).await?),
+    };
+    let version = converted.as_ref().unwrap_or(version);
     if shape == Shape::Scale {
         return scale::shown(kind, version.value(), version.mod_revision());
     }

@@ -27,7 +27,7 @@ use crate::reach;
 use crate::read::{ObjectName, Shape, get};
 use crate::route::{Route, Target, route};
 use crate::selection::Selection;
-use crate::watch::{EncodedEvents, Surroundings, Watching, watch};
+use crate::watch::{self as watches, EncodedEvents, Surroundings, Watching};
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, WriteOptions, Writing, Written,
@@ -36,11 +36,13 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::Tokens;
+use optik_builtin::aspects::Aspect;
 use optik_catalog::{Action, Hook, Verb};
 use optik_object::{Object, Status, Tape, Timestamp};
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Origin, Snapshot, Store, Version};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The API on a store.
 #[derive(Clone)]
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     around_watches: Surroundings,
     press: Arc<Press>,
+    outside: Outside,
     admission: Admission,
     lifetimes: Lifetimes,
     pub(crate) gate: Arc<Gate>,
@@ -109,6 +112,7 @@ impl ApiServer {
         let outside = Outside {
             caller,
             store: store.clone(),
+            entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let policies = Arc::default();
@@ -117,12 +121,13 @@ impl ApiServer {
             &policies,
             &gate,
             Asking {
-                outside,
+                outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
                 judge: Some(Arc::new(CelJudge::new(&gate))),
             },
         );
         let around_watches = Surroundings {
+            outside: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
@@ -136,6 +141,7 @@ impl ApiServer {
                 around_watches,
                 lifetimes: Lifetimes::default(),
                 press: Arc::new(Press::new()),
+                outside,
                 admission,
                 hooks,
                 policies,
@@ -180,6 +186,10 @@ impl ApiServer {
             }
         }
         self.bootstrap_roles().await
+    }
+
+    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
+        self.shared.kinds.subscribe()
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
@@ -451,7 +461,7 @@ impl Shared {
                 plan,
                 ink: Ink::of(wanted, &*self.clock),
             };
-            let response = match list(&self.store, &self.press, listing).await? {
+            let response = match list(&self.outside, &self.press, listing).await? {
                 Listed::Whole(body) => Response::json(StatusCode::OK, body),
                 Listed::Pieces(pieces) => Response::json_stream(pieces),
             };
@@ -470,7 +480,7 @@ impl Shared {
 
     async fn watching(&self, watching: Watching) -> Response {
         let media_type = watching.form.encoding.stream_type();
-        let pieces = watch(&self.around_watches, watching).await;
+        let pieces = watches::watch(&self.around_watches, watching).await;
         Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 
@@ -504,13 +514,16 @@ impl Shared {
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
                     (Action::Finalize, _) => Part::Finalize,
+                    (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
+                    (Action::Resize, _) => Part::Aspect(Aspect::Resources),
+                    (Action::Evict, &Method::POST) => return self.evict(asked, name).await,
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
                     (Action::Reach(what), method) if reach::serves(what, method) => {
                         let object = asked.object_name(name);
-                        return reach::reach(&self.store, asked.kind, object, what, &asked.query)
+                        return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
                             .await;
                     }
                     _ => return Err(asked.refuse_method()),
@@ -535,9 +548,9 @@ impl Shared {
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize => Shape::Whole,
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
         };
-        let body = get(&self.store, asked.kind, object, shape, revision).await?;
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
@@ -622,6 +635,16 @@ impl Shared {
         Ok(Response::from(Status::success(201)))
     }
 
+    async fn evict(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        let eviction = body::decode_as("policy/v1", "Eviction", headers, body)?;
+        let how = DeleteOptions::of(eviction.get("deleteOptions"), options.dry_run)?;
+        let writing = asked.writing(self, options, "create");
+        write::evict(&writing, name, &eviction, &how).await?;
+        Ok(Response::from(Status::success(201)))
+    }
+
     async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = asked.delete_options()?;
@@ -663,6 +686,7 @@ impl Shared {
     ) -> Writing<'a> {
         Writing {
             store: &self.store,
+            outside: &self.outside,
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
             lifetimes: &self.lifetimes,
@@ -835,6 +859,7 @@ impl<'a> Asked<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
         Writing {
             store: &shared.store,
+            outside: &shared.outside,
             clock: &*shared.clock,
             entropy: &*shared.around_watches.entropy,
             lifetimes: &shared.lifetimes,

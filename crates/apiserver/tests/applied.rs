@@ -69,7 +69,7 @@ async fn an_old_version_is_kept_as_the_new_one() {
             "metadata": {"name": "a"},
             "spec": {
                 "maxReplicas": 3, "targetCPUUtilizationPercentage": percent,
-                "scaleTargetRef": {"kind": "Deployment", "name": "d"},
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
             },
         });
         let (code, applied) = send(&api, Method::PATCH, &v1, &config).await;

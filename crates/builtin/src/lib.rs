@@ -5,6 +5,7 @@
 //! makes of it, and what it refuses.
 
 pub mod allocation;
+pub mod aspects;
 mod check;
 mod defaults;
 pub mod limits;
@@ -14,6 +15,7 @@ pub mod quota;
 mod rules;
 mod settle;
 
+pub use check::selects;
 pub use quantity::{Quantity, QuantityError};
 pub use rules::Rules;
 pub use settle::{SettleError, Settler};

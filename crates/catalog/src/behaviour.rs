@@ -50,6 +50,8 @@ pub enum Hook {
     Webhooks,
     /// It says what writes must be, in a language of its own.
     Policies,
+    /// It names a group that is served.
+    ApiService,
 }
 
 /// What is asked.
@@ -191,6 +193,7 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         cached: plural != "events",
         hook: match plural {
             "customresourcedefinitions" => Hook::Definition,
+            "apiservices" => Hook::ApiService,
             "roles" | "clusterroles" => Hook::Role,
             "rolebindings" | "clusterrolebindings" => Hook::Binding,
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => Hook::Webhooks,

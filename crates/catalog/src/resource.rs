@@ -80,6 +80,12 @@ pub enum Action {
     Scale,
     /// Gives a pod to a node.
     Bind,
+    /// Takes a pod away if its budget allows that.
+    Evict,
+    /// Adds containers for a look inside.
+    Ephemeral,
+    /// Changes what containers may use.
+    Resize,
     /// Makes a token for a service account.
     Token,
     /// Asks for something that runs on a node.

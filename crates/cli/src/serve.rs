@@ -6,7 +6,7 @@ mod banner;
 use crate::failure::Failure;
 use crate::store::{cannot_open, default_directory};
 use crate::units;
-use access::{Access, Home, Ports};
+use access::{Access, Entrance, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
 use optik_apiserver::ApiServer;
@@ -113,6 +113,7 @@ impl From<Survives> for Durability {
 }
 
 pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
+    let options = Arc::new(options);
     let clock = Arc::new(SystemClock::default());
     let started = clock.monotonic();
     let mut stop = Stop::listen()?;
@@ -170,7 +171,7 @@ struct Around {
 
 /// The Kubernetes API and what belongs to it.
 async fn serve_api(
-    options: &Serve,
+    options: &Arc<Serve>,
     ports: Ports,
     around: &mut Around,
     banner: &mut Banner,
@@ -178,13 +179,13 @@ async fn serve_api(
     let (store, clock) = (&around.store, &around.clock);
     let tokens = options.access.tokens()?;
     let entrance = options.access.open(&home(options), &ports, &**clock)?;
+    keep_certificates(options, &entrance, clock);
     banner.api = Some(entrance.url);
     banner.kubeconfig = entrance.kubeconfig;
     let rules = options.access.rules(&home(options), tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
-        clock: clock.clone(),
-        ..options.access.presented(tokens)?
+        ..options.access.presented(tokens, clock)?
     };
     let entropy = Arc::new(SystemEntropy);
     let caller = Arc::new(HttpsCaller::default());
@@ -198,6 +199,10 @@ async fn serve_api(
         clock.clone(),
     ));
     tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+    tokio::spawn(optik_apiserver::keep_api_services(
+        api.clone(),
+        store.clone(),
+    ));
     tokio::spawn(optik_apiserver::keep_definitions(
         api.clone(),
         store.clone(),
@@ -227,6 +232,19 @@ async fn serve_api(
     let serving = async move { server.serve(ports.tls, Some(entrance.tls), told).await };
     around.serving.spawn(serving);
     Ok(())
+}
+
+/// Renews certificates, and takes up new ones, for as long as the server runs.
+fn keep_certificates(options: &Arc<Serve>, entrance: &Entrance, clock: &Arc<SystemClock>) {
+    let (options, clock) = (Arc::clone(options), Arc::clone(clock));
+    let renewed = entrance.renewed();
+    tokio::spawn(async move {
+        let home = home(&options);
+        options
+            .access
+            .keep_certificates(home, renewed, &*clock)
+            .await;
+    });
 }
 
 /// Completes when the server is told to stop.

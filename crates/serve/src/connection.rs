@@ -7,13 +7,14 @@ use crate::gather::gather;
 use crate::handler::Handler;
 use crate::peers::Order;
 use crate::server::Shared;
-use crate::tls::{HTTP_2, TlsMaterial};
+use crate::tls::{HTTP_2, Material, TlsMaterial};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -74,6 +75,7 @@ pub(crate) async fn serve<H: Handler>(
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot set socket options");
     }
+    let from = stream.peer_addr().ok().map(|at| at.ip());
     let Some(tls) = tls else {
         // Whoever hands us an open port without TLS must not give it away with it.
         let here = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
@@ -82,14 +84,15 @@ pub(crate) async fn serve<H: Handler>(
         } else {
             Identity::Unknown
         };
-        return converse(shared, stream, identity).await;
+        return converse(shared, stream, (identity, from)).await;
     };
+    let tls = tls.current();
     match timeout(shared.options.limits.handshake_max, handshake(&tls, stream)).await {
         Ok(Ok(Some(stream))) => {
             let identity = identify(&tls, &stream, &shared);
             match stream.get_ref().1.alpn_protocol() {
-                Some(HTTP_2) => converse_in_parallel(shared, stream, identity).await,
-                _ => converse(shared, stream, identity).await,
+                Some(HTTP_2) => converse_in_parallel(shared, stream, (identity, from)).await,
+                _ => converse(shared, stream, (identity, from)).await,
             }
         }
         Ok(Ok(None)) => tracing::debug!("a client sent plain HTTP to the TLS port"),
@@ -110,7 +113,7 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
 
 /// `None` if the client does not speak TLS and has been told so.
 async fn handshake(
-    tls: &TlsMaterial,
+    tls: &Material,
     mut stream: TcpStream,
 ) -> io::Result<Option<TlsStream<TcpStream>>> {
     let mut first = [0];
@@ -128,7 +131,7 @@ async fn handshake(
     acceptor.accept(stream).await.map(Some)
 }
 
-fn identify<H>(tls: &TlsMaterial, stream: &TlsStream<TcpStream>, shared: &Shared<H>) -> Identity {
+fn identify<H>(tls: &Material, stream: &TlsStream<TcpStream>, shared: &Shared<H>) -> Identity {
     let sent = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some((first, others)) = sent.split_first() else {
         return Identity::Unknown;
@@ -142,24 +145,27 @@ fn identify<H>(tls: &TlsMaterial, stream: &TlsStream<TcpStream>, shared: &Shared
     }
 }
 
-async fn converse<H, S>(shared: Arc<Shared<H>>, stream: S, identity: Identity)
+/// Who is at the other end, and where that is.
+type Peering = (Identity, Option<IpAddr>);
+
+async fn converse<H, S>(shared: Arc<Shared<H>>, stream: S, other: Peering)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let nothing_gathers = |_: &mut Context<'_>| Poll::Ready(Ok(()));
-    run(shared, stream, identity, nothing_gathers, Turns::AtOnce).await;
+    run(shared, stream, other, nothing_gathers, Turns::AtOnce).await;
 }
 
 /// As [`converse`], for many requests at the same time.
-async fn converse_in_parallel<H, S>(shared: Arc<Shared<H>>, stream: S, identity: Identity)
+async fn converse_in_parallel<H, S>(shared: Arc<Shared<H>>, stream: S, other: Peering)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (stream, gathered) = gather(stream);
     let send = move |cx: &mut Context<'_>| gathered.poll_send(cx);
-    run(shared, stream, identity, send, Turns::AfterOthers).await;
+    run(shared, stream, other, send, Turns::AfterOthers).await;
 }
 
 /// When a connection that has been woken gets its turn.
@@ -174,7 +180,7 @@ enum Turns {
 async fn run<H, S>(
     shared: Arc<Shared<H>>,
     stream: S,
-    identity: Identity,
+    (identity, from): Peering,
     mut send: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
     turns: Turns,
 ) where
@@ -186,6 +192,7 @@ async fn run<H, S>(
     let caller = Arc::new(Caller {
         peer: Arc::clone(&peer),
         identity,
+        from,
         audit_ids: AuditIds::new(&*shared.options.entropy),
     });
     let service = {

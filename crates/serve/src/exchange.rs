@@ -5,6 +5,7 @@
 
 use crate::access::{Asked, Identity, authenticate, impersonated, is_foreign};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
+use crate::audit::{Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
 use crate::flow::{Full, Lane, Place};
@@ -20,12 +21,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use optik_access::{Path, RequestInfo, User};
 use optik_apiserver::{Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +41,8 @@ pub(crate) struct Caller {
     pub(crate) peer: Arc<Peer>,
     pub(crate) identity: Identity,
     pub(crate) audit_ids: AuditIds,
+    /// Where the connection comes from.
+    pub(crate) from: Option<IpAddr>,
 }
 
 /// What is learned about a request on its way.
@@ -48,6 +52,7 @@ struct Trail {
     user: Option<Arc<User>>,
     /// Its place among the requests that are carried out.
     place: Option<Place>,
+    record: Option<Box<Record>>,
 }
 
 /// Answers one request. There is always an answer.
@@ -73,6 +78,8 @@ pub(crate) async fn answer<H: Handler>(
     let form = Form::of(about, &head.headers);
     let counted = shared.metrics.begin(about, form.long_running);
     let began = shared.options.clock.monotonic();
+    let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
+    let mut trail = Trail::default();
     let welcome = shared.options.origins.welcome(&head.headers);
     let mut response = match &welcome {
         // Asked before credentials are sent.
@@ -80,11 +87,12 @@ pub(crate) async fn answer<H: Handler>(
         _ => {
             let exchange = Exchange {
                 shared: &shared,
-                identity: &caller.identity,
+                caller: &caller,
+                id: &id,
                 about,
                 form,
             };
-            exchange.in_time(head, body, &uri).await
+            exchange.in_time(head, body, &uri, &mut trail).await
         }
     };
     drop(counted);
@@ -94,10 +102,18 @@ pub(crate) async fn answer<H: Handler>(
     if let Some(socket) = socket.filter(|_| form.long_running) {
         response = socket.switch(response, &shared.tasks);
     }
-    let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
     response.headers_mut().insert(AUDIT_ID, id);
     response.headers_mut().extend(welcome.unwrap_or_default());
-    Ok(sealed(response, in_flight))
+    let mut record = trail.record.take();
+    if let Some(record) = &mut record {
+        record.ended(response.status().as_u16(), form.long_running);
+    }
+    // A stream ends later; everything else ends now.
+    Ok(sealed(
+        response,
+        in_flight,
+        record.filter(|_| form.long_running),
+    ))
 }
 
 fn preflight() -> http::Response<Content> {
@@ -109,13 +125,21 @@ fn preflight() -> http::Response<Content> {
 /// One request, and what is around it.
 struct Exchange<'a, H> {
     shared: &'a Arc<Shared<H>>,
-    identity: &'a Identity,
+    caller: &'a Caller,
+    /// By which the request is known in logs.
+    id: &'a HeaderValue,
     about: Asked<'a>,
     form: Form,
 }
 
 impl<H: Handler> Exchange<'_, H> {
-    async fn in_time(&self, head: Parts, body: Incoming, uri: &Uri) -> http::Response<Content> {
+    async fn in_time(
+        &self,
+        head: Parts,
+        body: Incoming,
+        uri: &Uri,
+        trail: &mut Trail,
+    ) -> http::Response<Content> {
         let form = self.form;
         let limit = match self.limit() {
             Ok(limit) => limit,
@@ -123,9 +147,11 @@ impl<H: Handler> Exchange<'_, H> {
         };
         let accept = head.headers.get(ACCEPT).cloned();
         let work = async {
-            let mut trail = Trail::default();
-            let response = self.respond(head, body, &mut trail).await;
+            let response = self.respond(head, body, trail).await;
             let response = response.unwrap_or_else(|status| refused(&status, accept));
+            if let Some(record) = &mut trail.record {
+                record.answered(&response);
+            }
             form.apply(response, || self.end(trail.user.take(), uri))
                 .await
         };
@@ -181,7 +207,8 @@ impl<H: Handler> Exchange<'_, H> {
     ) -> Result<Response, Status> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
-        if matches!(self.identity, Identity::Local(_)) && is_foreign(&head) {
+        let identity = &self.caller.identity;
+        if matches!(identity, Identity::Local(_)) && is_foreign(&head) {
             let text = "this port is for programs on this machine, not for web pages";
             return Err(Status::forbidden_path(
                 "a browser",
@@ -192,10 +219,17 @@ impl<H: Handler> Exchange<'_, H> {
         }
         let handler = &shared.handler;
         let (headers, tokens) = (&mut head.headers, &options.tokens);
-        let caller = authenticate(self.identity, headers, tokens, handler, &*options.clock)?;
+        let caller = authenticate(identity, headers, tokens, handler, &*options.clock);
+        trail.record = self.begin_record(headers, caller.as_deref().ok());
+        let caller = caller?;
         let asked = about.info.attributes();
         let user = match impersonated(handler, &caller, headers, &asked)? {
-            Some(other) => other,
+            Some(other) => {
+                if let Some(record) = &mut trail.record {
+                    record.acting_as(&other);
+                }
+                other
+            }
             None => caller,
         };
         if let Some(lane) = self.lane() {
@@ -204,7 +238,11 @@ impl<H: Handler> Exchange<'_, H> {
                 Err(Full) => return Ok(too_many()),
             }
         }
-        handler.authorize(&user, &asked)?;
+        let allowed = handler.authorize(&user, &asked);
+        if let Some(record) = &mut trail.record {
+            record.decided(allowed.is_ok(), handler.reason(&user, &asked));
+        }
+        allowed?;
         trail.user = Some(Arc::clone(&user));
         if let Some(page) = pages::find(&shared.health, about).await {
             return Ok(page);
@@ -225,7 +263,28 @@ impl<H: Handler> Exchange<'_, H> {
             user,
             body: body?,
         };
-        self.carry_out(request).await
+        if let Some(record) = &mut trail.record {
+            record.sent(&request.headers, &request.body);
+        }
+        let done = self.carry_out(request).await;
+        if let (Err(_), Some(record)) = (&done, &mut trail.record) {
+            record.panicked();
+        }
+        done
+    }
+
+    /// Who failed to prove who they are is nobody.
+    fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Option<Box<Record>> {
+        let audit = self.shared.options.audit.as_ref()?;
+        let nobody = User::default();
+        let heard = Heard {
+            id: self.id.to_str().unwrap_or_default(),
+            asked: self.about,
+            headers,
+            from: self.caller.from,
+            user: user.unwrap_or(&nobody),
+        };
+        Record::begin(audit, &heard).map(Box::new)
     }
 
     /// Whose turn it is concerns everything but streams, and questions whether we live.

@@ -7,6 +7,7 @@
 
 mod access;
 mod answer;
+mod audit;
 mod carry;
 mod connection;
 mod cors;
@@ -27,6 +28,7 @@ mod tls;
 mod upload;
 mod websocket;
 
+pub use audit::{Audit, AuditFile, AuditFileError, Rotation};
 pub use cors::Origins;
 pub use handler::Handler;
 pub use kubeconfig::Kubeconfig;

@@ -1,5 +1,6 @@
 //! What a server can be told.
 
+use crate::audit::Audit;
 use crate::cors::Origins;
 use futures::future::BoxFuture;
 use optik_access::Tokens;
@@ -20,6 +21,8 @@ pub struct Options {
     pub limits: Limits,
     /// Whose web pages may talk to us.
     pub origins: Origins,
+    /// Where it is written down who did what.
+    pub audit: Option<Arc<Audit>>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -31,6 +34,7 @@ impl Default for Options {
             store: Arc::new(|| Box::pin(std::future::ready(true))),
             limits: Limits::default(),
             origins: Origins::default(),
+            audit: None,
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }

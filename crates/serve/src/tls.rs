@@ -2,7 +2,7 @@
 
 use optik_platform::UnixMillis;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use thiserror::Error;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
@@ -18,9 +18,15 @@ use tokio_rustls::rustls::{
 /// What ALPN calls HTTP/2.
 pub(crate) const HTTP_2: &[u8] = b"h2";
 
-/// What a port needs to speak TLS.
+/// What a port needs to speak TLS. Clones share it: what is replaced in one is replaced
+/// in all.
 #[derive(Clone)]
 pub struct TlsMaterial {
+    current: Arc<RwLock<Arc<Material>>>,
+}
+
+/// Certificates, at one moment.
+pub(crate) struct Material {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
 }
@@ -78,9 +84,26 @@ impl TlsMaterial {
         config.ignore_client_order = true;
         config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
         let config = Arc::new(config);
-        Ok(Self { config, clients })
+        let material = Arc::new(Material { config, clients });
+        Ok(Self {
+            current: Arc::new(RwLock::new(material)),
+        })
     }
 
+    /// Connections that come from now on get the certificate of `newer`, and must be
+    /// vouched for by its authorities. Those that are open stay as they are.
+    pub fn replace(&self, newer: &Self) {
+        let newer = newer.current();
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = newer;
+    }
+
+    pub(crate) fn current(&self) -> Arc<Material> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current)
+    }
+}
+
+impl Material {
     /// Whether one of our authorities vouches for a client.
     pub(crate) fn verify_client(
         &self,
@@ -137,7 +160,7 @@ fn verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifier>>, T
 /// A stranger's certificate must not end the handshake: the client would see a broken
 /// connection instead of a 401, and one that has a good token as well could not use it.
 /// That the client holds the certificate's key is still proven here; who vouches for it
-/// is asked afterwards, with [`TlsMaterial::verify_client`].
+/// is asked afterwards, with [`Material::verify_client`].
 #[derive(Debug)]
 struct AskOnly {
     inner: Arc<dyn ClientCertVerifier>,

@@ -155,3 +155,31 @@ fn a_kubeconfig_is_private_and_complete() {
         assert!(text.contains(part), "{part}");
     }
 }
+
+/// Certificates are replaced under a running server: new connections see the new one, and
+/// those that are open go on.
+#[tokio::test]
+async fn certificates_are_replaced_while_the_server_runs() {
+    use support::client::{Client, Version};
+    use support::{Port, Running};
+    let mut running = Running::start(Port::Tls).await;
+    let mut old = Client::certified(&running, Version::Http2, &running.pki.admin).await;
+    assert_eq!(old.get("/who", &[]).await.status, 200);
+    let before = running.pki.clone();
+    let newer = support::pki();
+    running.tls.as_ref().unwrap().replace(&material(&newer));
+    assert_eq!(old.get("/who", &[]).await.status, 200);
+    // This client believes only the new authority.
+    running.pki = newer.clone();
+    let mut client = Client::certified(&running, Version::Http2, &newer.admin).await;
+    assert_eq!(client.get("/who", &[]).await.status, 200);
+    let mut outdated = Client::certified(&running, Version::Http2, &before.admin).await;
+    assert_eq!(outdated.get("/who", &[]).await.status, 401);
+}
+
+#[test]
+fn a_server_that_listens_everywhere_has_a_name_for_it() {
+    let names = server_names("0.0.0.0".parse().unwrap(), None);
+    assert!(names.iter().all(|name| name != "0.0.0.0"), "{names:?}");
+    assert!(names.contains(&"127.0.0.1".to_owned()));
+}

@@ -76,6 +76,24 @@ impl Version {
         self.origin.as_ref()
     }
 
+    /// The same version with another value, for readers who show it in another form. It
+    /// stands alone: what was before it is not part of it.
+    #[must_use]
+    pub fn with_value(&self, value: Bytes) -> Arc<Self> {
+        Arc::new(Self {
+            key: self.key.clone(),
+            value,
+            create_revision: self.create_revision,
+            mod_revision: self.mod_revision,
+            sub: self.sub,
+            version: self.version,
+            lease: self.lease,
+            time: self.time,
+            origin: self.origin.clone(),
+            prior: Mutex::new(None),
+        })
+    }
+
     #[must_use]
     pub fn is_deletion(&self) -> bool {
         self.version == 0

@@ -116,6 +116,7 @@ pub const BY_CLIENTS: &[(u16, &[&str])] = &[
     (29, &["compat/kubectl/read.sh"]),
     (73, &["compat/go/clientgo/informers_test.go"]),
     (74, &["compat/kubectl/read.sh"]),
+    (89, &["compat/kubectl/run.sh"]),
     (90, &["compat/kubectl/read.sh"]),
     (
         91,

@@ -1,6 +1,7 @@
 //! Real clients of a whole server, and what they must see.
 //!
 //! * [`proxy`] is a wire between client and server that can be cut.
+//! * [`faults`] is a server before a server: it refuses, loses answers, and counts.
 //! * [`connection`] speaks HTTP; [`client`] and [`watcher`] write down what they ask
 //!   for and are told, in the words of the store's histories, so that
 //!   [`judge`](optik_store_testkit::validate::judge) can say whether one sequence of
@@ -11,5 +12,6 @@
 pub mod client;
 pub mod collection;
 pub mod connection;
+pub mod faults;
 pub mod proxy;
 pub mod watcher;

@@ -35,7 +35,7 @@ pub struct TestServer {
     pub api: ApiServer,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
-    _directory: Option<TempDir>,
+    directory: Option<TempDir>,
 }
 
 impl TestServer {
@@ -44,10 +44,20 @@ impl TestServer {
     /// # Panics
     /// If it cannot.
     pub async fn start(engine: Engine) -> Self {
+        let words = ["namespace-controller", "clusterrole-aggregation-controller"];
+        let choice = optik_lifecycle::Choice::parse(words);
+        let choice = choice.expect("these are controllers");
+        Self::start_with(engine, &choice).await
+    }
+
+    /// The same with these controllers.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let mut server = Self::start_bare(engine).await;
-        let (api, store) = (server.api.clone(), server.store.clone());
         let authority = Some("a certificate");
-        for controller in optik_lifecycle::Choice::default().start(&api, &store, authority) {
+        for controller in choice.start(&server.api, &server.store, authority) {
             server.tasks.spawn(controller);
         }
         server
@@ -75,6 +85,10 @@ impl TestServer {
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+        tasks.spawn(optik_apiserver::keep_api_services(
+            api.clone(),
+            store.clone(),
+        ));
         tasks.spawn(optik_apiserver::keep_definitions(
             api.clone(),
             store.clone(),
@@ -101,12 +115,29 @@ impl TestServer {
             api,
             stop,
             tasks,
-            _directory: directory,
+            directory,
         }
     }
 
     /// Stops the server and closes the store.
     pub async fn stop(mut self) {
+        self.end().await;
+    }
+
+    /// Stops a server on disk, and starts one on what it left, on another port.
+    ///
+    /// # Panics
+    /// If it is not on disk.
+    pub async fn restart(mut self) -> Self {
+        self.end().await;
+        let directory = self.directory.take();
+        let directory = directory.expect("only what is on disk comes back");
+        let store = Store::open(Options::directory(directory.path()));
+        let store = store.expect("what was closed can be opened");
+        Self::on(store, Some(directory), JoinSet::new()).await
+    }
+
+    async fn end(&mut self) {
         self.stop.send_replace(true);
         self.store.close().await;
         self.tasks.shutdown().await;

@@ -138,7 +138,7 @@ impl PublicKey {
         }
     }
 
-    /// All keys in a file: public ones, and those of private ones.
+    /// All keys in a file: public ones, and those of private ones and of certificates.
     ///
     /// # Errors
     /// If there is none, or one that we cannot use.
@@ -149,6 +149,10 @@ impl PublicKey {
         }
         let read = |(label, bytes): (String, Vec<u8>)| match label.as_str() {
             "PUBLIC KEY" => der::unwrap(&bytes)
+                .map(Self::new)
+                .ok_or(KeyError::Unsupported),
+            "CERTIFICATE" => der::of_certificate(&bytes)
+                .and_then(der::unwrap)
                 .map(Self::new)
                 .ok_or(KeyError::Unsupported),
             _ => SigningKey::from_pem(pem(&label, &bytes).as_bytes()).map(|key| key.public),

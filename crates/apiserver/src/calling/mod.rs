@@ -4,10 +4,12 @@
 //! [`Caller`] that it is given carries it there.
 
 mod answer;
+mod bundle;
 mod check;
 mod destination;
 mod service;
 
+pub(crate) use bundle::{NO_BUNDLE, is_bundle};
 pub(crate) use check::{check_port, check_service_path, check_url};
 pub(crate) use destination::Destination;
 
@@ -16,6 +18,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::StatusCode;
 use optik_object::Value;
+use optik_platform::Entropy;
 use optik_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +98,7 @@ impl PostError {
 pub(crate) struct Outside {
     pub(crate) caller: Arc<dyn Caller>,
     pub(crate) store: Store,
+    pub(crate) entropy: Arc<dyn Entropy>,
 }
 
 /// What is sent where, by whom, and how long the answer is waited for.

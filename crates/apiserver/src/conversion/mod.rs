@@ -1,19 +1,197 @@
 //! Objects of one version in another.
+//!
+//! Versions of built-in kinds differ by their [`Face`](crate::face::Face), those of most
+//! custom kinds by nothing but their name. What is left is here: custom kinds whose
+//! definition names a webhook that converts. Their objects are converted where they come
+//! out of the store and where they go into it; everything in between sees the version of
+//! the request.
 
-use crate::calling::Outside;
-use crate::kinds::Kind;
-use optik_object::{Object, Status};
+mod review;
+
+use crate::calling::{Destination, Outside, Posting};
+use crate::kinds::{Kind, parse_stored};
+use crate::trouble::damaged;
+use bytes::Bytes;
+use optik_object::{Object, Status, Value};
+use optik_store::Version;
+use review::{Question, answer};
 use std::sync::Arc;
+use std::time::Duration;
+
+const AGENT: &str = "kube-apiserver-admission";
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How many objects one question is about, at most.
+const TOGETHER: usize = 500;
+
+/// The webhook that converts the objects of a definition.
+#[derive(Clone, Debug)]
+pub(crate) struct Converter {
+    destination: Destination,
+    /// `v1` or `v1beta1`; `None` if it understands neither.
+    version: Option<&'static str>,
+}
+
+impl Converter {
+    /// What a definition says; `None` if its versions differ in their names only.
+    pub(crate) fn read(definition: &Object) -> Option<Self> {
+        let conversion = definition.get("spec")?.get("conversion")?;
+        if conversion["strategy"].as_str() != Some("Webhook") {
+            return None;
+        }
+        let webhook = &conversion["webhook"];
+        let versions = webhook["conversionReviewVersions"].as_array();
+        let mut versions = versions.into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            destination: Destination::read(&webhook["clientConfig"]),
+            version: versions.find_map(|version| match version {
+                "v1" => Some("v1"),
+                "v1beta1" => Some("v1beta1"),
+                _ => None,
+            }),
+        })
+    }
+
+    /// Objects in another version, in their order. Those that are in it stay as they are.
+    async fn convert(
+        &self,
+        outside: &Outside,
+        to: &str,
+        mut objects: Vec<Object>,
+    ) -> Result<Vec<Object>, Status> {
+        let others = objects.iter_mut().filter(|one| one.api_version() != to);
+        let mut others: Vec<&mut Object> = others.collect();
+        for some in others.chunks_mut(TOGETHER) {
+            let given: Vec<&Object> = some.iter().map(|object| &**object).collect();
+            let converted = self.ask(outside, to, &given).await;
+            let converted = converted.map_err(|error| {
+                let of = given.first().map(|first| named(first)).unwrap_or_default();
+                Status::storage_failure(format!("conversion webhook for {of} {error}"))
+            })?;
+            for (object, converted) in some.iter_mut().zip(converted) {
+                **object = converted;
+            }
+        }
+        Ok(objects)
+    }
+
+    async fn ask(
+        &self,
+        outside: &Outside,
+        to: &str,
+        objects: &[&Object],
+    ) -> Result<Vec<Object>, String> {
+        let version = self
+            .version
+            .ok_or("failed: no supported conversion review versions")?;
+        let uid = crate::write::new_uid(&*outside.entropy);
+        let question = Question {
+            uid: &uid,
+            version,
+            to,
+            objects,
+        };
+        let posting = Posting {
+            destination: &self.destination,
+            agent: AGENT,
+            timeout: TIMEOUT,
+            body: question.to_json(),
+        };
+        let review = outside.post(posting).await;
+        let review = review.map_err(|error| format!("failed: {error}"))?;
+        answer(&question, &review)
+    }
+}
+
+/// `example.com/v1, Kind=Thing`
+fn named(object: &Object) -> String {
+    format!("{}, Kind={}", object.api_version(), object.kind())
+}
+
+/// What is stored, in the version of a kind. Where a webhook converts, it is asked; for
+/// all other kinds this is nothing.
+pub(crate) async fn read_as(
+    outside: &Outside,
+    kind: &Kind,
+    versions: Vec<Arc<Version>>,
+) -> Result<Vec<Arc<Version>>, Status> {
+    let Some((custom, converter)) = kind.converter() else {
+        return Ok(versions);
+    };
+    let mut objects = Vec::with_capacity(versions.len());
+    for version in &versions {
+        let unreadable = |error| damaged(&String::from_utf8_lossy(version.key()), error);
+        let mut object = parse_stored(version.value()).map_err(unreadable)?;
+        if object.api_version() != kind.api_version {
+            custom.renew(&mut object);
+        }
+        objects.push(object);
+    }
+    let converted = converter
+        .convert(outside, &kind.api_version, objects)
+        .await?;
+    let shown = versions.into_iter().zip(converted);
+    shown
+        .map(|(version, mut object)| {
+            custom.prune_own(&mut object);
+            let bytes = object.encode();
+            let bytes = bytes.map_err(|error| Status::internal(&error.to_string()))?;
+            Ok(version.with_value(Bytes::from(bytes)))
+        })
+        .collect()
+}
+
+/// The same for one object.
+pub(crate) async fn read_one(
+    outside: &Outside,
+    kind: &Kind,
+    version: &Arc<Version>,
+) -> Result<Arc<Version>, Status> {
+    let mut read = read_as(outside, kind, vec![Arc::clone(version)]).await?;
+    Ok(read.pop().unwrap_or_else(|| Arc::clone(version)))
+}
+
+/// An object of a kind as it is kept.
+pub(crate) async fn kept(
+    outside: &Outside,
+    kind: &Kind,
+    object: &Object,
+    encoded: &Bytes,
+) -> Result<Bytes, Status> {
+    let Some((custom, converter)) = kind.converter() else {
+        return Ok(encoded.clone());
+    };
+    let to = &custom.versions.stored().api_version;
+    if object.api_version() == to {
+        return Ok(encoded.clone());
+    }
+    let converted = converter.convert(outside, to, vec![object.clone()]).await?;
+    let mut converted = converted.into_iter();
+    let mut object = converted.next().unwrap_or_default();
+    custom.prune_as(to, &mut object);
+    let bytes = object.encode();
+    let bytes = bytes.map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(bytes.into())
+}
 
 /// An object of one kind, as another kind that shows the same objects shows it.
 pub(crate) async fn shown_as(
-    _outside: &Outside,
+    outside: &Outside,
     from: &Arc<Kind>,
     to: &Arc<Kind>,
     object: &Object,
 ) -> Result<Object, Status> {
     let mut object = object.clone();
-    if Arc::ptr_eq(from, to) || from.api_version == to.api_version {
+    if from.api_version == to.api_version {
+        return Ok(object);
+    }
+    if let Some((_, converter)) = from.converter() {
+        let revision = object.remove("resourceVersion");
+        let converted = converter.convert(outside, &to.api_version, vec![object]);
+        let mut object = converted.await?.into_iter().next().unwrap_or_default();
+        if let Some(revision) = revision {
+            let metadata = object.metadata_mut();
+            metadata.insert("resourceVersion".into(), revision);
+        }
         return Ok(object);
     }
     from.face.to_stored(&mut object);

@@ -6,6 +6,7 @@ mod check;
 pub(crate) use body::{check_body, patched};
 pub(crate) use check::{check, warnings};
 
+use crate::conversion::Converter;
 use crate::definitions;
 use crate::kinds::parse_stored;
 use optik_object::{Object, Value};
@@ -55,9 +56,11 @@ impl Source {
     }
 }
 
-/// All versions of a kind. Between them nothing but the apiVersion differs.
+/// All versions of a kind.
 #[derive(Debug)]
 pub(crate) struct Versions {
+    /// Without one, nothing but the apiVersion differs between them.
+    pub(crate) converter: Option<Converter>,
     pub(crate) all: Vec<VersionSchema>,
     /// Which of them is kept.
     pub(crate) stored: usize,
@@ -130,18 +133,60 @@ impl Custom {
     pub(crate) fn refresh(&self, object: &mut Object, kind: &str) {
         let stored = self.versions.stored();
         let version = self.versions.find(object.api_version()).unwrap_or(stored);
-        let mut value = Value::Object(std::mem::take(object.members_mut()));
-        prune_structural(&version.schema, &mut value, true);
-        settle(&version.schema, &mut value);
-        if let Value::Object(members) = value {
-            *object.members_mut() = members;
+        if self.versions.converter.is_none() {
+            in_place(object, |value| {
+                prune_structural(&version.schema, value, true);
+                settle(&version.schema, value);
+            });
+            object.set_type(kind, &stored.api_version);
+            return;
         }
-        object.set_type(kind, &stored.api_version);
+        // It has been converted: a version that is not kept has no say in what it lacks.
+        let fills = version.api_version == stored.api_version;
+        in_place(object, |value| {
+            prune_structural(&version.schema, value, true);
+            settle_embedded(&version.schema, value);
+            drop_unset(&version.schema, value);
+            if fills {
+                fill(&version.schema, value);
+            }
+        });
+    }
+
+    /// What was stored, as the schema of its version is today.
+    pub(crate) fn renew(&self, object: &mut Object) {
+        let version = self.versions.find(object.api_version());
+        let version = version.unwrap_or(self.versions.stored());
+        in_place(object, |value| {
+            prune_structural(&version.schema, value, true);
+            settle(&version.schema, value);
+        });
+    }
+
+    /// Drops what a version does not declare.
+    pub(crate) fn prune_as(&self, api_version: &str, object: &mut Object) {
+        if let Some(version) = self.versions.find(api_version) {
+            in_place(object, |value| {
+                prune_structural(&version.schema, value, true);
+            });
+        }
+    }
+
+    pub(crate) fn prune_own(&self, object: &mut Object) {
+        self.prune_as(&self.own().api_version, object);
     }
 
     /// What a client sent, pruned before, as it is kept.
     pub(crate) fn settle(&self, value: &mut Value) {
         settle(&self.own().schema, value);
+    }
+}
+
+fn in_place(object: &mut Object, change: impl FnOnce(&mut Value)) {
+    let mut value = Value::Object(std::mem::take(object.members_mut()));
+    change(&mut value);
+    if let Value::Object(members) = value {
+        *object.members_mut() = members;
     }
 }
 

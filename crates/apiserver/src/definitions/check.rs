@@ -2,8 +2,9 @@
 
 use super::conditions;
 use super::definition::{texts, versions};
+use super::names::has_bundle;
 use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
-use crate::calling::{check_port, check_url};
+use crate::calling::{NO_BUNDLE, check_port, check_url};
 use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain};
 
 /// Everything that is wrong with a new or changed definition.
@@ -84,6 +85,21 @@ fn check_spec(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError
     check_columns(object, errors);
     check_selectable(object, old, errors);
     check_conversion(spec(object, "conversion"), errors);
+    check_bundle(object, old, errors);
+}
+
+/// Who vouches for the webhook must be known before the kind is there; what was wrong
+/// before may stay so.
+fn check_bundle(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let is_bound =
+        old.is_some_and(|old| conditions::is_true(old, conditions::ESTABLISHED) && has_bundle(old));
+    if is_bound && !has_bundle(object) {
+        let bundle = spec(object, "conversion");
+        let bundle = bundle.and_then(|it| it.pointer("/webhook/clientConfig/caBundle"));
+        let path = "spec.conversion.webhookClientConfig.caBundle";
+        let bundle = bundle.cloned().unwrap_or_default();
+        errors.push(FieldError::invalid(path, bundle, NO_BUNDLE));
+    }
 }
 
 fn check_group(group: &str, errors: &mut Vec<FieldError>) {

@@ -2,6 +2,7 @@
 
 use super::definition::{Definition, versions};
 use super::schemas::of_version;
+use crate::conversion::Converter;
 use crate::custom::{Custom, ScalePaths, Source, VersionSchema, Versions};
 use crate::kinds::Kind;
 use optik_catalog::{
@@ -56,7 +57,11 @@ pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<V
             stored = index;
         }
     }
-    Arc::new(Versions { all, stored })
+    Arc::new(Versions {
+        converter: Converter::read(object),
+        all,
+        stored,
+    })
 }
 
 /// The kinds of a definition that is served.
@@ -72,9 +77,7 @@ pub(super) fn compile(
         return kinds;
     }
     for (own, version) in versions(object).iter().enumerate() {
-        // Without the webhook that converts, only what is stored can be shown truthfully.
-        let shown = !needs_webhook(object) || own == schemas.stored;
-        if version["served"] != Value::Bool(true) || !shown {
+        if version["served"] != Value::Bool(true) {
             continue;
         }
         let custom = Custom {
@@ -94,13 +97,6 @@ pub(super) fn compile(
         kinds.push(Arc::new(Kind::custom(resource, custom)));
     }
     kinds
-}
-
-/// Whether versions differ in more than their name. Webhooks are not called yet.
-fn needs_webhook(object: &Object) -> bool {
-    let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
-    let strategy = conversion.and_then(|conversion| conversion.get("strategy"));
-    strategy.and_then(Value::as_str) == Some("Webhook")
 }
 
 fn resource(definition: &Definition, version: &Value) -> Resource {

@@ -2,6 +2,7 @@
 
 use super::conditions::{self, Condition, ESTABLISHED, NAMES_ACCEPTED};
 use super::definition::{Definition, Names};
+use crate::calling::is_bundle;
 use optik_object::{Object, Timestamp, quote};
 use std::collections::BTreeSet;
 
@@ -124,7 +125,13 @@ pub(crate) fn settle(
             conditions::set(&mut settled, &condition, now);
         }
         if !definition.established {
-            let (reason, message) = if accepted {
+            let trusts = has_bundle(object);
+            let (reason, message) = if accepted && !trusts {
+                (
+                    "InvalidCABundle",
+                    "The conversion webhook CABundle is invalid",
+                )
+            } else if accepted {
                 (
                     "InitialNamesAccepted",
                     "the initial names have been accepted",
@@ -134,7 +141,7 @@ pub(crate) fn settle(
             };
             let condition = Condition {
                 kind: ESTABLISHED,
-                holds: accepted,
+                holds: accepted && trusts,
                 reason,
                 message,
             };
@@ -144,6 +151,13 @@ pub(crate) fn settle(
         }
     }
     (settled != *object).then_some(settled)
+}
+
+/// Whether it is known who may vouch for the webhook that converts.
+pub(super) fn has_bundle(object: &Object) -> bool {
+    let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
+    let bundle = conversion.and_then(|it| it.pointer("/webhook/clientConfig/caBundle"));
+    bundle.is_none_or(is_bundle)
 }
 
 #[cfg(test)]

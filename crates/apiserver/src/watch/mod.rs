@@ -7,6 +7,7 @@ mod teller;
 
 pub(crate) use encoded::EncodedEvents;
 
+use crate::calling::Outside;
 use crate::form::Form;
 use crate::freshness::{Patience, snapshot};
 use crate::kinds::Kind;
@@ -35,6 +36,8 @@ pub(crate) struct Watching {
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) store: Store,
+    /// Who converts objects, if somebody else does.
+    pub(crate) outside: Outside,
     pub(crate) encoded: Arc<EncodedEvents>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -2,12 +2,16 @@
 
 use super::encoded::{EncodedEvents, EventType};
 use super::schedule::{Due, Schedule};
-use super::teller::Teller;
+use super::teller::{Teller, failure};
 use super::{Begin, Surroundings, Watching};
+use crate::calling::Outside;
+use crate::conversion::read_as;
 use crate::kinds::{Kind, Shown};
 use crate::selection::Selection;
 use bytes::Bytes;
-use optik_store::{Batch, Event, KeyRange, Revision, Snapshot, Watch};
+use futures::future::{BoxFuture, FutureExt};
+use optik_object::Status;
+use optik_store::{Batch, Event, KeyRange, Revision, Snapshot, Version, Watch};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,6 +26,7 @@ const LOOKS_MAX: usize = 4;
 pub(super) struct Stream {
     kind: Arc<Kind>,
     selection: Selection,
+    outside: Outside,
     encoded: Arc<EncodedEvents>,
     teller: Teller,
     watch: Watch,
@@ -49,7 +54,22 @@ enum Phase {
         batch: Batch,
         next: usize,
     },
+    /// What is told next is with somebody who converts it.
+    Converting {
+        converted: BoxFuture<'static, Result<Vec<Arc<Version>>, Status>>,
+        news: News,
+    },
     Ended,
+}
+
+/// What is told once it is converted.
+struct News {
+    /// One for each version: what happened, and when.
+    events: Vec<(EventType, Revision)>,
+    /// Where that leaves the watch.
+    through: Revision,
+    /// It is the state that the watch begins with.
+    initial: bool,
 }
 
 impl Stream {
@@ -62,6 +82,7 @@ impl Stream {
         let plan = watching.plan;
         let rest = begin.watch.range().clone();
         Self {
+            outside: around.outside.clone(),
             encoded: Arc::clone(&around.encoded),
             teller: Teller::new(watching.form, Arc::clone(&around.clock)),
             selection: watching.selection,
@@ -81,7 +102,9 @@ impl Stream {
 
     /// The next lines, if there are any yet; none at all at the end.
     fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let converts = self.converts();
         Poll::Ready(Some(match &mut self.phase {
+            Phase::Initial { .. } if converts => self.convert_state(),
             Phase::Initial { .. } => self.tell_state(),
             Phase::InitialEnd => {
                 self.phase = Phase::Live;
@@ -91,7 +114,12 @@ impl Stream {
                     Bytes::new()
                 }
             }
+            Phase::Telling { .. } if converts => self.convert_batch(),
             Phase::Telling { .. } => self.tell_batch(),
+            Phase::Converting { converted, .. } => {
+                let converted = ready!(converted.poll_unpin(cx));
+                self.tell_converted(converted)
+            }
             Phase::Live => ready!(self.poll_news(cx)),
             Phase::Ended => return Poll::Ready(None),
         }))
@@ -182,6 +210,94 @@ impl Stream {
             [one] => one.clone(),
             lines => lines.concat().into(),
         }
+    }
+}
+
+/// Of kinds whose objects somebody else converts.
+impl Stream {
+    fn converts(&self) -> bool {
+        self.kind.converter().is_some()
+    }
+
+    fn convert_state(&mut self) -> Bytes {
+        let Phase::Initial { state, rest } = &self.phase else {
+            return Bytes::new();
+        };
+        let matching = state
+            .entries(rest)
+            .filter(|version| self.selection.matches(&self.kind, version));
+        let versions: Vec<Arc<Version>> = matching.cloned().collect();
+        let events = versions.iter();
+        let events = events.map(|version| (EventType::Added, version.mod_revision()));
+        let news = News {
+            events: events.collect(),
+            through: self.told,
+            initial: true,
+        };
+        self.convert(versions, news)
+    }
+
+    fn convert_batch(&mut self) -> Bytes {
+        let Phase::Telling { batch, .. } = &self.phase else {
+            return Bytes::new();
+        };
+        let (mut versions, mut events) = (Vec::new(), Vec::new());
+        let mut through = self.told;
+        for commit in batch.commits() {
+            for event in batch.events_of(commit) {
+                let Some(event_type) = change(&self.kind, &self.selection, event) else {
+                    continue;
+                };
+                let shown = match event_type {
+                    EventType::Added | EventType::Modified => Some(event.version()),
+                    EventType::Deleted => event.prior(),
+                };
+                versions.extend(shown.cloned());
+                events.extend(shown.map(|_| (event_type, event.version().mod_revision())));
+            }
+            through = commit.revision();
+        }
+        let news = News {
+            events,
+            through,
+            initial: false,
+        };
+        self.convert(versions, news)
+    }
+
+    fn convert(&mut self, versions: Vec<Arc<Version>>, news: News) -> Bytes {
+        let (outside, kind) = (self.outside.clone(), Arc::clone(&self.kind));
+        let converted = async move { read_as(&outside, &kind, versions).await };
+        self.phase = Phase::Converting {
+            converted: converted.boxed(),
+            news,
+        };
+        Bytes::new()
+    }
+
+    fn tell_converted(&mut self, converted: Result<Vec<Arc<Version>>, Status>) -> Bytes {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let Phase::Converting { news, .. } = phase else {
+            return Bytes::new();
+        };
+        let versions = match converted {
+            Ok(versions) => versions,
+            Err(status) => return failure(self.teller.form(), &status),
+        };
+        let mut out = Vec::new();
+        for (version, (event_type, revision)) in versions.iter().zip(news.events) {
+            let shown = Shown {
+                revision: revision.get(),
+                ..Shown::whole(version)
+            };
+            self.teller.write(&self.kind, event_type, shown, &mut out);
+        }
+        self.told = news.through;
+        self.phase = match news.initial {
+            true => Phase::InitialEnd,
+            false => Phase::Live,
+        };
+        out.into()
     }
 }
 

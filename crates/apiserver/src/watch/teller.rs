@@ -31,6 +31,10 @@ impl Teller {
         }
     }
 
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
     /// Appends an event; leaves nothing and says no if the stored bytes are no object.
     pub(super) fn write(
         &mut self,

@@ -3,7 +3,7 @@
 use super::create::{begin, create_once};
 use super::ownership::{Ownership, merge};
 use super::update::{Part, check_place, replace};
-use super::{FieldValidation, Patience, Writing, Written, scale};
+use super::{FieldValidation, Found, Patience, Writing, Written, scale};
 use crate::body::settle;
 use crate::complaints::unmarshal_errors;
 use crate::custom;
@@ -12,7 +12,7 @@ use crate::trouble::damaged;
 use optik_object::{FieldError, Object, Status, Value, in_body};
 use optik_patch::{ApplyError, printed_type};
 use optik_schema::{drop_nulls, prune};
-use optik_store::{Revision, Version};
+use optik_store::Revision;
 use std::borrow::Cow;
 
 /// What a manager wants.
@@ -86,8 +86,8 @@ pub(crate) async fn apply(
     let patience = Patience::begin();
     loop {
         let latest = writing.latest().await?;
-        let written = match latest.get(key.as_bytes()) {
-            Some(current) => change(writing, name, part, config, current).await?,
+        let written = match writing.find(&latest, &key).await? {
+            Some(found) => change(writing, name, part, config, &found).await?,
             None => create(writing, name, part, config).await?,
         };
         if let Some(written) = written {
@@ -128,20 +128,18 @@ async fn change(
     name: &str,
     part: Part,
     configuration: &Configuration,
-    current: &std::sync::Arc<Version>,
+    found: &Found,
 ) -> Result<Option<Written>, Status> {
     let config = &configuration.object;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let stored = writing.kind.open(current.value());
+    let stored = writing.kind.open(found.value());
     let stored = stored.map_err(|error| damaged(&key, error))?;
     let live = match part {
-        Part::Scale => Cow::Owned(scale::managed_view(
-            writing,
-            &stored,
-            current.mod_revision(),
-        )?),
-        Part::Main | Part::Status | Part::Finalize => writing.kind.to_client(&stored),
+        Part::Scale => Cow::Owned(scale::managed_view(writing, &stored, found.revision())?),
+        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+            writing.kind.to_client(&stored)
+        }
     };
     let mut object = merged(writing, part, Some(&live), configuration)?;
     check_place(writing, name, &mut object)?;
@@ -160,12 +158,12 @@ async fn change(
     object.set_uid(live.uid());
     let sent = in_body(config.resource_version())
         .map_err(|error| Status::revision_malformed_in_body(&error))?;
-    if sent.is_some_and(|sent| Revision::new(sent.get()) != current.mod_revision()) {
+    if sent.is_some_and(|sent| Revision::new(sent.get()) != found.revision()) {
         return Err(Status::object_modified(resource, name));
     }
     // The merge was made with this very object.
-    object.set_resource_version(current.mod_revision().get());
-    replace(writing, part, &key, current, object).await
+    object.set_resource_version(found.revision().get());
+    replace(writing, part, &key, found, object).await
 }
 
 fn merged(

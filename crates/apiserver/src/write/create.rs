@@ -90,7 +90,7 @@ pub(super) async fn create_once(
     let kind = writing.kind;
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
-    rules::on_create(kind, &mut object);
+    rules::on_create(kind, &mut object, writing.now());
     let name = object.name().to_owned();
     let mut errors = Vec::new();
     metadata::check(kind, &object, &mut errors);
@@ -138,7 +138,8 @@ async fn store_new(
         let body = writing.show(&bytes, Revision::ZERO)?;
         return Ok(Some(Ok(created(body))));
     }
-    let written = (object, &mut bytes);
+    let stored = writing.kept(object, &bytes).await?;
+    let written = (object, &mut bytes, stored);
     let done = writing.put_object(key, Revision::ZERO, None, written);
     if let Outcome::At(revision) = done.await? {
         return Ok(Some(Ok(created(writing.show(&bytes, revision)?))));

@@ -1,7 +1,8 @@
 //! Objects that go away, at once or in steps (§2.5).
 
 use super::delete_options::{DeleteOptions, Dependents};
-use super::{Outcome, Patience, Writing, admit, rules};
+use super::{Found, Outcome, Patience, Writing, admit, rules};
+use crate::conversion::read_as;
 use crate::definitions;
 use crate::kinds::Shown;
 use crate::namespaces::IMMORTAL;
@@ -54,19 +55,19 @@ async fn delete_one(
     let mut changed_by_us = None;
     loop {
         let latest = writing.latest().await?;
-        let Some(current) = latest.get(key.as_bytes()) else {
+        let Some(found) = writing.find(&latest, &key).await? else {
             return Err(Status::not_found(resource, name));
         };
-        let ours = changed_by_us == Some(current.mod_revision());
-        let object = writing.kind.open(current.value());
+        let ours = changed_by_us == Some(found.revision());
+        let object = writing.kind.open(found.value());
         let object = object.map_err(|error| damaged(&key, error))?;
-        check_preconditions(writing, options, &object, current, ours)?;
+        check_preconditions(writing, options, &object, &found, ours)?;
         let step = step(writing, options, &object);
         if !matches!(step, Step::Pending) {
-            let stored = (&object, current.mod_revision());
+            let stored = (&object, found.revision());
             admit::delete(writing, asked_for, options, stored).await?;
         }
-        match carry_out(writing, options, &key, current, &object, step).await? {
+        match carry_out(writing, options, &key, &found, &object, step).await? {
             Done::Deleted(deleted) => return Ok(deleted),
             Done::Changed(revision) => changed_by_us = Some(revision),
             Done::Refused => patience.check()?,
@@ -91,7 +92,7 @@ fn check_preconditions(
     writing: &Writing<'_>,
     options: &DeleteOptions,
     object: &Object,
-    current: &Version,
+    found: &Found,
     ours: bool,
 ) -> Result<(), Status> {
     let resource = writing.kind.resource.name();
@@ -105,7 +106,7 @@ fn check_preconditions(
         };
         return Err(Status::delete_uid_differs(resource, name, mismatch));
     }
-    let stored = current.mod_revision().get();
+    let stored = found.revision().get();
     if let Some(sent) = &options.revision
         && !ours
         && *sent != stored.to_string()
@@ -292,14 +293,14 @@ async fn carry_out(
     writing: &Writing<'_>,
     options: &DeleteOptions,
     key: &str,
-    current: &Arc<Version>,
+    found: &Found,
     old: &Object,
     step: Step,
 ) -> Result<Done, Status> {
-    let revision = current.mod_revision();
+    let revision = found.revision();
     match step {
         Step::Wait | Step::Pending => Ok(Done::Deleted(Deleted {
-            body: writing.show(current.value(), revision)?,
+            body: writing.show(found.value(), revision)?,
             pending: true,
         })),
         Step::Mark(object) => {
@@ -307,7 +308,8 @@ async fn carry_out(
             let at = if options.dry_run {
                 revision
             } else {
-                match writing.put(key, revision, &bytes).await? {
+                let stored = writing.kept(&object, &bytes).await?;
+                match writing.put(key, revision, &stored).await? {
                     Outcome::At(revision) => revision,
                     Outcome::Refused => return Ok(Done::Refused),
                 }
@@ -323,7 +325,8 @@ async fn carry_out(
                 let body = gone(writing, &object, &bytes, revision)?;
                 return Ok(Done::Deleted(body));
             }
-            Ok(match writing.put(key, revision, &bytes).await? {
+            let stored = writing.kept(&object, &bytes).await?;
+            Ok(match writing.put(key, revision, &stored).await? {
                 Outcome::At(revision) => Done::Changed(revision),
                 Outcome::Refused => Done::Refused,
             })
@@ -337,7 +340,7 @@ async fn carry_out(
                     Outcome::Refused => return Ok(Done::Refused),
                 }
             };
-            Ok(Done::Deleted(gone(writing, old, current.value(), at)?))
+            Ok(Done::Deleted(gone(writing, old, found.value(), at)?))
         }
     }
 }
@@ -386,16 +389,17 @@ pub(crate) async fn delete_all(
         .filter(|version| selection.matches(kind, version))
         .cloned()
         .collect();
+    let shown = read_as(writing.outside, kind, meant.clone()).await?;
+    let mut shown = shown.into_iter();
     // Together they share the store's syncs.
     let mut deletions = stream::iter(meant)
         .map(|version| async move {
             let (_, name) = kind.parts_of_key(version.key());
-            let deleted = delete_one(writing, name, "", options).await;
-            (version, deleted)
+            delete_one(writing, name, "", options).await
         })
         .buffered(TOGETHER);
     let mut first = true;
-    while let Some((version, deleted)) = deletions.next().await {
+    while let Some((deleted, version)) = deletions.next().await.zip(shown.next()) {
         match deleted {
             Ok(_) => {}
             // Somebody else deleted it first; that is what was asked for.

@@ -73,6 +73,17 @@ impl DeleteOptions {
     }
 }
 
+impl DeleteOptions {
+    /// Those that are part of another body; none are none.
+    pub(crate) fn of(options: Option<&Value>, dry_run: bool) -> Result<Self, Status> {
+        let empty = Map::new();
+        let members = options.and_then(Value::as_object).unwrap_or(&empty);
+        let mut read = from_body(members)?;
+        read.dry_run |= dry_run;
+        Ok(read)
+    }
+}
+
 fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     judge(Raw {

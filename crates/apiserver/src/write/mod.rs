@@ -7,6 +7,7 @@ mod claims;
 mod create;
 mod delete;
 mod delete_options;
+mod eviction;
 mod metadata;
 mod options;
 mod ownership;
@@ -21,6 +22,7 @@ pub use claims::service_network;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
+pub(crate) use eviction::evict;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
 pub(crate) use ownership::Ownership;
@@ -30,6 +32,8 @@ pub(crate) use rules::default;
 pub(crate) use update::{Part, update};
 
 use crate::admission::{Admission, Told};
+use crate::calling::Outside;
+use crate::conversion::{kept, read_one};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
 use crate::lifetimes::Lifetimes;
@@ -39,7 +43,7 @@ use bytes::Bytes;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
-    CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult,
+    CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +55,8 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 /// What every write needs.
 pub(crate) struct Writing<'a> {
     pub(crate) store: &'a Store,
+    /// Who converts objects, if somebody else does.
+    pub(crate) outside: &'a Outside,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
     pub(crate) lifetimes: &'a Lifetimes,
@@ -75,6 +81,25 @@ pub(crate) struct Written {
     pub(crate) created: bool,
 }
 
+/// What is there before a write.
+struct Found {
+    /// As it is kept.
+    stored: Arc<Version>,
+    /// In the version of the request.
+    read: Arc<Version>,
+}
+
+impl Found {
+    fn revision(&self) -> Revision {
+        self.stored.mod_revision()
+    }
+
+    /// In the version of the request.
+    fn value(&self) -> &Bytes {
+        self.read.value()
+    }
+}
+
 /// What became of a conditional write.
 enum Outcome {
     At(Revision),
@@ -94,6 +119,27 @@ impl Writing<'_> {
 
     async fn latest(&self) -> Result<Snapshot, Status> {
         self.store.latest().await.map_err(read_failed)
+    }
+
+    /// What is there under a key.
+    async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<Found>, Status> {
+        let Some(stored) = state.get(key.as_bytes()) else {
+            return Ok(None);
+        };
+        let stored = Arc::clone(stored);
+        let read = match self.kind.converter() {
+            None => Arc::clone(&stored),
+            Some(_) => Box::pin(read_one(self.outside, self.kind, &stored)).await?,
+        };
+        Ok(Some(Found { stored, read }))
+    }
+
+    /// What is kept of an object.
+    async fn kept(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
+        match self.kind.converter() {
+            None => Ok(bytes.clone()),
+            Some(_) => Box::pin(kept(self.outside, self.kind, object, bytes)).await,
+        }
     }
 
     /// Whether there is such an object at all: asked before a patch is even read.
@@ -118,9 +164,9 @@ impl Writing<'_> {
         key: &str,
         expected: Revision,
         old: Option<&Object>,
-        (object, bytes): (&mut Object, &mut Bytes),
+        (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
     ) -> Result<Outcome, Status> {
-        let mut txn = Txn::put_if(expected, self.limited(key, bytes).await?);
+        let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
         claims::extend(self, (old, Some(object)), &mut txn);
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
@@ -128,11 +174,12 @@ impl Writing<'_> {
                     && object.remove(ownership::MANAGED_FIELDS).is_some() =>
             {
                 *bytes = Bytes::from(self.encode(object)?);
-                self.put(key, expected, bytes).await
+                let stored = self.kept(object, bytes).await?;
+                self.put(key, expected, &stored).await
             }
             Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
                 self.lifetimes.forget();
-                let put = self.limited(key, bytes).await?;
+                let put = self.limited(key, &stored).await?;
                 self.commit(Txn::put_if(expected, put)).await
             }
             done => outcome(done),
@@ -169,7 +216,9 @@ impl Writing<'_> {
     /// What a client of an endpoint sees of an object.
     fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Finalize => self.show(bytes, revision),
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+                self.show(bytes, revision)
+            }
             Part::Scale => crate::scale::shown(self.kind, bytes, revision),
         }
     }

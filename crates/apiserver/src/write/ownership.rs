@@ -156,7 +156,7 @@ fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
     };
     match part {
         Part::Main => FieldSet::of_fields(&[&["status"]]),
-        Part::Finalize | Part::Scale => FieldSet::new(),
+        Part::Finalize | Part::Scale | Part::Aspect(_) => FieldSet::new(),
         Part::Status => {
             let mut paths: Vec<&[&str]> = vec![&["spec"]];
             match keeps {

@@ -138,12 +138,12 @@ pub(crate) async fn patch(
     let patience = Patience::begin();
     loop {
         let latest = writing.latest().await?;
-        let current = latest.get(key.as_bytes());
+        let found = writing.find(&latest, &key).await?;
         let resource = writing.kind.resource.name();
-        let current = current.ok_or_else(|| Status::not_found(resource, name))?;
-        let (body, warnings) = patched(writing, name, part, change, current)?;
+        let found = found.ok_or_else(|| Status::not_found(resource, name))?;
+        let (body, warnings) = patched(writing, name, part, change, &found.read)?;
         writing.told.warn(warnings);
-        if let Some(written) = replace(writing, part, &key, current, body).await? {
+        if let Some(written) = replace(writing, part, &key, &found, body).await? {
             return Ok(written);
         }
         patience.check()?;

@@ -4,9 +4,10 @@ use super::metadata::copy_member;
 use super::update::Part;
 use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
-use crate::{custom, definitions};
+use crate::{api_services, custom, definitions};
+use optik_builtin::aspects::{self, Aspect};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
-use optik_object::{FieldError, Map, Object, Status, Value};
+use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
 const CONTENT_FINALIZER: &str = "kubernetes";
@@ -24,12 +25,12 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
         Hook::Policies => policies::default(object),
-        Hook::Role | Hook::Webhooks | Hook::None => {}
+        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
     }
 }
 
 /// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object) {
+pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -54,8 +55,10 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object) {
         label_name(object);
     }
     kind.rules.begin(object);
-    if behaviour.hook == Hook::Definition {
-        definitions::on_create(object);
+    match behaviour.hook {
+        Hook::Definition => definitions::on_create(object),
+        Hook::ApiService => api_services::on_create(object, now),
+        Hook::Policies | Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
     }
 }
 
@@ -73,8 +76,12 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
-        (Hook::None, Part::Main) => kind.rules.check(object, old),
-        (Hook::None, _) => Vec::new(),
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
+        (Hook::None, Part::Aspect(aspect)) => match old {
+            Some(old) => aspects::check(aspect, object, old),
+            None => Vec::new(),
+        },
+        (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
@@ -181,6 +188,19 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
     };
     for member in kept {
         copy_member(object, old, member);
+    }
+}
+
+/// An update of a part that has an endpoint of its own.
+pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &Object) {
+    let managed = object.remove(super::ownership::MANAGED_FIELDS);
+    aspects::keep_but(aspect, object, old);
+    if let Some(managed) = managed {
+        let metadata = object.metadata_mut();
+        metadata.insert(super::ownership::MANAGED_FIELDS.into(), managed);
+    }
+    if counts(kind.resource.behaviour.generation, object, old) {
+        object.set_generation(old.generation() + 1);
     }
 }
 

@@ -3,14 +3,15 @@
 use super::admit::{self, Stored, Subject};
 use super::create::{begin, create_once, settle_namespace};
 use super::metadata::{self, copy_member};
-use super::{Outcome, Patience, Writing, Written, claims, ownership, rules, scale};
+use super::{Found, Outcome, Patience, Writing, Written, claims, ownership, rules, scale};
 use crate::kinds::Kind;
 use crate::scale::scale_kind;
 use crate::trouble::damaged;
 use bytes::Bytes;
+use optik_builtin::aspects::Aspect;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
 use optik_patch::check_managers;
-use optik_store::{Revision, Version};
+use optik_store::Revision;
 use std::sync::Arc;
 
 /// Which part of an object an endpoint changes.
@@ -22,13 +23,15 @@ pub(crate) enum Part {
     Finalize,
     /// The number of replicas, through a view of it.
     Scale,
+    /// A part of the spec that has an endpoint of its own.
+    Aspect(Aspect),
 }
 
 impl Part {
     /// What kind of objects an endpoint of `kind` reads and writes.
     pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
         match self {
-            Self::Main | Self::Status | Self::Finalize => kind,
+            Self::Main | Self::Status | Self::Finalize | Self::Aspect(_) => kind,
             Self::Scale => scale_kind(),
         }
     }
@@ -40,6 +43,8 @@ impl Part {
             Self::Status => "status",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
+            Self::Aspect(Aspect::Ephemeral) => "ephemeralcontainers",
+            Self::Aspect(Aspect::Resources) => "resize",
         }
     }
 }
@@ -62,8 +67,8 @@ pub(crate) async fn update(
     let patience = Patience::begin();
     loop {
         let latest = writing.latest().await?;
-        let written = match latest.get(key.as_bytes()) {
-            Some(current) => replace(writing, part, &key, current, body.clone()).await?,
+        let written = match writing.find(&latest, &key).await? {
+            Some(found) => replace(writing, part, &key, &found, body.clone()).await?,
             None => create_instead(writing, part, name, &key, &body).await?,
         };
         if let Some(written) = written {
@@ -103,15 +108,15 @@ pub(super) async fn replace(
     writing: &Writing<'_>,
     part: Part,
     key: &str,
-    current: &Arc<Version>,
+    found: &Found,
     body: Object,
 ) -> Result<Option<Written>, Status> {
-    let revision = current.mod_revision();
-    let old = writing.kind.open(current.value());
+    let revision = found.revision();
+    let old = writing.kind.open(found.value());
     let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
         Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
-        Part::Main | Part::Status | Part::Finalize => {
+        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
@@ -128,7 +133,8 @@ pub(super) async fn replace(
             })
         })
     };
-    if bytes == *current.value() {
+    let stored = writing.kept(&object, &bytes).await?;
+    if stored == *found.stored.value() {
         return answer(&bytes, revision);
     }
     // The last finalizer is gone: what is asked for is the end.
@@ -143,7 +149,7 @@ pub(super) async fn replace(
     if writing.options.dry_run {
         return answer(&bytes, revision);
     }
-    let written = (&mut object, &mut bytes);
+    let written = (&mut object, &mut bytes, stored);
     match writing
         .put_object(key, revision, Some(&old), written)
         .await?
@@ -261,6 +267,7 @@ pub(super) fn prepare(
         Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
         Part::Status => rules::on_status_update(kind, &mut object, old),
         Part::Finalize => rules::on_finalize(&mut object, old),
+        Part::Aspect(aspect) => rules::on_aspect(kind, aspect, &mut object, old),
     }
     let mut errors = Vec::new();
     keep_deletion(&mut object, old, &mut errors);

@@ -24,7 +24,15 @@ mod workloads;
 pub(crate) use errors::Errors;
 pub(crate) use read::{entries, flag, is_set, items, text};
 
-use optik_object::Object;
+pub(crate) use pods::pod;
+
+use optik_object::{Object, Value};
+
+/// Whether a label selector asks for these labels.
+#[must_use]
+pub fn selects(selector: &Value, labels: &Value) -> bool {
+    selectors::is_valid(selector) && selectors::matches(selector, labels)
+}
 
 /// What a kind has against an object.
 pub(crate) type Check = fn(&Object, &mut Errors);

@@ -5,11 +5,12 @@ use crate::failure::Failure;
 use crate::store::default_directory;
 use crate::units;
 use clap::{Args, ValueEnum};
+use optik_access::audit::AuditPolicy;
 use optik_access::jwt::{KeyError, PublicKey, SigningKey};
 use optik_apiserver::{AccessOptions, AccountOptions, Authorization};
-use optik_platform::{Clock, SystemEntropy};
+use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
-use optik_serve::{Kubeconfig, Limits, Origins, TlsMaterial, Tokens};
+use optik_serve::{Audit, AuditFile, Kubeconfig, Limits, Origins, Rotation, TlsMaterial, Tokens};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +45,13 @@ pub(super) struct Access {
     /// Let clients in with these bearer tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Names and addresses by which clients reach us, beside those we know: they are
+    /// written into our certificate
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    tls_san: Vec<String>,
+    /// Look this often whether certificates have changed, or end soon
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::duration)]
+    certificate_check_interval: Duration,
     /// Who decides what clients may do
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Rbac)]
     authorization_mode: Mode,
@@ -75,7 +83,50 @@ pub(super) struct Access {
     /// Let web pages of these origins talk to the server: regular expressions
     #[arg(long, value_name = "REGEX,…", value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
+    #[command(flatten)]
+    audit: AuditLog,
 }
+
+#[derive(Debug, Args)]
+struct AuditLog {
+    /// Write down who did what, as this policy says: YAML of audit.k8s.io/v1
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+    /// Write it to this file, a line of JSON for each event
+    #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
+    audit_log_path: Option<PathBuf>,
+    /// Set the file aside when it would grow beyond this
+    #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = units::bytes)]
+    audit_log_maxsize: u64,
+    /// Keep this many that were set aside; 0 keeps all
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    audit_log_maxbackup: usize,
+    /// Keep those for so many days; 0 keeps them for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 0)]
+    audit_log_maxage: u32,
+}
+
+impl AuditLog {
+    fn open(&self, clock: Arc<dyn Clock>) -> Result<Option<Arc<Audit>>, Failure> {
+        let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
+            return Ok(None);
+        };
+        let parsed = AuditPolicy::parse(&read(policy)?);
+        let policy = parsed.map_err(|cause| {
+            Failure::new(format!("--audit-policy-file {}", policy.display()), cause)
+        })?;
+        let rotation = Rotation {
+            bytes_max: self.audit_log_maxsize,
+            files_max: self.audit_log_maxbackup,
+            age_max: DAY.saturating_mul(self.audit_log_maxage),
+        };
+        let file = AuditFile::open(path, rotation, clock);
+        let file = file.map_err(|cause| Failure::new("no audit log", cause))?;
+        Ok(Some(Arc::new(Audit { policy, file })))
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Mode {
@@ -122,6 +173,50 @@ pub(super) struct Entrance {
     pub(super) tls: TlsMaterial,
     pub(super) url: String,
     pub(super) kubeconfig: PathBuf,
+    papers: Papers,
+    address: SocketAddr,
+}
+
+impl Entrance {
+    pub(super) fn renewed(&self) -> Renewed {
+        Renewed {
+            tls: self.tls.clone(),
+            papers: self.papers.clone(),
+            address: self.address,
+            url: self.url.clone(),
+        }
+    }
+}
+
+/// What certificates were made from, and what they are in use for.
+pub(super) struct Renewed {
+    tls: TlsMaterial,
+    papers: Papers,
+    address: SocketAddr,
+    url: String,
+}
+
+/// Certificates and keys.
+#[derive(Clone)]
+struct Papers {
+    pki: Pki,
+    /// Who may vouch for clients, as PEM.
+    authorities: Vec<u8>,
+}
+
+impl Papers {
+    fn material(&self) -> Result<TlsMaterial, Failure> {
+        let server = &self.pki.server;
+        let (certificate, key) = (server.certificate.as_bytes(), server.key.as_bytes());
+        TlsMaterial::new(certificate, key, &self.authorities)
+            .map_err(|cause| Failure::new("cannot speak TLS", cause))
+    }
+
+    fn is_as(&self, other: &Self) -> bool {
+        self.pki.server == other.pki.server
+            && self.pki.admin == other.pki.admin
+            && self.authorities == other.authorities
+    }
 }
 
 impl Access {
@@ -146,12 +241,18 @@ impl Access {
     }
 
     /// How many requests, and from whose pages.
-    pub(super) fn presented(&self, tokens: Tokens) -> Result<optik_serve::Options, Failure> {
+    pub(super) fn presented(
+        &self,
+        tokens: Tokens,
+        clock: &Arc<SystemClock>,
+    ) -> Result<optik_serve::Options, Failure> {
         let origins = Origins::new(&self.cors_allowed_origins);
         let origins = origins.map_err(|cause| Failure::new("--cors-allowed-origins", cause))?;
         Ok(optik_serve::Options {
             tokens,
             origins,
+            audit: self.audit.open(clock.clone())?,
+            clock: clock.clone(),
             limits: Limits {
                 reads_max: self.max_requests_inflight,
                 writes_max: self.max_mutating_requests_inflight,
@@ -217,28 +318,85 @@ impl Access {
     ) -> Result<Entrance, Failure> {
         let address = ports.tls.local_addr();
         let address = address.map_err(|cause| Failure::new("cannot listen", cause))?;
-        let mut pki = self.pki(home, address.ip(), clock)?;
-        self.use_own_pair(&mut pki)?;
-        let mut authorities = pki.authority.clone().into_bytes();
-        if let Some(file) = &self.client_ca_file {
-            authorities.extend(read(file)?);
-        }
-        let (certificate, key) = (&pki.server.certificate, &pki.server.key);
-        let tls = TlsMaterial::new(certificate.as_bytes(), key.as_bytes(), &authorities)
-            .map_err(|cause| Failure::new("cannot speak TLS", cause))?;
+        let papers = self.papers(home, address, clock, None)?;
         let url = format!("https://{}", reachable(address));
-        let kubeconfig = self.write_kubeconfig(home, &url, &pki)?;
+        let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
         Ok(Entrance {
-            tls,
-            authority: pki.server_authority.clone(),
+            tls: papers.material()?,
+            authority: papers.pki.server_authority.clone(),
+            papers,
+            address,
             url,
             kubeconfig,
         })
     }
 
+    /// Everything that TLS needs, as it is in files now. What runs out is renewed.
+    fn papers(
+        &self,
+        home: &Home<'_>,
+        address: SocketAddr,
+        clock: &dyn Clock,
+        known: Option<&Papers>,
+    ) -> Result<Papers, Failure> {
+        let in_memory = matches!(home, Home::Nowhere) && self.cert_dir.is_none();
+        let mut pki = match known {
+            // Nobody could have changed what is in memory.
+            Some(known) if in_memory => known.pki.clone(),
+            _ => self.pki(home, address.ip(), clock)?,
+        };
+        self.use_own_pair(&mut pki)?;
+        let mut authorities = pki.authority.clone().into_bytes();
+        if let Some(file) = &self.client_ca_file {
+            authorities.extend(read(file)?);
+        }
+        Ok(Papers { pki, authorities })
+    }
+
+    /// Looks at the certificates again and again; what has changed is used for connections
+    /// that come from then on.
+    pub(super) async fn keep_certificates(
+        &self,
+        home: Home<'_>,
+        entrance: Renewed,
+        clock: &dyn Clock,
+    ) {
+        let Renewed {
+            tls,
+            mut papers,
+            address,
+            url,
+        } = entrance;
+        loop {
+            tokio::time::sleep(self.certificate_check_interval).await;
+            let renewed = self
+                .papers(&home, address, clock, Some(&papers))
+                .and_then(|newer| {
+                    if newer.is_as(&papers) {
+                        return Ok(None);
+                    }
+                    tls.replace(&newer.material()?);
+                    self.write_kubeconfig(&home, &url, &newer.pki)?;
+                    Ok(Some(newer))
+                });
+            match renewed {
+                Ok(None) => {}
+                Ok(Some(newer)) => {
+                    tracing::info!("certificates have changed, and are used from now on");
+                    papers = newer;
+                }
+                // What was good stays in use: half of a pair may have been written.
+                Err(failure) => tracing::warn!("certificates cannot be used: {failure:?}"),
+            }
+        }
+    }
+
     fn pki(&self, home: &Home<'_>, ip: IpAddr, clock: &dyn Clock) -> Result<Pki, Failure> {
         let host = gethostname::gethostname();
-        let names = server_names(ip, host.to_str());
+        let mut names = server_names(ip, host.to_str());
+        names.extend(self.tls_san.iter().cloned());
+        names.sort_unstable();
+        names.dedup();
         let at = Circumstances {
             now: clock.wall(),
             entropy: &SystemEntropy,

@@ -29,6 +29,7 @@ pub(super) const PROGRAM: Program = Program {
         "bind-address",
         "secure-port",
         "cert-dir",
+        "authorization-mode",
     ],
     translate,
 };
@@ -52,12 +53,32 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     let mut words = vec![
         format!("--etcd={servers}"),
         format!("--listen={}", address(flags)?),
+        format!("--authorization-mode={}", mode(flags)?),
     ];
     if let Some(directory) = last(flags, "cert-dir") {
         let own_pair = flags.contains_key("tls-cert-file");
         words.extend(certificates(Path::new(directory), own_pair));
     }
     Ok(words)
+}
+
+/// Of several modes the one that allows more than the others decides. Nodes are users like
+/// others here, so their mode adds nothing.
+fn mode(flags: &Flags) -> Result<&'static str, String> {
+    let Some(said) = last(flags, "authorization-mode") else {
+        return Ok("AlwaysAllow");
+    };
+    let modes: Vec<_> = said.split(',').collect();
+    for mode in &modes {
+        if !["AlwaysAllow", "Node", "RBAC"].contains(mode) {
+            return Err(format!("--authorization-mode {mode}: {NOT_THERE}"));
+        }
+    }
+    Ok(if modes.contains(&"AlwaysAllow") {
+        "AlwaysAllow"
+    } else {
+        "RBAC"
+    })
 }
 
 fn address(flags: &Flags) -> Result<SocketAddr, String> {

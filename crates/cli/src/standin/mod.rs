@@ -217,6 +217,8 @@ mod tests {
             "--listen=127.0.0.1:31003",
             "--cert-dir=/tmp/none/optik",
             "--client-ca-file=/tmp/ca.crt",
+            "--authorization-mode=RBAC",
+            "--service-account-key-file=/tmp/sa.crt",
         ] {
             assert!(words.iter().any(|w| w == word), "{words:?} lacks {word}");
         }
@@ -250,6 +252,11 @@ mod tests {
                 1,
             ),
             (format!("{server} word"), "unexpected argument", 1),
+            (
+                format!("{server} --authorization-mode=Node,Webhook"),
+                "--authorization-mode Webhook",
+                1,
+            ),
             (
                 format!("{server} --authorization-webhook-config-file=f"),
                 "--authorization-webhook-config-file",
@@ -298,7 +305,8 @@ mod tests {
         );
         expect(
             "kube-apiserver --etcd-servers=http://a:1,http://b:2 -v=4 --secure-port 31004",
-            "optik serve --etcd=http://a:1,http://b:2 --listen=0.0.0.0:31004",
+            "optik serve --etcd=http://a:1,http://b:2 --listen=0.0.0.0:31004 \
+             --authorization-mode=AlwaysAllow",
             "v",
         );
     }

@@ -269,6 +269,17 @@ impl Status {
         Self::failure(Reason::TooManyRequests, message).with_retry_after(retry_after_seconds)
     }
 
+    /// 429: the budget of a pod does not allow to take it away.
+    #[must_use]
+    pub fn disruption_refused(why: String) -> Self {
+        let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Self::too_many_requests(text, 0).with_cause(Cause {
+            reason: "DisruptionBudget".into(),
+            message: why,
+            field: String::new(),
+        })
+    }
+
     /// 500
     #[must_use]
     pub fn internal(text: &str) -> Self {

@@ -1,6 +1,7 @@
 //! The body type that hyper is given.
 
 use super::pieces::Pieces;
+use crate::audit::Record;
 use crate::peers::InFlight;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -12,6 +13,8 @@ use std::task::{Context, Poll};
 pub(crate) struct Body {
     content: Content,
     _in_flight: InFlight,
+    /// What is written down about it when it ends.
+    _record: Option<Box<Record>>,
 }
 
 pub(crate) enum Content {
@@ -21,10 +24,11 @@ pub(crate) enum Content {
 }
 
 impl Body {
-    pub(crate) fn new(content: Content, in_flight: InFlight) -> Self {
+    pub(crate) fn new(content: Content, in_flight: InFlight, record: Option<Box<Record>>) -> Self {
         Self {
             content,
             _in_flight: in_flight,
+            _record: record,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::body::{Body, Content};
 use super::indent::Indenter;
 use super::pieces::Pieces;
 use crate::access::{Asked, is_long_running};
+use crate::audit::Record;
 use crate::peers::InFlight;
 use crate::query;
 use bytes::Bytes;
@@ -86,12 +87,13 @@ impl Form {
     }
 }
 
-/// Attaches the count of requests in flight.
+/// Attaches what lasts as long as the body.
 pub(crate) fn sealed(
     response: http::Response<Content>,
     in_flight: InFlight,
+    record: Option<Box<Record>>,
 ) -> http::Response<Body> {
-    response.map(|content| Body::new(content, in_flight))
+    response.map(|content| Body::new(content, in_flight, record))
 }
 
 enum Formed {

@@ -12,7 +12,7 @@ use authority::{Authority, Leaf, Standing};
 use optik_platform::{Entropy, UnixMillis};
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -89,12 +89,30 @@ pub struct Circumstances<'a> {
 #[must_use]
 pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
     let mut names: Vec<String> = NAMES.map(str::to_owned).into();
-    names.extend((!listen.is_unspecified()).then(|| listen.to_string()));
+    let reached = match listen.is_unspecified() {
+        false => Some(listen),
+        true => address_of_machine(listen),
+    };
+    names.extend(reached.map(|address| address.to_string()));
     let host = host.filter(|host| !host.is_empty() && host.is_ascii());
     names.extend(host.map(str::to_owned));
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// The address by which others reach this machine, if it listens on all it has: that
+/// from which it would itself reach out. Nothing is sent to find that out.
+fn address_of_machine(listen: IpAddr) -> Option<IpAddr> {
+    // Addresses for documentation, which lead nowhere.
+    let far: IpAddr = match listen {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    };
+    let socket = UdpSocket::bind((listen, 0)).ok()?;
+    socket.connect((far, 9)).ok()?;
+    let found = socket.local_addr().ok()?.ip();
+    (!found.is_unspecified()).then_some(found)
 }
 
 impl Pki {

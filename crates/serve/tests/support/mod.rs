@@ -21,6 +21,7 @@ pub(crate) struct Running {
     pub(crate) pki: Pki,
     pub(crate) server: Server<Scripted>,
     pub(crate) handler: Scripted,
+    pub(crate) tls: Option<TlsMaterial>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -78,17 +79,19 @@ impl Running {
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.clone();
+        let given = tls.clone();
         let task = tokio::spawn(async move {
             let stopped = async {
                 let _ = stopped.await;
             };
-            serving.serve(listener, tls, stopped).await;
+            serving.serve(listener, given, stopped).await;
         });
         Self {
             address,
             pki,
             server,
             handler,
+            tls,
             stop,
             task,
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod access;
+mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
@@ -68,6 +69,7 @@ const MODULES: &[&[Check]] = &[
     definitions::CHECKS,
     columns::CHECKS,
     schemas::CHECKS,
+    api_services::CHECKS,
     rules::CHECKS,
     policies::CHECKS,
     hooks::configurations::CHECKS,
@@ -76,6 +78,7 @@ const MODULES: &[&[Check]] = &[
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
     hooks::failing::CHECKS,
+    hooks::converting::CHECKS,
     paths::CHECKS,
     bodies::CHECKS,
     media::CHECKS,

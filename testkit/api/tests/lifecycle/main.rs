@@ -5,4 +5,5 @@
 
 mod collecting;
 mod namespaces;
+mod pods;
 mod world;

@@ -15,7 +15,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn begin() -> Self {
-        Self::on(TestServer::start(Engine::Memory).await)
+        let all = optik_lifecycle::Choice::default();
+        Self::on(TestServer::start_with(Engine::Memory, &all).await)
     }
 
     pub(crate) fn on(server: TestServer) -> Self {

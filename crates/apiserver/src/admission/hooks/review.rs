@@ -46,6 +46,9 @@ pub(crate) fn user_info(user: &User) -> Value {
     if !user.groups.is_empty() {
         info["groups"] = json!(user.groups);
     }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
     info
 }
 

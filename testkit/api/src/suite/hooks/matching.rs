@@ -12,6 +12,8 @@ checks! { matching of Extension:
     [70] another_version_of_the_same_objects_counts [Webhooks, Kind("horizontalpodautoscalers")],
     [71] other_namespaces_do_not_count [Webhooks],
     [71] objects_are_selected_by_their_labels [Webhooks],
+    [72] a_condition_that_is_not_met_skips_the_webhook [Webhooks, Policies],
+    [72] a_condition_that_fails_refuses_the_write [Webhooks, Policies],
     [73] what_is_deleted_is_told [Webhooks],
     [73] a_collection_is_asked_about_one_by_one [Webhooks],
     [75] a_dry_run_says_so [Webhooks],
@@ -364,4 +366,56 @@ async fn a_namespace_is_in_itself(scope: Scope) -> Outcome {
     }
     .await;
     configured.end(outcome).await
+}
+
+/// One webhook with a condition, asked about one object.
+async fn with_condition(
+    scope: &Scope,
+    expression: &str,
+    policy: &str,
+) -> Outcome<(u16, String, usize)> {
+    let webhook = Webhook::start(|_| Reply::allow()).await?;
+    let mut configured = one(scope, VALIDATING, &webhook, |_| {}).await?;
+    let mut seen = (0, String::new(), 0);
+    let outcome = async {
+        let mut choosy = hook(scope, "c.optik.test", &webhook.client("/choosy"));
+        let is_probe = "request.name == 'probe'";
+        let conditions = json!([
+            {"name": "not-the-probe", "expression": format!("{is_probe} || ({expression})")},
+        ]);
+        set(&mut choosy, "/matchConditions", conditions);
+        set(&mut choosy, "/failurePolicy", json!(policy));
+        configured.add(VALIDATING, "c", &json!([choosy])).await?;
+        counts(scope, &webhook, &["/choosy"]).await?;
+        let body = scope.sample("configmaps", "a1");
+        let answer = scope.client.post(&scope.at("configmaps"), &body).await?;
+        let status = answer.json()?;
+        let message = status["message"].as_str().unwrap_or_default();
+        let asked = requests(&webhook, "/choosy").len();
+        seen = (answer.status, message.to_owned(), asked);
+        scope.client.delete(&scope.of("configmaps", "a1")).await?;
+        Ok(())
+    }
+    .await;
+    configured.end(outcome).await?;
+    Ok(seen)
+}
+
+async fn a_condition_that_is_not_met_skips_the_webhook(scope: Scope) -> Outcome {
+    let seen = with_condition(&scope, "object.metadata.name == 'b'", "Fail").await?;
+    same("not met", &(201, String::new(), 0), &seen)?;
+    let seen = with_condition(&scope, "object.metadata.name == 'a1'", "Fail").await?;
+    same("met", &(201, String::new(), 1), &seen)
+}
+
+async fn a_condition_that_fails_refuses_the_write(scope: Scope) -> Outcome {
+    let wrong = "object.data.foo == 'x'";
+    let message = format!(
+        "configmaps \"a1\" is forbidden: expression 'request.name == 'probe' || ({wrong})' \
+         resulted in error: no such key: foo"
+    );
+    let seen = with_condition(&scope, wrong, "Fail").await?;
+    same("failed", &(403, message, 0), &seen)?;
+    let seen = with_condition(&scope, wrong, "Ignore").await?;
+    same("ignored", &(201, String::new(), 0), &seen)
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod conditions;
 pub(super) mod configurations;
+pub(super) mod converting;
 pub(super) mod failing;
 pub(super) mod matching;
 pub(super) mod mutating;

@@ -1,0 +1,147 @@
+//! What a runtime notes, and what it says.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+use optik_platform::{Clock, SystemClock};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The annotation that says when a change was sent, as `load:microseconds`.
+pub(crate) const SENT: &str = "sent";
+pub(crate) const STOP: &str = "zz-stop";
+
+/// Counts reconciles, and how late they were.
+pub(crate) struct Meter {
+    clock: SystemClock,
+    objects: usize,
+    seen: Mutex<Seen>,
+    pub(crate) over: Notify,
+}
+
+#[derive(Default)]
+struct Seen {
+    names: BTreeSet<String>,
+    reconciles: usize,
+    /// By load: microseconds from sending to reconciling.
+    late: BTreeMap<String, Vec<u64>>,
+    synced: bool,
+}
+
+impl Meter {
+    pub(crate) fn new(objects: usize) -> Self {
+        Self {
+            clock: SystemClock::default(),
+            objects,
+            seen: Mutex::default(),
+            over: Notify::new(),
+        }
+    }
+
+    /// A reconcile begins.
+    pub(crate) fn note(&self, map: &ConfigMap) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.reconciles += 1;
+        let name = map.metadata.name.clone().unwrap_or_default();
+        let sent = map
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(SENT));
+        if seen.synced
+            && let Some((load, at)) = sent.and_then(|sent| sent.split_once(':'))
+            && let Ok(at) = at.parse::<u64>()
+        {
+            let now = micros();
+            seen.late
+                .entry(load.to_owned())
+                .or_default()
+                .push(now.saturating_sub(at));
+        }
+        if name == STOP {
+            self.say_end(&mut seen);
+            self.over.notify_one();
+            return;
+        }
+        seen.names.insert(name);
+        if !seen.synced && seen.names.len() == self.objects {
+            seen.synced = true;
+            let took = self.clock.monotonic().since(Default::default());
+            self.say("synced", json!({"ms": millis(took)}));
+        }
+    }
+
+    fn say_end(&self, seen: &mut Seen) {
+        let mut late = serde_json::Map::new();
+        for (load, values) in &mut seen.late {
+            values.sort_unstable();
+            let at = |part: usize| values.get(values.len() * part / 100).copied();
+            let last = json!({"p50_us": at(50), "p99_us": at(99), "count": values.len()});
+            late.insert(load.clone(), last);
+        }
+        self.say("done", json!({"reconciles": seen.reconciles, "late": late}));
+    }
+
+    fn say(&self, phase: &str, mut line: serde_json::Value) {
+        line["phase"] = json!(phase);
+        line["cpu_ms"] = json!(cpu_millis());
+        line["rss_kb"] = json!(status_kb("VmRSS:"));
+        line["peak_kb"] = json!(status_kb("VmHWM:"));
+        println!("{line}");
+    }
+}
+
+/// Microseconds of the time of day, the same for all processes of the machine.
+pub(crate) fn micros() -> u64 {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    u64::try_from(now.as_microsecond()).unwrap_or(0)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn status_kb(field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(field))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// User and system time of this process. Linux counts in hundredths of a second.
+fn cpu_millis() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let field = |number: usize| fields.split_whitespace().nth(number)?.parse::<u64>().ok();
+    Some((field(11)? + field(12)?) * 10)
+}
+
+/// The queue with a million keys in it.
+pub(crate) fn queue() {
+    const KEYS: u64 = 1_000_000;
+    let clock = SystemClock::default();
+    let mut queue = Queue::new(QueueOptions::default());
+    let mut lap = clock.monotonic();
+    let mut say = |what: &str| {
+        let now = clock.monotonic();
+        let each = now.since(lap).as_nanos() / u128::from(KEYS);
+        lap = now;
+        println!("queue: {what} {each} ns");
+    };
+    for key in 0..KEYS {
+        queue.add(key, Priority::Normal, None, Duration::ZERO);
+    }
+    say("add");
+    for key in 0..KEYS {
+        queue.add(key, Priority::Normal, None, Duration::ZERO);
+    }
+    say("add again");
+    for _ in 0..KEYS {
+        if let Some(key) = queue.take(Duration::ZERO) {
+            queue.finish(&key, Verdict::Done, &[], Duration::ZERO, 0.0);
+            queue.add(key, Priority::Normal, None, Duration::ZERO);
+        }
+    }
+    say("take, finish and add with a million waiting");
+}

@@ -1,0 +1,47 @@
+//! Authorities as a configuration names them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use optik_object::Value;
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+
+/// What is said of a bundle that is none.
+pub(crate) const NO_BUNDLE: &str =
+    "unable to load root certificates: unable to parse bytes as PEM block";
+
+/// Whether a `caBundle` names anybody; none at all is no mistake. Whether they can be
+/// believed is found out when they are needed.
+pub(crate) fn is_bundle(bundle: &Value) -> bool {
+    let Some(text) = bundle.as_str().filter(|text| !text.is_empty()) else {
+        return true;
+    };
+    let pem = STANDARD.decode(text).unwrap_or_default();
+    let pem = String::from_utf8_lossy(&pem);
+    pem.split(BEGIN).skip(1).any(|rest| {
+        let body = rest.split_once(END).map(|(body, _)| body);
+        let letters = body.map(|body| body.split_ascii_whitespace().collect::<String>());
+        letters.is_some_and(|letters| STANDARD.decode(letters).is_ok_and(|der| !der.is_empty()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles() {
+        let good = format!("# mine\n{BEGIN}\nMAA=\n{END}\n");
+        for (text, expected) in [
+            ("", true),
+            (&*STANDARD.encode(&good), true),
+            (&*STANDARD.encode("nonsense"), false),
+            (&*STANDARD.encode(format!("{BEGIN}\n")), false),
+            ("?", false),
+        ] {
+            assert_eq!(is_bundle(&text.into()), expected, "{text}");
+        }
+        assert!(is_bundle(&Value::Null));
+    }
+}

@@ -1,0 +1,131 @@
+//! When a configuration of webhooks counts, and where a call goes.
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt, ready};
+use http::{HeaderMap, Method, StatusCode};
+use optik_apiserver::{ApiServer, Body, Call, CallError, Caller, Reply, Request};
+use optik_store::{Options, Store};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// Says no to everything, and remembers where it was asked.
+#[derive(Clone, Default)]
+struct Denier(Arc<Mutex<Vec<Call>>>);
+
+impl Caller for Denier {
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+        let review: Value = serde_json::from_slice(&call.body).unwrap();
+        let answer = json!({
+            "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+            "response": {"uid": review["request"]["uid"], "allowed": false},
+        });
+        self.0.lock().unwrap().push(call);
+        let reply = Reply {
+            status: StatusCode::OK,
+            content_type: "application/json".into(),
+            body: answer.to_string().into(),
+        };
+        ready(Ok(reply)).boxed()
+    }
+}
+
+async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> u16 {
+    let request = Request {
+        method,
+        path: path.into(),
+        query: String::new(),
+        headers: HeaderMap::new(),
+        user: Arc::default(),
+        body: Bytes::from(body.to_string()),
+    };
+    let response = api.handle(request).await;
+    assert!(matches!(response.body, Body::Whole(_)));
+    response.status.as_u16()
+}
+
+const CONFIGURATIONS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn configuration(client: &Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"},
+        "webhooks": [{
+            "name": "a.b.test", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": client,
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["*"],
+                       "resources": ["configmaps"]}],
+        }],
+    })
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+async fn start(store: &Store) -> (ApiServer, Denier) {
+    let denier = Denier::default();
+    let api = ApiServer::reaching(store.clone(), Arc::new(denier.clone()));
+    api.bootstrap().await.unwrap();
+    (api, denier)
+}
+
+/// Nothing but the writes themselves, and no task that follows them.
+#[tokio::test]
+async fn a_configuration_counts_when_its_write_is_answered() {
+    let store = Store::open(Options::ephemeral()).unwrap();
+    let (api, _) = start(&store).await;
+    assert_eq!(send(&api, Method::POST, MAPS, &map("a")).await, 201);
+    let client = json!({"url": "https://a.test/x"});
+    let body = configuration(&client);
+    assert_eq!(send(&api, Method::POST, CONFIGURATIONS, &body).await, 201);
+    assert_eq!(send(&api, Method::POST, MAPS, &map("b")).await, 400);
+
+    let (restarted, denier) = start(&store).await;
+    assert_eq!(send(&restarted, Method::POST, MAPS, &map("b")).await, 400);
+    assert_eq!(denier.0.lock().unwrap().len(), 1);
+
+    let path = format!("{CONFIGURATIONS}/c");
+    let gone = send(&restarted, Method::DELETE, &path, &json!({})).await;
+    assert_eq!(gone, 200);
+    assert_eq!(send(&restarted, Method::POST, MAPS, &map("b")).await, 201);
+    store.close().await;
+}
+
+/// Endpoints first, then the cluster address.
+#[tokio::test]
+async fn a_service_is_found_by_its_endpoints() {
+    let store = Store::open(Options::ephemeral()).unwrap();
+    let (api, denier) = start(&store).await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"clusterIP": "10.96.0.77", "ports": [{"name": "https", "port": 443}]},
+    });
+    let path = "/api/v1/namespaces/default/services";
+    assert_eq!(send(&api, Method::POST, path, &service).await, 201);
+    let client = json!({"service": {"name": "s", "namespace": "default", "path": "/p"}});
+    let body = configuration(&client);
+    assert_eq!(send(&api, Method::POST, CONFIGURATIONS, &body).await, 201);
+    assert_eq!(send(&api, Method::POST, MAPS, &map("a")).await, 400);
+
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+        "ports": [{"name": "https", "port": 8443, "protocol": "TCP"}],
+        "endpoints": [
+            {"addresses": ["127.0.0.8"], "conditions": {"ready": false}},
+            {"addresses": ["127.0.0.9"]},
+        ],
+    });
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    assert_eq!(send(&api, Method::POST, path, &slice).await, 201);
+    assert_eq!(send(&api, Method::POST, MAPS, &map("a")).await, 400);
+
+    let calls = denier.0.lock().unwrap();
+    let seen = calls.iter().map(|call| call.address.clone());
+    let seen: Vec<Option<String>> = seen.collect();
+    let expected = ["10.96.0.77:443", "127.0.0.9:8443"];
+    assert_eq!(seen, expected.map(|address| Some(address.to_owned())));
+    assert_eq!(calls[0].url, "https://s.default.svc:443/p?timeout=10s");
+}

@@ -1,0 +1,107 @@
+//! Parts of a pod that have an endpoint of their own.
+
+use crate::check::{Errors, items, text};
+use optik_object::{FieldError, Object, Value};
+
+/// Which part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aspect {
+    /// Containers that are added for a look inside.
+    Ephemeral,
+    /// What containers may use.
+    Resources,
+}
+
+/// Keeps everything of the old object but the part that is written.
+pub fn keep_but(aspect: Aspect, object: &mut Object, old: &Object) {
+    let wanted = object.get("spec").cloned().unwrap_or(Value::Null);
+    *object = old.clone();
+    let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
+        return;
+    };
+    match aspect {
+        Aspect::Ephemeral => match wanted.get("ephemeralContainers") {
+            Some(list) => drop(spec.insert("ephemeralContainers".into(), list.clone())),
+            None => drop(spec.remove("ephemeralContainers")),
+        },
+        Aspect::Resources => {
+            for list in ["containers", "initContainers"] {
+                let new = items(&wanted[list]);
+                let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+                for container in containers.into_iter().flatten() {
+                    let same = new.iter().find(|one| one["name"] == container["name"]);
+                    for member in ["resources", "resizePolicy"] {
+                        if let Some(value) = same.and_then(|one| one.get(member)) {
+                            container[member] = value.clone();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong with the change of such a part.
+#[must_use]
+pub fn check(aspect: Aspect, object: &Object, old: &Object) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    crate::check::pod(object, &mut errors);
+    let mut errors = errors.into_list();
+    if aspect == Aspect::Ephemeral {
+        errors.extend(lost_or_changed(object, old));
+    }
+    errors
+}
+
+fn lost_or_changed(object: &Object, old: &Object) -> Vec<FieldError> {
+    let list = |object: &Object| -> Vec<Value> {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        items(&spec["ephemeralContainers"]).to_vec()
+    };
+    let now = list(object);
+    let mut errors = Vec::new();
+    for before in list(old) {
+        let name = optik_object::quote(text(&before["name"]));
+        let kept = now.iter().find(|one| one["name"] == before["name"]);
+        let trouble = match kept {
+            None => format!("existing ephemeral containers {name} may not be removed\n"),
+            Some(kept) if *kept != before => {
+                format!("existing ephemeral containers {name} may not be changed\n")
+            }
+            Some(_) => continue,
+        };
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", trouble));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(spec: Value) -> Object {
+        Object::try_from(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn only_the_part_changes() {
+        let old = pod(json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}));
+        let mut new = pod(json!({"containers": [{"name": "c", "image": "j",
+            "resources": {"limits": {"cpu": "1"}}}], "ephemeralContainers": [{"name": "e"}]}));
+        let mut resized = new.clone();
+        keep_but(Aspect::Ephemeral, &mut new, &old);
+        let spec = new.get("spec").unwrap();
+        assert_eq!(
+            (&spec["nodeName"], &spec["containers"][0]["image"]),
+            (&json!("n"), &json!("i"))
+        );
+        assert_eq!(spec["ephemeralContainers"][0]["name"], "e");
+        assert_eq!(lost_or_changed(&old, &new).len(), 1);
+        keep_but(Aspect::Resources, &mut resized, &old);
+        let spec = resized.get("spec").unwrap();
+        assert_eq!(spec["containers"][0]["image"], "i");
+        assert_eq!(spec["containers"][0]["resources"]["limits"]["cpu"], "1");
+        assert!(spec.get("ephemeralContainers").is_none());
+    }
+}

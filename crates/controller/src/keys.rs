@@ -1,0 +1,97 @@
+//! The queue of a controller, with a clock and somebody who waits.
+
+use crate::backoff::fraction;
+use crate::key::ObjectKey;
+use crate::metrics::ControllerMetrics;
+use crate::queue::{Cause, Moment, Priority, Queue, QueueOptions, Verdict};
+use optik_platform::Entropy;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) struct Keys {
+    queue: Mutex<Queue<ObjectKey>>,
+    begun: Instant,
+    bell: Notify,
+    entropy: Arc<dyn Entropy>,
+    metrics: Arc<ControllerMetrics>,
+}
+
+impl Keys {
+    pub(crate) fn new(
+        options: QueueOptions,
+        entropy: Arc<dyn Entropy>,
+        metrics: Arc<ControllerMetrics>,
+    ) -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(options)),
+            begun: Instant::now(),
+            bell: Notify::new(),
+            entropy,
+            metrics,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.begun.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<ObjectKey>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, key: ObjectKey, priority: Priority, cause: Option<Cause>) {
+        let now = self.now();
+        self.lock().add(key, priority, cause, now);
+        self.metrics.adds.add(1);
+        self.bell.notify_one();
+    }
+
+    /// Waits for a key that may be worked on.
+    pub(crate) async fn take(&self) -> ObjectKey {
+        loop {
+            let wake = {
+                let mut queue = self.lock();
+                let now = self.now();
+                if let Some(key) = queue.take(now) {
+                    if let Some(since) = queue.since(&key) {
+                        self.metrics.waited.note(now.saturating_sub(since));
+                    }
+                    self.note_depth(&queue);
+                    return key;
+                }
+                queue.next_wake()
+            };
+            match wake {
+                None => self.bell.notified().await,
+                Some(wake) => {
+                    tokio::select! {
+                        () = self.bell.notified() => {}
+                        () = tokio::time::sleep_until(self.begun + wake) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn finish(&self, key: &ObjectKey, verdict: Verdict, own: &[Cause]) {
+        let (now, chance) = (self.now(), fraction(&*self.entropy));
+        let mut queue = self.lock();
+        queue.finish(key, verdict, own, now, chance);
+        self.note_depth(&queue);
+        drop(queue);
+        self.bell.notify_one();
+    }
+
+    fn note_depth(&self, queue: &Queue<ObjectKey>) {
+        self.metrics
+            .depth
+            .set(i64::try_from(queue.depth()).unwrap_or(i64::MAX));
+    }
+
+    /// Whether nothing waits for a turn and nothing is worked on.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let queue = self.lock();
+        queue.depth() == 0 && queue.running() == 0
+    }
+}

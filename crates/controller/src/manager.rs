@@ -1,0 +1,549 @@
+//! All controllers of a process, and what they share.
+
+use crate::api::Api;
+use crate::controller::{ControllerOptions, Core, Reconciler};
+use crate::desk::Desk;
+use crate::entry::{Keep, Transform};
+use crate::events::{Recorder, Teller};
+use crate::http_server::{answer, serve};
+use crate::keys::Keys;
+use crate::kind::{Kind, Object};
+use crate::lease::{Candidate, LeaderElection};
+use crate::metrics::Metrics;
+use crate::monitor::Monitor;
+use crate::predicate::Predicate;
+use crate::reflector::{Listing, Reflector};
+use crate::shelf::{Selection, Shelf};
+use crate::watches::{Watches, enqueue};
+use crate::webhook::Webhooks;
+use futures::FutureExt;
+use http::StatusCode;
+use kube::{Client, Config};
+use optik_object::Value;
+use optik_object::selector::LabelSelector;
+use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{error, info, warn};
+
+/// Why a controller cannot be added.
+///
+/// ```
+/// # use optik_controller::StartError;
+/// # let error =
+/// StartError::Twice { name: "backup".into() }
+/// # ;
+/// # assert!(error.to_string().contains("backup"));
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The client cannot be made from this configuration.
+    #[error("no client can be made from this configuration")]
+    Client(#[source] Box<kube::Error>),
+    /// Not a label selector.
+    #[error("{selector:?} is no label selector: {cause}")]
+    Selector {
+        /// What was given.
+        selector: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Two controllers of one name would take each other's fields for their own.
+    #[error("there is a controller {name} already")]
+    Twice {
+        /// The name of both.
+        name: String,
+    },
+}
+
+/// Why a manager did not run.
+///
+/// ```
+/// # use optik_controller::RunError;
+/// fn explain(error: &RunError) -> String { error.to_string() }
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The address for health and metrics cannot be had.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which one.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// How a manager works.
+///
+/// ```
+/// # use optik_controller::{LeaderElection, ManagerOptions};
+/// let mut options = ManagerOptions::default();
+/// options.leader_election = Some(LeaderElection::new("default", "backup-operator"));
+/// options.health = Some(([0, 0, 0, 0], 8080).into());
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ManagerOptions {
+    /// Without it, this process always leads.
+    pub leader_election: Option<LeaderElection>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are answered.
+    pub health: Option<SocketAddr>,
+    /// How long reconciles may take to finish after the shutdown began.
+    pub shutdown_wait: Duration,
+    /// Whether lists are streamed where the server can.
+    pub streaming_lists: bool,
+    /// Whether ownership records of others are cached, too. They are often half of an
+    /// object.
+    pub keep_managed_fields: bool,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> Self {
+        Self {
+            leader_election: None,
+            health: None,
+            shutdown_wait: Duration::from_secs(30),
+            streaming_lists: true,
+            keep_managed_fields: false,
+            clock: Arc::new(SystemClock::default()),
+            entropy: Arc::new(SystemEntropy),
+        }
+    }
+}
+
+/// The caches of a manager: one for each kind and selection.
+#[derive(Default)]
+pub(crate) struct Shelves {
+    pub(crate) all: Vec<Arc<Shelf>>,
+    transforms: Vec<(String, String, Transform)>,
+}
+
+impl Shelves {
+    pub(crate) fn shelf<K: Object>(
+        &mut self,
+        mut selection: Selection,
+    ) -> Result<Arc<Shelf>, StartError> {
+        let kind = Kind::of::<K>();
+        selection.namespaces.sort_unstable();
+        selection.namespaces.dedup();
+        let same = |shelf: &&Arc<Shelf>| {
+            shelf.kind.api_version == kind.api_version
+                && shelf.kind.kind == kind.kind
+                && shelf.kind.metadata_only == kind.metadata_only
+                && shelf.selection == selection
+        };
+        if let Some(shelf) = self.all.iter().find(same) {
+            return Ok(Arc::clone(shelf));
+        }
+        let labels = LabelSelector::parse(&selection.labels);
+        let labels = labels.map_err(|cause| StartError::Selector {
+            selector: selection.labels.clone(),
+            cause: cause.to_string(),
+        })?;
+        // A manager has few kinds.
+        let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let shelf = Arc::new(Shelf::new(number, kind, selection, labels));
+        self.all.push(Arc::clone(&shelf));
+        Ok(shelf)
+    }
+}
+
+/// After a panic a watch begins anew, not at once.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs controllers, with one cache for each kind that any of them watches.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// # use optik_controller::{Cx, Fault, Manager, Outcome, Owned, Reconciler, Snap};
+/// # struct Copier { maps: Owned<ConfigMap> }
+/// # impl Reconciler for Copier {
+/// #     type Primary = Secret;
+/// #     const NAME: &'static str = "copier";
+/// #     async fn reconcile(&self, _: Snap<Secret>, _: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+/// #         Ok(Outcome::Done)
+/// #     }
+/// # }
+/// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = kube::Config::infer().await?;
+/// let mut manager = Manager::new(config)?;
+/// manager.add(|watches| Copier { maps: watches.owns() })?;
+/// manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Manager {
+    options: ManagerOptions,
+    api: Api,
+    identity: String,
+    shelves: Shelves,
+    names: Vec<&'static str>,
+    queues: Vec<Arc<Keys>>,
+    controllers: Vec<Running>,
+    webhooks: Option<Webhooks>,
+    recorder: Recorder,
+    teller: Teller,
+    stop: watch::Sender<bool>,
+    leading: watch::Sender<bool>,
+}
+
+impl Manager {
+    /// With the usual options, and a client that repeats no request by itself: whether
+    /// that is safe is not for a client to say.
+    ///
+    /// ```
+    /// # use optik_controller::Manager;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
+    /// let manager = Manager::new(config).unwrap();
+    /// # let _ = manager;
+    /// # }
+    /// ```
+    pub fn new(config: Config) -> Result<Self, StartError> {
+        Self::with_options(config, ManagerOptions::default())
+    }
+
+    /// The same with other options.
+    ///
+    /// ```
+    /// # use optik_controller::{Manager, ManagerOptions};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
+    /// let manager = Manager::with_options(config, ManagerOptions::default()).unwrap();
+    /// # let _ = manager;
+    /// # }
+    /// ```
+    pub fn with_options(mut config: Config, options: ManagerOptions) -> Result<Self, StartError> {
+        config.default_retry = false;
+        // Watches are silent for long; the runtime has limits of its own.
+        config.read_timeout = None;
+        let client =
+            Client::try_from(config).map_err(|cause| StartError::Client(Box::new(cause)))?;
+        Ok(Self::with_client(client, options))
+    }
+
+    /// With a client of your own, for example with layers. It should not retry.
+    ///
+    /// ```
+    /// # use optik_controller::{Manager, ManagerOptions};
+    /// fn make(client: kube::Client) -> Manager {
+    ///     Manager::with_client(client, ManagerOptions::default())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn with_client(client: Client, options: ManagerOptions) -> Self {
+        let api = Api::new(client, Arc::new(Metrics::default()));
+        let asked = options.leader_election.as_ref();
+        let asked = asked.and_then(|election| election.identity.clone());
+        let identity = asked
+            .unwrap_or_else(|| format!("optik-controller-{:016x}", options.entropy.next_u64()));
+        let (recorder, teller) =
+            Recorder::new(api.clone(), Arc::clone(&options.clock), identity.clone());
+        Self {
+            options,
+            api,
+            identity,
+            shelves: Shelves::default(),
+            names: Vec::new(),
+            queues: Vec::new(),
+            controllers: Vec::new(),
+            webhooks: None,
+            recorder,
+            teller,
+            stop: watch::Sender::new(false),
+            leading: watch::Sender::new(false),
+        }
+    }
+
+    /// Adds a controller. The function gets to say what it watches, and makes the
+    /// reconciler from the handles that this gives.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// # use optik_controller::{Cx, Fault, Manager, Outcome, Owned, Reconciler, Snap, StartError};
+    /// # struct Copier { maps: Owned<ConfigMap> }
+    /// # impl Reconciler for Copier {
+    /// #     type Primary = Secret;
+    /// #     const NAME: &'static str = "copier";
+    /// #     async fn reconcile(&self, _: Snap<Secret>, _: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+    /// #         Ok(Outcome::Done)
+    /// #     }
+    /// # }
+    /// fn add(manager: &mut Manager) -> Result<(), StartError> {
+    ///     manager.add(|watches| Copier { maps: watches.owns() })
+    /// }
+    /// ```
+    pub fn add<R: Reconciler>(
+        &mut self,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Result<(), StartError> {
+        self.add_with(ControllerOptions::default(), build)
+    }
+
+    /// The same with other options.
+    ///
+    /// ```
+    /// # use optik_controller::{ControllerOptions, Manager, Reconciler, StartError};
+    /// fn add<R: Reconciler>(manager: &mut Manager, reconciler: R) -> Result<(), StartError> {
+    ///     let mut options = ControllerOptions::default();
+    ///     options.workers = 2;
+    ///     manager.add_with(options, |_| reconciler)
+    /// }
+    /// ```
+    pub fn add_with<R: Reconciler>(
+        &mut self,
+        options: ControllerOptions,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Result<(), StartError> {
+        if self.names.contains(&R::NAME) {
+            return Err(StartError::Twice {
+                name: R::NAME.to_owned(),
+            });
+        }
+        let primary = self
+            .shelves
+            .shelf::<R::Primary>(options.selection.clone())?;
+        let desk = Arc::new(Desk::new(
+            R::NAME,
+            self.api.clone(),
+            Arc::clone(&self.options.clock),
+            Arc::clone(&self.options.entropy),
+            self.recorder.clone(),
+            options.breaker.clone(),
+        ));
+        let keys = Arc::new(Keys::new(
+            options.queue.clone(),
+            Arc::clone(&self.options.entropy),
+            Arc::clone(&desk.metrics),
+        ));
+        let mut watches = Watches {
+            shelves: &mut self.shelves,
+            keys: &keys,
+            desk: &desk,
+            primary: Arc::clone(&primary),
+            used: vec![Arc::clone(&primary)],
+            primary_predicate: None,
+            failed: None,
+            kind: PhantomData,
+        };
+        let reconciler = build(&mut watches);
+        let (used, failed) = (watches.used, watches.failed);
+        let predicate = watches.primary_predicate;
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        let predicate = predicate.unwrap_or_else(Predicate::beyond_status);
+        enqueue(&primary, predicate, &keys, |change| {
+            change.key().cloned().into_iter().collect()
+        });
+        let core = Core::new(reconciler, options, primary, Arc::clone(&keys), desk, used);
+        let (stop, leading) = (self.stop.subscribe(), self.leading.subscribe());
+        self.controllers
+            .push(Box::pin(Arc::new(core).run(stop, leading)));
+        self.names.push(R::NAME);
+        self.queues.push(keys);
+        Ok(())
+    }
+
+    /// Changes objects of a kind before they are cached, for example to drop what nobody
+    /// reads. Names, uids and revisions are kept apart.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use optik_controller::Manager;
+    /// fn slim(manager: &mut Manager) {
+    ///     manager.transform::<Pod>(|pod| {
+    ///         pod["metadata"]["annotations"] = serde_json::Value::Null;
+    ///     });
+    /// }
+    /// ```
+    pub fn transform<K: Object>(&mut self, change: impl Fn(&mut Value) + Send + Sync + 'static) {
+        let kind = Kind::of::<K>();
+        let change: Transform = Arc::new(change);
+        self.shelves
+            .transforms
+            .push((kind.api_version, kind.kind, change));
+    }
+
+    /// Answers a server's questions while the controllers run, whoever leads.
+    ///
+    /// ```
+    /// # use optik_controller::{Manager, Webhooks};
+    /// fn add(manager: &mut Manager, webhooks: Webhooks) {
+    ///     manager.webhooks(webhooks);
+    /// }
+    /// ```
+    pub fn webhooks(&mut self, webhooks: Webhooks) {
+        self.webhooks = Some(webhooks);
+    }
+
+    /// Something to look at it from outside.
+    ///
+    /// ```
+    /// # use optik_controller::{Manager, Monitor};
+    /// fn watch(manager: &Manager) -> Monitor { manager.monitor() }
+    /// ```
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(
+            self.api.clone(),
+            self.shelves.all.clone(),
+            self.queues.clone(),
+            self.leading.subscribe(),
+        )
+    }
+
+    /// Runs until `shutdown` is ready. Then, in this order: no new reconciles; those that
+    /// run are given time to finish; events are told; the lease is given back; watches
+    /// end.
+    ///
+    /// ```no_run
+    /// # use optik_controller::{Manager, RunError};
+    /// async fn run(manager: Manager) -> Result<(), RunError> {
+    ///     manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await
+    /// }
+    /// ```
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+        let monitor = self.monitor();
+        let mut background = JoinSet::new();
+        if let Some(address) = self.options.health {
+            background.spawn(serve_health(listen(address).await?, monitor));
+        }
+        self.start_feeds(&mut background);
+        if let Some(webhooks) = self.webhooks {
+            let listener = listen(webhooks.address).await?;
+            background.spawn(webhooks.serve(listener));
+        }
+        let (stop_late, stopped_late) = watch::channel(false);
+        let mut late = JoinSet::new();
+        late.spawn(self.teller.run(stopped_late.clone()));
+        match self.options.leader_election {
+            None => {
+                self.leading.send_replace(true);
+                self.api.metrics.leading.set(1);
+            }
+            Some(election) => {
+                let candidate = Candidate {
+                    election,
+                    identity: self.identity,
+                    api: self.api.clone(),
+                    clock: self.options.clock,
+                    entropy: self.options.entropy,
+                    leading: self.leading.clone(),
+                    seen: None,
+                };
+                late.spawn(candidate.run(stopped_late));
+            }
+        }
+        let mut controllers = JoinSet::new();
+        for controller in self.controllers {
+            controllers.spawn(controller);
+        }
+        shutdown.await;
+        info!("shutting down");
+        self.stop.send_replace(true);
+        let wait = self.options.shutdown_wait;
+        let finishing = async { while controllers.join_next().await.is_some() {} };
+        if tokio::time::timeout(wait, finishing).await.is_err() {
+            warn!("some reconciles did not finish in time");
+            controllers.shutdown().await;
+        }
+        stop_late.send_replace(true);
+        let finishing = async { while late.join_next().await.is_some() {} };
+        if tokio::time::timeout(wait, finishing).await.is_err() {
+            warn!("not all events were told");
+        }
+        background.shutdown().await;
+        Ok(())
+    }
+
+    fn start_feeds(&self, background: &mut JoinSet<()>) {
+        let managers: Vec<String> = self.names.iter().map(|name| (*name).to_owned()).collect();
+        let listing = if self.options.streaming_lists {
+            Listing::Streaming
+        } else {
+            Listing::Pages
+        };
+        for shelf in &self.shelves.all {
+            let mut transforms = self.shelves.transforms.iter();
+            let transform = transforms.find(|(version, kind, _)| {
+                *version == shelf.kind.api_version && *kind == shelf.kind.kind
+            });
+            shelf.set_keep(Keep {
+                managers: managers.clone(),
+                all_managed_fields: self.options.keep_managed_fields,
+                transform: transform.map(|(_, _, transform)| Arc::clone(transform)),
+            });
+            for feed in 0..shelf.feeds.len() {
+                background.spawn(follow(Reflector {
+                    shelf: Arc::clone(shelf),
+                    feed,
+                    api: self.api.clone(),
+                    entropy: Arc::clone(&self.options.entropy),
+                    listing,
+                }));
+            }
+        }
+    }
+}
+
+/// Follows a kind, whatever the functions do that somebody else wrote.
+async fn follow(reflector: Reflector) {
+    loop {
+        let following = AssertUnwindSafe(reflector.clone().run()).catch_unwind();
+        if following.await.is_err() {
+            error!(
+                kind = reflector.shelf.kind.kind,
+                "a watch panicked; is it a transform?"
+            );
+            tokio::time::sleep(PANIC_PAUSE).await;
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|cause| RunError::Listen { address, cause })
+}
+
+async fn serve_health(listener: TcpListener, monitor: Monitor) {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    serve(listener, None, move |request| {
+        let answered = match request.uri().path() {
+            "/healthz" | "/livez" => answer(StatusCode::OK, TEXT, "ok"),
+            "/readyz" if monitor.is_synced() => answer(StatusCode::OK, TEXT, "ok"),
+            "/readyz" => answer(
+                StatusCode::SERVICE_UNAVAILABLE,
+                TEXT,
+                "caches are not complete",
+            ),
+            "/metrics" => {
+                let kind = "text/plain; version=0.0.4; charset=utf-8";
+                answer(StatusCode::OK, kind, monitor.metrics())
+            }
+            _ => answer(StatusCode::NOT_FOUND, TEXT, "not here"),
+        };
+        std::future::ready(answered)
+    })
+    .await;
+}

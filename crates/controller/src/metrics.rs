@@ -1,0 +1,304 @@
+//! Numbers for Prometheus, under the names that controllers written in Go use.
+
+use http::Method;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Goes up.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Goes up and down.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicI64);
+
+impl Gauge {
+    pub(crate) fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The upper ends of buckets, in seconds.
+const BUCKETS: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0,
+];
+
+/// How long things took.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    buckets: [AtomicU64; BUCKETS.len()],
+    count: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Times {
+    pub(crate) fn note(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        for (bucket, end) in self.buckets.iter().zip(BUCKETS) {
+            if seconds <= end {
+                bucket.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
+        for (bucket, end) in self.buckets.iter().zip(BUCKETS) {
+            let count = bucket.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {count}");
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        let sum = self.micros.load(Ordering::Relaxed) as f64 / 1e6;
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {sum}");
+        let _ = writeln!(out, "{name}_count{{{labels}}} {count}");
+    }
+}
+
+/// The numbers of a manager.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    pub(crate) events: Counter,
+    pub(crate) relists: Counter,
+    pub(crate) older_lists: Counter,
+    pub(crate) recorded_events_dropped: Counter,
+    pub(crate) leading: Gauge,
+    requests: Mutex<BTreeMap<(String, u16), u64>>,
+    controllers: Mutex<Vec<(&'static str, Arc<ControllerMetrics>)>>,
+}
+
+/// The numbers of a controller.
+#[derive(Debug, Default)]
+pub(crate) struct ControllerMetrics {
+    pub(crate) succeeded: Counter,
+    pub(crate) requeued: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) terminal: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) lost: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) timeouts: Counter,
+    pub(crate) adds: Counter,
+    pub(crate) retries: Counter,
+    pub(crate) writes: Counter,
+    pub(crate) writes_saved: Counter,
+    pub(crate) loops_broken: Counter,
+    pub(crate) gate_timeouts: Counter,
+    pub(crate) depth: Gauge,
+    pub(crate) active: Gauge,
+    pub(crate) parked: Gauge,
+    pub(crate) workers_max: Gauge,
+    pub(crate) reconcile: Times,
+    pub(crate) waited: Times,
+}
+
+impl Metrics {
+    pub(crate) fn count_request(&self, method: &Method, code: u16) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((method.to_string(), code)).or_default() += 1;
+    }
+
+    pub(crate) fn controller(&self, name: &'static str) -> Arc<ControllerMetrics> {
+        let metrics = Arc::<ControllerMetrics>::default();
+        let mut controllers = self
+            .controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        controllers.push((name, Arc::clone(&metrics)));
+        metrics
+    }
+
+    /// In Prometheus' text format.
+    pub(crate) fn render(&self) -> String {
+        let mut out = String::new();
+        let controllers = self
+            .controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        write_controllers(&mut out, &controllers);
+        drop(controllers);
+        let requests = self
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        heading(&mut out, "rest_client_requests_total", "counter");
+        for ((method, code), count) in requests {
+            let code = if code == 0 {
+                "<error>".to_owned()
+            } else {
+                code.to_string()
+            };
+            let _ = writeln!(
+                out,
+                "rest_client_requests_total{{code=\"{code}\",method=\"{method}\"}} {count}"
+            );
+        }
+        for (name, value) in [
+            ("controller_watch_events_total", self.events.get()),
+            ("controller_watch_relists_total", self.relists.get()),
+            ("controller_watch_older_lists_total", self.older_lists.get()),
+            (
+                "controller_recorded_events_dropped_total",
+                self.recorded_events_dropped.get(),
+            ),
+        ] {
+            heading(&mut out, name, "counter");
+            let _ = writeln!(out, "{name} {value}");
+        }
+        heading(&mut out, "leader_election_master_status", "gauge");
+        let _ = writeln!(out, "leader_election_master_status {}", self.leading.get());
+        out
+    }
+}
+
+fn heading(out: &mut String, name: &str, kind: &str) {
+    let _ = writeln!(out, "# TYPE {name} {kind}");
+}
+
+type Named = (&'static str, Arc<ControllerMetrics>);
+type Value = fn(&ControllerMetrics) -> i64;
+
+/// A count is far below what does not fit.
+fn signed(counter: &Counter) -> i64 {
+    i64::try_from(counter.get()).unwrap_or(i64::MAX)
+}
+
+const PLAIN: &[(&str, &str, &str, Value)] = &[
+    (
+        "controller_runtime_reconcile_total",
+        "counter",
+        "result=\"success\"",
+        |m| signed(&m.succeeded),
+    ),
+    (
+        "controller_runtime_reconcile_total",
+        "counter",
+        "result=\"requeue_after\"",
+        |m| signed(&m.requeued),
+    ),
+    (
+        "controller_runtime_reconcile_total",
+        "counter",
+        "result=\"requeue\"",
+        |m| signed(&m.conflicts),
+    ),
+    (
+        "controller_runtime_reconcile_total",
+        "counter",
+        "result=\"error\"",
+        |m| signed(&m.failed),
+    ),
+    (
+        "controller_runtime_reconcile_errors_total",
+        "counter",
+        "",
+        |m| signed(&m.failed),
+    ),
+    (
+        "controller_runtime_terminal_reconcile_errors_total",
+        "counter",
+        "",
+        |m| signed(&m.terminal),
+    ),
+    (
+        "controller_runtime_reconcile_panics_total",
+        "counter",
+        "",
+        |m| signed(&m.panics),
+    ),
+    (
+        "controller_runtime_reconcile_timeouts_total",
+        "counter",
+        "",
+        |m| signed(&m.timeouts),
+    ),
+    (
+        "controller_runtime_max_concurrent_reconciles",
+        "gauge",
+        "",
+        |m| m.workers_max.get(),
+    ),
+    ("controller_runtime_active_workers", "gauge", "", |m| {
+        m.active.get()
+    }),
+    ("controller_conflicts_total", "counter", "", |m| {
+        signed(&m.conflicts)
+    }),
+    ("controller_lost_answers_total", "counter", "", |m| {
+        signed(&m.lost)
+    }),
+    ("controller_writes_total", "counter", "", |m| {
+        signed(&m.writes)
+    }),
+    ("controller_writes_saved_total", "counter", "", |m| {
+        signed(&m.writes_saved)
+    }),
+    ("controller_loops_broken_total", "counter", "", |m| {
+        signed(&m.loops_broken)
+    }),
+    ("controller_parked_keys", "gauge", "", |m| m.parked.get()),
+    ("controller_gate_timeouts_total", "counter", "", |m| {
+        signed(&m.gate_timeouts)
+    }),
+    ("workqueue_depth", "gauge", "", |m| m.depth.get()),
+    ("workqueue_adds_total", "counter", "", |m| signed(&m.adds)),
+    ("workqueue_retries_total", "counter", "", |m| {
+        signed(&m.retries)
+    }),
+];
+
+fn write_controllers(out: &mut String, controllers: &[Named]) {
+    let mut last = "";
+    for (name, kind, label, value) in PLAIN {
+        if *name != last {
+            heading(out, name, kind);
+        }
+        last = name;
+        for (controller, metrics) in controllers {
+            let comma = if label.is_empty() { "" } else { "," };
+            let value = value(metrics);
+            let _ = writeln!(
+                out,
+                "{name}{{controller=\"{controller}\"{comma}{label}}} {value}"
+            );
+        }
+    }
+    heading(
+        out,
+        "controller_runtime_reconcile_time_seconds",
+        "histogram",
+    );
+    for (controller, metrics) in controllers {
+        let labels = format!("controller=\"{controller}\"");
+        metrics
+            .reconcile
+            .write(out, "controller_runtime_reconcile_time_seconds", &labels);
+    }
+    heading(out, "workqueue_queue_duration_seconds", "histogram");
+    for (controller, metrics) in controllers {
+        let labels = format!("controller=\"{controller}\",name=\"{controller}\"");
+        metrics
+            .waited
+            .write(out, "workqueue_queue_duration_seconds", &labels);
+    }
+}

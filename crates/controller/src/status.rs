@@ -1,0 +1,100 @@
+//! What the runtime keeps in a status, so that nobody has to.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The status of a primary object. Say where it keeps the generation that was worked on,
+/// and its conditions; the runtime keeps both true.
+///
+/// ```
+/// # use optik_controller::Status;
+/// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+/// #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct BackupStatus {
+///     phase: Option<String>,
+///     observed_generation: Option<i64>,
+///     #[serde(default)]
+///     conditions: Vec<Condition>,
+/// }
+///
+/// impl Status for BackupStatus {
+///     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
+///         Some(&mut self.observed_generation)
+///     }
+///     fn conditions(&mut self) -> Option<&mut Vec<Condition>> {
+///         Some(&mut self.conditions)
+///     }
+/// }
+/// ```
+pub trait Status: Clone + Default + Serialize + DeserializeOwned {
+    /// Where the generation is noted that this status speaks of.
+    fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
+        None
+    }
+
+    /// Where the conditions are.
+    fn conditions(&mut self) -> Option<&mut Vec<Condition>> {
+        None
+    }
+}
+
+/// A condition as a reconciler says it. Times and generations are the runtime's.
+///
+/// ```
+/// # use optik_controller::condition;
+/// let ready = condition("Ready", true, "JobFinished", "the backup is complete");
+/// assert_eq!(ready.status, "True");
+/// ```
+pub fn condition(
+    kind: impl Into<String>,
+    holds: bool,
+    reason: impl Into<String>,
+    message: impl Into<String>,
+) -> Condition {
+    Condition {
+        type_: kind.into(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: None,
+        last_transition_time: Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH),
+    }
+}
+
+/// Replaces the condition of the same type, or adds it.
+///
+/// ```
+/// # use optik_controller::{condition, set_condition};
+/// let mut conditions = vec![condition("Ready", false, "Starting", "")];
+/// set_condition(&mut conditions, condition("Ready", true, "Started", ""));
+/// assert_eq!(conditions.len(), 1);
+/// assert_eq!(conditions[0].reason, "Started");
+/// ```
+pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition) {
+    match conditions
+        .iter_mut()
+        .find(|own| own.type_ == condition.type_)
+    {
+        Some(own) => *own = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Notes the generation, and when conditions last changed.
+pub(crate) fn keep_true<S: Status>(status: &mut S, before: &mut S, generation: i64, now: &Time) {
+    if let Some(observed) = status.observed_generation() {
+        *observed = Some(generation);
+    }
+    let old = before.conditions().map(|conditions| conditions.clone());
+    let old = old.unwrap_or_default();
+    for condition in status.conditions().into_iter().flatten() {
+        condition.observed_generation = Some(generation);
+        let known = old.iter().find(|own| own.type_ == condition.type_);
+        condition.last_transition_time = match known {
+            Some(own) if own.status == condition.status => own.last_transition_time.clone(),
+            _ => now.clone(),
+        };
+    }
+}

@@ -1,0 +1,392 @@
+//! Answers a server that asks before it stores: may this be written, shall it be changed
+//! first, what is it in another version.
+
+use crate::api::JSON;
+use crate::http_server::{Answer, answer, serve};
+use crate::kind::Object;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Two objects of the largest size a server stores, and room.
+const REVIEW_BYTES_MAX: usize = 8 << 20;
+
+/// What is about to be written.
+///
+/// ```
+/// # use optik_controller::Review;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// fn is_made(review: &Review<ConfigMap>) -> bool {
+///     review.old.is_none() && review.object.is_some()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Review<K> {
+    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    pub operation: String,
+    /// As it shall be; none if it is deleted.
+    pub object: Option<K>,
+    /// As it is; none if it is new.
+    pub old: Option<K>,
+    /// Who asks.
+    pub user: String,
+    /// Nothing will be stored, so nothing else must be done.
+    pub dry_run: bool,
+}
+
+/// Why something must not be written.
+///
+/// ```
+/// # use optik_controller::Denial;
+/// assert_eq!(Denial::new("no retention").to_string(), "no retention");
+/// ```
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub struct Denial(String);
+
+impl Denial {
+    /// Says so to whoever wanted it.
+    ///
+    /// ```
+    /// # use optik_controller::Denial;
+    /// let denial = Denial::new("backups are kept for a day at least");
+    /// # let _ = denial;
+    /// ```
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// Why there is no webhook server.
+///
+/// ```
+/// # use optik_controller::{WebhookError, Webhooks};
+/// let error = Webhooks::new(([127, 0, 0, 1], 0).into(), b"no certificate", b"no key");
+/// assert!(matches!(error, Err(WebhookError::Certificate(_))));
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WebhookError {
+    /// The certificate or the key cannot be used.
+    #[error("the certificate of the webhook server cannot be used: {0}")]
+    Certificate(String),
+}
+
+type Handler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
+
+/// A server for admission and conversion. Servers speak TLS to it, and nothing else.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use optik_controller::{Denial, Review, WebhookError, Webhooks};
+/// fn webhooks(certificate: &[u8], key: &[u8]) -> Result<Webhooks, WebhookError> {
+///     let webhooks = Webhooks::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
+///     Ok(webhooks
+///         .mutating("/mutate", |_: &Review<ConfigMap>, map: &mut ConfigMap| {
+///             map.immutable.get_or_insert(false);
+///             Ok(())
+///         })
+///         .validating("/validate", |review: &Review<ConfigMap>| match &review.object {
+///             Some(map) if map.data.is_none() => Err(Denial::new("an empty map")),
+///             _ => Ok(()),
+///         }))
+/// }
+/// ```
+pub struct Webhooks {
+    pub(crate) address: SocketAddr,
+    tls: TlsAcceptor,
+    handlers: BTreeMap<String, Handler>,
+}
+
+impl Webhooks {
+    /// Listens on an address, with a certificate and a key in PEM.
+    ///
+    /// ```
+    /// # use optik_controller::{WebhookError, Webhooks};
+    /// # fn make(certificate: &[u8], key: &[u8]) -> Result<(), WebhookError> {
+    /// let webhooks = Webhooks::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
+    /// # let _ = webhooks; Ok(())
+    /// # }
+    /// ```
+    pub fn new(address: SocketAddr, certificate: &[u8], key: &[u8]) -> Result<Self, WebhookError> {
+        let failed = |cause: &dyn std::fmt::Display| WebhookError::Certificate(cause.to_string());
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+        let chain = chain.map_err(|cause| failed(&cause))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|cause| failed(&cause))?;
+        let provider = tokio_rustls::rustls::crypto::ring::default_provider();
+        let config = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|cause| failed(&cause))?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|cause| failed(&cause))?;
+        Ok(Self {
+            address,
+            tls: TlsAcceptor::from(Arc::new(config)),
+            handlers: BTreeMap::new(),
+        })
+    }
+
+    /// Decides at a path whether something may be written.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use optik_controller::{Denial, Review, Webhooks};
+    /// fn add(webhooks: Webhooks) -> Webhooks {
+    ///     webhooks.validating("/validate", |review: &Review<ConfigMap>| {
+    ///         if review.user == "nobody" { Err(Denial::new("not you")) } else { Ok(()) }
+    ///     })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn validating<K: Object>(
+        mut self,
+        path: &str,
+        decide: impl Fn(&Review<K>) -> Result<(), Denial> + Send + Sync + 'static,
+    ) -> Self {
+        let handler: Handler = Box::new(move |body| {
+            let (uid, review) = admission::<K>(body)?;
+            Ok(admitted(&uid, decide(&review), Vec::new()))
+        });
+        self.handlers.insert(path.to_owned(), handler);
+        self
+    }
+
+    /// Changes at a path what is about to be written. Only the difference is answered.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use optik_controller::{Review, Webhooks};
+    /// fn add(webhooks: Webhooks) -> Webhooks {
+    ///     webhooks.mutating("/mutate", |_: &Review<ConfigMap>, map: &mut ConfigMap| {
+    ///         map.immutable = Some(true);
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn mutating<K: Object>(
+        mut self,
+        path: &str,
+        change: impl Fn(&Review<K>, &mut K) -> Result<(), Denial> + Send + Sync + 'static,
+    ) -> Self {
+        let handler: Handler = Box::new(move |body| {
+            let (uid, review) = admission::<K>(body)?;
+            let Some(mut object) = review.object.clone() else {
+                return Ok(admitted(&uid, Ok(()), Vec::new()));
+            };
+            let before = serde_json::to_value(&object).map_err(|cause| cause.to_string())?;
+            let decided = change(&review, &mut object);
+            let after = serde_json::to_value(&object).map_err(|cause| cause.to_string())?;
+            let mut patch = Vec::new();
+            json_patch(&before, &after, "", &mut patch);
+            Ok(admitted(&uid, decided, patch))
+        });
+        self.handlers.insert(path.to_owned(), handler);
+        self
+    }
+
+    /// Converts at a path objects of a custom kind to the version that is named.
+    ///
+    /// ```
+    /// # use optik_controller::Webhooks;
+    /// fn add(webhooks: Webhooks) -> Webhooks {
+    ///     webhooks.converting("/convert", |mut object, version| {
+    ///         object["apiVersion"] = version.into();
+    ///         Ok(object)
+    ///     })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn converting(
+        mut self,
+        path: &str,
+        convert: impl Fn(Value, &str) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Self {
+        let handler: Handler = Box::new(move |body| {
+            let review: Asked<Conversion> = parse(body)?;
+            let asked = review.request;
+            let to = asked.desired_api_version.as_str();
+            let objects = asked.objects.into_iter();
+            let converted: Result<Vec<Value>, String> =
+                objects.map(|object| convert(object, to)).collect();
+            let result = match &converted {
+                Ok(_) => json!({"status": "Success"}),
+                Err(message) => json!({"status": "Failure", "message": message}),
+            };
+            Ok(json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+                "response": {
+                    "uid": asked.uid, "result": result,
+                    "convertedObjects": converted.unwrap_or_default(),
+                },
+            }))
+        });
+        self.handlers.insert(path.to_owned(), handler);
+        self
+    }
+
+    pub(crate) async fn serve(self, listener: TcpListener) {
+        let handlers = Arc::new(self.handlers);
+        serve(listener, Some(self.tls), move |request| {
+            respond(request, Arc::clone(&handlers))
+        })
+        .await;
+    }
+}
+
+async fn respond(request: Request<Incoming>, handlers: Arc<BTreeMap<String, Handler>>) -> Answer {
+    let refuse = |status, text: String| answer(status, "text/plain; charset=utf-8", text);
+    let Some(handler) = handlers.get(request.uri().path()) else {
+        return refuse(StatusCode::NOT_FOUND, "not here".to_owned());
+    };
+    if request.method() != Method::POST {
+        return refuse(StatusCode::METHOD_NOT_ALLOWED, "POST a review".to_owned());
+    }
+    let body = Limited::new(request.into_body(), REVIEW_BYTES_MAX);
+    let body: Bytes = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(cause) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, cause.to_string()),
+    };
+    match handler(&body) {
+        Ok(review) => answer(StatusCode::OK, JSON, review.to_string()),
+        Err(cause) => refuse(StatusCode::BAD_REQUEST, cause),
+    }
+}
+
+#[derive(Deserialize)]
+struct Asked<T> {
+    request: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound = "K: DeserializeOwned")]
+struct AdmissionRequest<K> {
+    uid: String,
+    operation: String,
+    #[serde(default)]
+    user_info: UserInfo,
+    object: Option<K>,
+    old_object: Option<K>,
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+struct UserInfo {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Conversion {
+    uid: String,
+    #[serde(rename = "desiredAPIVersion")]
+    desired_api_version: String,
+    objects: Vec<Value>,
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|cause| format!("not a review: {cause}"))
+}
+
+fn admission<K: Object>(body: &[u8]) -> Result<(String, Review<K>), String> {
+    let asked: Asked<AdmissionRequest<K>> = parse(body)?;
+    let asked = asked.request;
+    let review = Review {
+        operation: asked.operation,
+        object: asked.object,
+        old: asked.old_object,
+        user: asked.user_info.username,
+        dry_run: asked.dry_run.unwrap_or(false),
+    };
+    Ok((asked.uid, review))
+}
+
+fn admitted(uid: &str, decided: Result<(), Denial>, patch: Vec<Value>) -> Value {
+    let mut response = json!({"uid": uid, "allowed": decided.is_ok()});
+    match decided {
+        Err(denial) => {
+            let status = json!({"code": 403, "reason": "Forbidden", "message": denial.to_string()});
+            response["status"] = status;
+        }
+        Ok(()) if !patch.is_empty() => {
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(base64(Value::from(patch).to_string().as_bytes()));
+        }
+        Ok(()) => {}
+    }
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": response,
+    })
+}
+
+/// The JSON patch from one to the other; lists are replaced as a whole.
+fn json_patch(from: &Value, to: &Value, path: &str, patch: &mut Vec<Value>) {
+    let (Value::Object(old), Value::Object(new)) = (from, to) else {
+        if from != to {
+            patch.push(json!({"op": "replace", "path": path, "value": to}));
+        }
+        return;
+    };
+    let place = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+    let has = |object: &Map<String, Value>, name: &str| {
+        object.get(name).is_some_and(|value| !value.is_null())
+    };
+    for (name, value) in new.iter().filter(|(_, value)| !value.is_null()) {
+        match old.get(name).filter(|before| !before.is_null()) {
+            Some(before) => json_patch(before, value, &place(name), patch),
+            None => patch.push(json!({"op": "add", "path": place(name), "value": value})),
+        }
+    }
+    for name in old.keys().filter(|name| has(old, name) && !has(new, name)) {
+        patch.push(json!({"op": "remove", "path": place(name)}));
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let encoded = serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec()));
+    encoded
+        .ok()
+        .and_then(|text| text.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_what_differs() {
+        let from = json!({"a": {"b": 1, "gone": 2, "null": null}, "list": [1]});
+        let to = json!({"a": {"b": 2, "x/y": 3}, "list": [1, 2]});
+        let mut patch = Vec::new();
+        json_patch(&from, &to, "", &mut patch);
+        let expected = json!([
+            {"op": "replace", "path": "/a/b", "value": 2},
+            {"op": "add", "path": "/a/x~1y", "value": 3},
+            {"op": "remove", "path": "/a/gone"},
+            {"op": "replace", "path": "/list", "value": [1, 2]},
+        ]);
+        assert_eq!(Value::from(patch), expected);
+        let mut nothing = Vec::new();
+        json_patch(&to, &to, "", &mut nothing);
+        assert!(nothing.is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! The resource of the first document, and a controller for it that counts.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, ResourceExt};
+use optik_controller::{
+    Cleanup, Cx, Event, Fault, ObjectKey, Outcome, Owned, Reconciler, Snap, Status, Watches,
+    condition, set_condition,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "example.com",
+    version = "v1alpha1",
+    kind = "Backup",
+    namespaced,
+    status = "BackupStatus"
+)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BackupSpec {
+    pub(crate) retention_days: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BackupStatus {
+    pub(crate) phase: Option<String>,
+    pub(crate) observed_generation: Option<i64>,
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+impl Status for BackupStatus {
+    fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
+        Some(&mut self.observed_generation)
+    }
+
+    fn conditions(&mut self) -> Option<&mut Vec<Condition>> {
+        Some(&mut self.conditions)
+    }
+}
+
+/// What a controller did, seen from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    reconciles: AtomicU64,
+    cleanups: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Tally {
+    pub(crate) fn reconciles(&self) -> u64 {
+        self.reconciles.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.reconciles.fetch_add(1, Ordering::SeqCst)
+    }
+
+    pub(crate) fn cleanups(&self) -> BTreeMap<String, u64> {
+        self.cleanups.lock().expect("nobody panics with it").clone()
+    }
+}
+
+/// Keeps a ConfigMap for each Backup.
+pub(crate) struct Backups {
+    pub(crate) maps: Owned<ConfigMap>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Backups {
+    pub(crate) fn build(
+        tally: &Arc<Tally>,
+    ) -> impl FnOnce(&mut Watches<'_, Backup>) -> Self + use<> {
+        let tally = Arc::clone(tally);
+        move |watches| Self {
+            maps: watches.owns(),
+            tally,
+        }
+    }
+}
+
+pub(crate) fn map_of(backup: &Backup) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(format!("{}-settings", backup.name_any()));
+    let days = backup.spec.retention_days.to_string();
+    map.data = Some([("retention".to_owned(), days)].into());
+    map
+}
+
+impl Reconciler for Backups {
+    type Primary = Backup;
+    const NAME: &'static str = "backups";
+    const FINALIZER: Option<&'static str> = Some("example.com/backups");
+
+    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+        self.tally.count();
+        let applied = cx.apply(&self.maps, map_of(&backup)).await?;
+        let key = ObjectKey::of(&*applied).ok_or_else(|| Fault::terminal("no name"))?;
+        let read = cx.get(&self.maps, &key)?;
+        let read = read.ok_or_else(|| Fault::terminal("what was written is not there"))?;
+        assert_eq!(read.data, map_of(&backup).data, "reads see writes");
+        cx.status(|status| {
+            status.phase = Some("Ready".into());
+            let ready = condition("Ready", true, "Applied", "the settings are there");
+            set_condition(&mut status.conditions, ready);
+        });
+        cx.event(Event::normal("Applied", "Backup", "the settings are there"));
+        Ok(Outcome::Done)
+    }
+
+    async fn cleanup(&self, backup: Snap<Backup>, _: &mut Cx<Backup>) -> Result<Cleanup, Fault> {
+        let uid = backup.uid().unwrap_or_default();
+        let mut cleanups = self.tally.cleanups.lock().expect("nobody panics with it");
+        *cleanups.entry(uid).or_default() += 1;
+        Ok(Cleanup::Finished)
+    }
+}

@@ -1,0 +1,307 @@
+//! What is cached, and how it is found.
+
+use crate::backup::{Backup, Tally};
+use crate::scene::{Running, Scene, eventually, start};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::api::{Api, Patch, PostParams};
+use kube::core::PartialObjectMeta;
+use optik_controller::{
+    ControllerOptions, Cx, Fault, Index, Manager, ManagerOptions, ObjectKey, Outcome, Predicate,
+    Reader, Reconciler, Selection, Snap, WatchOptions, Watches,
+};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+type Look<K> = dyn Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync;
+
+/// Writes down what it sees.
+struct Observer<K: optik_controller::Object> {
+    look: Box<Look<K>>,
+    reader: Reader<K>,
+    tally: Arc<Tally>,
+}
+
+impl<K: optik_controller::Object> Reconciler for Observer<K> {
+    type Primary = Backup;
+    const NAME: &'static str = "observer";
+
+    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+        (self.look)(&backup, cx, &self.reader)?;
+        self.tally.count();
+        Ok(Outcome::Done)
+    }
+}
+
+fn map(name: &str, labels: &[(&str, &str)]) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.to_owned());
+    let labels = labels
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    map.metadata.labels = Some(labels.collect());
+    map.data = Some([("secret".to_owned(), "x".repeat(100))].into());
+    map
+}
+
+async fn put(scene: &Scene, namespace: &str, map: &ConfigMap) {
+    let api: Api<ConfigMap> = Api::namespaced(scene.client(), namespace);
+    api.create(&PostParams::default(), map)
+        .await
+        .expect("can be made");
+}
+
+async fn make_namespace(scene: &Scene, name: &str) {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    let api: Api<Namespace> = Api::all(scene.client());
+    api.create(&PostParams::default(), &namespace)
+        .await
+        .expect("can be made");
+}
+
+/// Runs an observer that reads a kind in some way, and says what its caches hold.
+fn observe<K: optik_controller::Object>(
+    mut manager: Manager,
+    options: WatchOptions,
+    look: impl Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync + 'static,
+) -> (Running, Arc<Tally>) {
+    let tally = Arc::new(Tally::default());
+    let shared = Arc::clone(&tally);
+    let build = |watches: &mut Watches<'_, Backup>| Observer {
+        look: Box::new(look),
+        reader: watches.maps_with(options, |_: &K| vec![ObjectKey::new("default", "a")]),
+        tally: shared,
+    };
+    manager.add(build).expect("can be added");
+    (start(manager), tally)
+}
+
+fn objects(running: &Running, kind: &str) -> usize {
+    let caches = running.monitor.caches();
+    caches
+        .iter()
+        .filter(|cache| cache.kind == kind)
+        .map(|cache| cache.objects)
+        .sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_is_selected_is_cached() {
+    let scene = Scene::begin().await;
+    for namespace in ["one", "two", "three"] {
+        make_namespace(&scene, namespace).await;
+        for (name, app) in [("a", "web"), ("b", "db")] {
+            put(&scene, namespace, &map(name, &[("app", app)])).await;
+        }
+    }
+    let mut selection = Selection::labels("app=web");
+    selection.namespaces = vec!["one".into(), "two".into()];
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&seen);
+    let (running, tally) =
+        observe::<ConfigMap>(scene.manager(), selection.into(), move |_, cx, maps| {
+            let listed = cx.list(maps)?;
+            let keys: Vec<String> = listed
+                .iter()
+                .map(|map| Snap::key(map).to_string())
+                .collect();
+            let of_one = keys.iter().filter(|key| key.starts_with("one/")).count();
+            assert_eq!(cx.list_in(maps, "one")?.len(), of_one);
+            *shared.lock().expect("nobody panics with it") = keys;
+            Ok(())
+        });
+    scene.make("a", 1).await;
+    eventually("a look", async || tally.reconciles() > 0).await;
+    running.settled().await;
+    assert_eq!(
+        *seen.lock().expect("nobody panics with it"),
+        ["one/a", "two/a"]
+    );
+    assert_eq!(objects(&running, "ConfigMap"), 2);
+    // One that leaves the selection is gone.
+    let api: Api<ConfigMap> = Api::namespaced(scene.client(), "one");
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
+    api.patch("a", &Default::default(), &patch)
+        .await
+        .expect("can be patched");
+    eventually("it to leave", async || objects(&running, "ConfigMap") == 1).await;
+    running.settled().await;
+    assert_eq!(*seen.lock().expect("nobody panics with it"), ["two/a"]);
+    running.stop().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_metadata_only_metadata_is_asked_for() {
+    let scene = Scene::begin().await;
+    put(&scene, "default", &map("m", &[("app", "web")])).await;
+    type Slim = PartialObjectMeta<ConfigMap>;
+    for streaming in [true, false] {
+        let mut options = ManagerOptions::default();
+        options.streaming_lists = streaming;
+        let manager = scene.manager_with(options);
+        let (running, tally) = observe::<Slim>(manager, WatchOptions::default(), |_, cx, maps| {
+            let map = cx.get(maps, &ObjectKey::new("default", "m"))?;
+            let map = map.ok_or_else(|| Fault::retry("not there"))?;
+            assert_eq!(
+                map.metadata.labels.as_ref().map(|labels| labels.len()),
+                Some(1)
+            );
+            Ok(())
+        });
+        if scene.find("a").await.is_none() {
+            scene.make("a", 1).await;
+        }
+        eventually("a look", async || tally.reconciles() > 0).await;
+        running.settled().await;
+        let caches = running.monitor.caches();
+        let bytes: usize = caches.iter().map(|cache| cache.bytes).sum();
+        assert!(bytes < 1200, "data is not kept: {caches:?}");
+        running.stop().await;
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transform_decides_what_is_cached() {
+    let scene = Scene::begin().await;
+    put(&scene, "default", &map("m", &[])).await;
+    let mut manager = scene.manager();
+    manager.transform::<ConfigMap>(|map| map["data"] = json!({}));
+    let (running, tally) = observe::<ConfigMap>(manager, WatchOptions::default(), |_, cx, maps| {
+        let map = cx.get(maps, &ObjectKey::new("default", "m"))?;
+        let map = map.ok_or_else(|| Fault::retry("not there"))?;
+        assert!(map.data.as_ref().is_none_or(|data| data.is_empty()));
+        Ok(())
+    });
+    scene.make("a", 1).await;
+    eventually("a look", async || tally.reconciles() > 0).await;
+    running.stop().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_predicate_filters_changes_but_no_deletions() {
+    let scene = Scene::begin().await;
+    scene.make("a", 1).await;
+    put(&scene, "default", &map("m", &[("app", "web")])).await;
+    let options = WatchOptions::from(Predicate::labels());
+    let (running, tally) = observe::<ConfigMap>(scene.manager(), options, |_, _, _| Ok(()));
+    eventually("a look", async || tally.reconciles() > 0).await;
+    running.settled().await;
+    let before = tally.reconciles();
+    let patch = Patch::Merge(json!({"data": {"other": "1"}}));
+    scene
+        .maps()
+        .patch("m", &Default::default(), &patch)
+        .await
+        .expect("can be patched");
+    running.settled().await;
+    assert_eq!(tally.reconciles(), before);
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "db"}}}));
+    scene
+        .maps()
+        .patch("m", &Default::default(), &patch)
+        .await
+        .expect("can be patched");
+    running.settled().await;
+    assert_eq!(tally.reconciles(), before + 1);
+    scene
+        .maps()
+        .delete("m", &Default::default())
+        .await
+        .expect("can be deleted");
+    running.settled().await;
+    assert_eq!(tally.reconciles(), before + 2);
+    running.stop().await;
+    scene.end().await;
+}
+
+/// Finds maps by what they say, and notes who was called.
+struct Finder {
+    by_color: Index<ConfigMap>,
+    secrets: Reader<Secret>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Reconciler for Finder {
+    type Primary = Backup;
+    const NAME: &'static str = "finder";
+
+    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+        let red = cx.by(&self.by_color, "red")?.len();
+        let secrets = cx.list_in(&self.secrets, "default")?.len();
+        let call = format!("{} red={red} secrets={secrets}", Snap::key(&backup).name());
+        self.calls.lock().expect("nobody panics with it").push(call);
+        Ok(Outcome::Done)
+    }
+}
+
+fn color(map: &ConfigMap) -> Vec<String> {
+    map.metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(_, color)| color.clone())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_references_and_both_sides_of_a_move() {
+    let scene = Scene::begin().await;
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&calls);
+    let mut manager = scene.manager();
+    let build = |watches: &mut Watches<'_, Backup>| {
+        // A map leads to the backup that is called like its color.
+        let maps = watches.maps(|map: &ConfigMap| {
+            let colors = color(map).into_iter();
+            colors
+                .map(|color| ObjectKey::new("default", color))
+                .collect()
+        });
+        Finder {
+            by_color: watches.index(&maps, color),
+            secrets: watches.references(|backup: &Backup| {
+                let name = format!("password-{}", backup.spec.retention_days);
+                vec![ObjectKey::new("default", name)]
+            }),
+            calls: shared,
+        }
+    };
+    manager
+        .add_with(ControllerOptions::default(), build)
+        .expect("can be added");
+    let running = start(manager);
+    let take = || {
+        let mut calls = std::mem::take(&mut *calls.lock().expect("nobody panics with it"));
+        calls.sort();
+        calls
+    };
+    scene.make("red", 1).await;
+    scene.make("blue", 2).await;
+    running.settled().await;
+    assert_eq!(take(), ["blue red=0 secrets=0", "red red=0 secrets=0"]);
+    put(&scene, "default", &map("m", &[("color", "red")])).await;
+    running.settled().await;
+    assert_eq!(take(), ["red red=1 secrets=0"]);
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"color": "blue"}}}));
+    scene
+        .maps()
+        .patch("m", &Default::default(), &patch)
+        .await
+        .expect("can be patched");
+    running.settled().await;
+    assert_eq!(take(), ["blue red=0 secrets=0", "red red=0 secrets=0"]);
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("password-2".into());
+    let secrets: Api<Secret> = Api::default_namespaced(scene.client());
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .expect("can be made");
+    running.settled().await;
+    assert_eq!(take(), ["blue red=0 secrets=1"]);
+    running.stop().await;
+    scene.end().await;
+}

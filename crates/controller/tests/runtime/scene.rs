@@ -1,0 +1,201 @@
+//! A server, a misbehaving one before it, and managers at its end.
+
+use crate::backup::{Backup, BackupSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, Config, CustomResourceExt};
+use optik_clients_testkit::faults::{Asked, Faults};
+use optik_controller::{Manager, ManagerOptions, Monitor, RunError};
+use optik_server_testkit::{Engine, TestServer};
+use optik_store_testkit::patience::within;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) struct Scene {
+    pub(crate) server: TestServer,
+    pub(crate) faults: Faults,
+}
+
+/// A manager that runs.
+pub(crate) struct Running {
+    pub(crate) monitor: Monitor,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    pub(crate) async fn settled(&self) {
+        within("everything to settle", self.monitor.settled()).await;
+    }
+
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        let ended = within("the manager to stop", self.ended).await;
+        ended.expect("it does not panic").expect("it ran");
+    }
+
+    /// The value of a metric of the only controller.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.monitor.metrics();
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        let values = lines.filter_map(|line| line.rsplit_once(' '));
+        values
+            .filter_map(|(_, value)| value.parse::<u64>().ok())
+            .sum()
+    }
+}
+
+pub(crate) fn config(url: &str) -> Config {
+    Config::new(url.parse().expect("an address"))
+}
+
+pub(crate) fn start(manager: Manager) -> Running {
+    let monitor = manager.monitor();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(manager.run(async {
+        // A dropped sender is a stop, too.
+        let _ = stopped.await;
+    }));
+    Running {
+        monitor,
+        stop,
+        ended,
+    }
+}
+
+/// Waits for a state.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        while !is_so().await {
+            looks.tick().await;
+        }
+    };
+    within(what, waiting).await;
+}
+
+impl Scene {
+    pub(crate) async fn begin() -> Self {
+        Self::on(Engine::Memory).await
+    }
+
+    pub(crate) async fn on(engine: Engine) -> Self {
+        let server = TestServer::start(engine).await;
+        let faults = Faults::before(&server.url).await;
+        let scene = Self { server, faults };
+        scene.define().await;
+        scene
+    }
+
+    /// A client of the server itself.
+    pub(crate) fn client(&self) -> Client {
+        Client::try_from(config(&self.server.url)).expect("a client needs nothing else")
+    }
+
+    async fn define(&self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client());
+        let made = definitions
+            .create(&PostParams::default(), &Backup::crd())
+            .await;
+        made.expect("can be defined");
+        let listed = async || self.backups().list(&ListParams::default()).await.is_ok();
+        eventually("the definition", listed).await;
+    }
+
+    pub(crate) fn backups(&self) -> Api<Backup> {
+        Api::default_namespaced(self.client())
+    }
+
+    pub(crate) async fn find(&self, name: &str) -> Option<Backup> {
+        self.backups()
+            .get_opt(name)
+            .await
+            .expect("can be asked for")
+    }
+
+    pub(crate) async fn phase(&self, name: &str) -> Option<String> {
+        self.find(name).await?.status?.phase
+    }
+
+    pub(crate) fn maps(&self) -> Api<ConfigMap> {
+        Api::default_namespaced(self.client())
+    }
+
+    pub(crate) async fn make(&self, name: &str, retention_days: u32) -> Backup {
+        let backup = Backup::new(name, BackupSpec { retention_days });
+        let made = self.backups().create(&PostParams::default(), &backup).await;
+        made.expect("can be made")
+    }
+
+    pub(crate) async fn change(&self, name: &str, patch: Value) -> Backup {
+        let patch = Patch::Merge(patch);
+        let patched = self
+            .backups()
+            .patch(name, &PatchParams::default(), &patch)
+            .await;
+        patched.expect("can be changed")
+    }
+
+    pub(crate) async fn retain(&self, name: &str, days: u32) {
+        self.change(name, json!({"spec": {"retentionDays": days}}))
+            .await;
+    }
+
+    /// Changes something that leads to a reconcile and nothing else.
+    pub(crate) async fn poke(&self, name: &str, value: &str) {
+        let patch = json!({"metadata": {"annotations": {"poked": value}}});
+        self.change(name, patch).await;
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let deleted = self.backups().delete(name, &DeleteParams::default()).await;
+        deleted.expect("can be deleted");
+    }
+
+    pub(crate) fn manager(&self) -> Manager {
+        self.manager_with(ManagerOptions::default())
+    }
+
+    pub(crate) fn manager_with(&self, options: ManagerOptions) -> Manager {
+        Manager::with_options(config(&self.faults.url), options).expect("a client can be made")
+    }
+
+    /// The retention that each map says.
+    pub(crate) async fn retentions(&self) -> Vec<(String, String)> {
+        let maps = self
+            .maps()
+            .list(&ListParams::default())
+            .await
+            .expect("can be listed");
+        let maps = maps.items.into_iter().map(|map| {
+            let retention = map.data.and_then(|mut data| data.remove("retention"));
+            (
+                map.metadata.name.unwrap_or_default(),
+                retention.unwrap_or_default(),
+            )
+        });
+        let mut maps: Vec<_> = maps
+            .filter(|(name, _)| name.ends_with("-settings"))
+            .collect();
+        maps.sort();
+        maps
+    }
+
+    /// Writes that reached the server, events for people left out.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let mut writes = self.faults.writes();
+        writes.retain(|asked| !asked.path.contains("/events") && !asked.path.contains("/leases"));
+        let text = |asked: Asked| {
+            let path = asked.path.split('?').next().unwrap_or_default().to_owned();
+            format!("{} {path}", asked.method)
+        };
+        writes.into_iter().map(text).collect()
+    }
+
+    pub(crate) async fn end(self) {
+        self.server.stop().await;
+    }
+}

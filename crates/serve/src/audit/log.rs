@@ -1,0 +1,227 @@
+//! The file: appended to, and set aside when it has grown large.
+//!
+//! A line is written before the request goes on, so that what was done is also written
+//! down. A disk that fails is said once, and does not stop the server.
+
+use optik_object::Timestamp;
+use optik_platform::{Clock, UnixMillis};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How a file is kept from filling the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// Set aside when it would become larger.
+    pub bytes_max: u64,
+    /// Older ones go; zero keeps all.
+    pub files_max: usize,
+    /// Zero keeps them for ever.
+    pub age_max: Duration,
+}
+
+#[derive(Debug, Error)]
+#[error("cannot write {}", .path.display())]
+pub struct AuditFileError {
+    path: PathBuf,
+    #[source]
+    cause: io::Error,
+}
+
+pub struct AuditFile {
+    path: PathBuf,
+    rotation: Rotation,
+    clock: Arc<dyn Clock>,
+    open: Mutex<Open>,
+    failed: AtomicBool,
+}
+
+struct Open {
+    file: File,
+    bytes: u64,
+}
+
+impl AuditFile {
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn open(
+        path: &Path,
+        rotation: Rotation,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AuditFileError> {
+        let open = open(path).map_err(|cause| AuditFileError {
+            path: path.into(),
+            cause,
+        })?;
+        Ok(Self {
+            path: path.into(),
+            rotation,
+            clock,
+            open: Mutex::new(open),
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(super) fn write(&self, line: &[u8]) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.try_write(&mut open, line);
+        match written {
+            Ok(()) => self.failed.store(false, Ordering::Relaxed),
+            Err(error) => {
+                if !self.failed.swap(true, Ordering::Relaxed) {
+                    tracing::error!(%error, path = %self.path.display(), "the audit log cannot be written");
+                }
+            }
+        }
+    }
+
+    fn try_write(&self, open: &mut Open, line: &[u8]) -> io::Result<()> {
+        let length = line.len() as u64;
+        if open.bytes > 0 && open.bytes.saturating_add(length) > self.rotation.bytes_max {
+            self.rotate(open)?;
+        }
+        open.file.write_all(line)?;
+        open.bytes += length;
+        Ok(())
+    }
+
+    fn rotate(&self, current: &mut Open) -> io::Result<()> {
+        let now = self.clock.wall();
+        std::fs::rename(&self.path, self.aside(now))?;
+        *current = open(&self.path)?;
+        if let Err(error) = self.forget(now) {
+            tracing::warn!(%error, "old audit logs cannot be removed");
+        }
+        Ok(())
+    }
+
+    /// `audit-2026-11-15T18-00-46.832.log`
+    fn aside(&self, now: UnixMillis) -> PathBuf {
+        let (stem, extension) = self.names();
+        let millis = i64::try_from(now.0).unwrap_or(i64::MAX);
+        let time = Timestamp::from_millis(millis).with_micros();
+        let time = time.get(..23).unwrap_or(&time).replace(':', "-");
+        self.path
+            .with_file_name(format!("{stem}-{time}{extension}"))
+    }
+
+    fn names(&self) -> (String, String) {
+        let text = |part: Option<&std::ffi::OsStr>| {
+            part.unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let extension = self
+            .path
+            .extension()
+            .map(|own| format!(".{}", own.to_string_lossy()));
+        (text(self.path.file_stem()), extension.unwrap_or_default())
+    }
+
+    /// Removes what is too old, and what is too much.
+    fn forget(&self, now: UnixMillis) -> io::Result<()> {
+        let (stem, extension) = self.names();
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let start = format!("{stem}-");
+        let mut aside: Vec<String> = std::fs::read_dir(directory)?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| {
+                let time = name
+                    .strip_prefix(&start)
+                    .and_then(|rest| rest.strip_suffix(&extension));
+                time.is_some_and(|time| time.len() == 23 && time.as_bytes()[10] == b'T')
+            })
+            .collect();
+        // The names sort by time.
+        aside.sort_unstable();
+        let keep = match self.rotation.files_max {
+            0 => aside.len(),
+            count => count,
+        };
+        let surplus = aside.len().saturating_sub(keep);
+        let oldest = (!self.rotation.age_max.is_zero())
+            .then(|| self.aside(now.minus(self.rotation.age_max)))
+            .and_then(|path| path.file_name()?.to_str().map(str::to_owned));
+        for (at, name) in aside.iter().enumerate() {
+            if at < surplus || oldest.as_ref().is_some_and(|oldest| name < oldest) {
+                std::fs::remove_file(directory.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<Open> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok(Open { file, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_platform::ManualClock;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_large_file_is_set_aside_and_old_ones_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+        let rotation = Rotation {
+            bytes_max: 10,
+            files_max: 2,
+            age_max: Duration::from_secs(1000),
+        };
+        let file = AuditFile::open(&path, rotation, clock.clone()).unwrap();
+        let names = || {
+            let entries = std::fs::read_dir(directory.path()).unwrap();
+            let mut names: Vec<_> = entries
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        for _ in 0..2 {
+            file.write(b"12345\n");
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(names(), ["audit-1970-01-01T00-16-41.000.log", "audit.log"]);
+        for _ in 0..3 {
+            file.write(b"12345\n");
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(
+            names(),
+            [
+                "audit-1970-01-01T00-16-43.000.log",
+                "audit-1970-01-01T00-16-44.000.log",
+                "audit.log"
+            ]
+        );
+        clock.advance(Duration::from_secs(5000));
+        file.write(b"12345\n");
+        assert_eq!(names().len(), 2, "the others were too old");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // A file that is there is gone on with.
+        drop(file);
+        let file = AuditFile::open(&path, rotation, clock).unwrap();
+        file.write(b"1\n");
+        assert_eq!(std::fs::read(&path).unwrap(), b"12345\n1\n");
+    }
+}

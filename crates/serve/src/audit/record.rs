@@ -1,0 +1,287 @@
+//! One request, as it is written down.
+
+use super::Audit;
+use crate::access::Asked;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use optik_access::User;
+use optik_access::audit::{Level, Recording, Stage};
+use optik_apiserver::{Body, Response, readable};
+use optik_object::{Map, Meta, Timestamp, Value};
+use optik_platform::UnixMillis;
+use serde_json::json;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Longer agents and paths are cut.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// What is known of a request when it comes.
+pub(crate) struct Heard<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) asked: Asked<'a>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) user: &'a User,
+}
+
+/// A request that is written down. Its end is written when this is dropped.
+pub(crate) struct Record {
+    audit: Arc<Audit>,
+    recording: Recording,
+    event: Map,
+    annotations: Map,
+    /// How it ended so far.
+    end: Stage,
+    managed_fields: bool,
+}
+
+impl Record {
+    /// `None` if the policy does not want to know.
+    pub(crate) fn begin(audit: &Arc<Audit>, heard: &Heard<'_>) -> Option<Self> {
+        let attributes = heard.asked.info.attributes();
+        let recording = audit.policy.recording(heard.user, &attributes);
+        if recording.level == Level::None {
+            return None;
+        }
+        let mut record = Self {
+            audit: Arc::clone(audit),
+            managed_fields: !recording.omit_managed_fields,
+            event: described(heard),
+            recording,
+            annotations: Map::new(),
+            end: Stage::ResponseComplete,
+        };
+        let now = record.now();
+        record
+            .event
+            .insert("requestReceivedTimestamp".into(), now.into());
+        record.write(Stage::RequestReceived);
+        Some(record)
+    }
+
+    fn now(&self) -> String {
+        micros(self.audit.file.clock().wall())
+    }
+
+    pub(crate) fn acting_as(&mut self, user: &User) {
+        self.event.insert("impersonatedUser".into(), shown(user));
+    }
+
+    pub(crate) fn decided(&mut self, allowed: bool, reason: String) {
+        let decision = if allowed { "allow" } else { "forbid" };
+        self.annotate("authorization.k8s.io/decision", decision.into());
+        self.annotate("authorization.k8s.io/reason", reason);
+    }
+
+    fn annotate(&mut self, key: &str, value: String) {
+        self.annotations.insert(key.into(), value.into());
+    }
+
+    /// What was sent.
+    pub(crate) fn sent(&mut self, headers: &HeaderMap, body: &[u8]) {
+        if body.is_empty() {
+            return;
+        }
+        let of_kind = media_type(headers);
+        if let (Some(Value::Object(object)), Ok(meta)) =
+            (self.event.get_mut("objectRef"), Meta::from_json(body))
+        {
+            let given = [("name", meta.name), ("uid", meta.uid)];
+            for (member, value) in given.into_iter().filter(|(_, value)| !value.is_empty()) {
+                object.entry(member).or_insert_with(|| value.into());
+            }
+        }
+        if self.recording.level >= Level::Request
+            && let Some(object) = readable(&of_kind, body)
+        {
+            let object = self.trimmed(object);
+            self.event.insert("requestObject".into(), object);
+        }
+    }
+
+    /// What is answered.
+    pub(crate) fn answered(&mut self, response: &Response) {
+        let code = response.status.as_u16();
+        for (key, value) in &response.annotations {
+            self.annotate(key, value.clone());
+        }
+        let bytes = match &response.body {
+            Body::Whole(bytes) => bytes.as_ref(),
+            Body::Stream(_) => &[],
+        };
+        let wanted = self.recording.level >= Level::RequestResponse || code >= 400;
+        let of_kind = media_type(&response.headers);
+        let object = Some(bytes).filter(|bytes| wanted && !bytes.is_empty());
+        let object = object.and_then(|bytes| readable(&of_kind, bytes));
+        let mut status = match &object {
+            Some(Value::Object(members)) if members.get("kind") == Some(&json!("Status")) => {
+                let own = |name: &&String| !matches!(name.as_str(), "kind" | "apiVersion");
+                members
+                    .iter()
+                    .filter(|(name, _)| own(name))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect()
+            }
+            _ => Map::new(),
+        };
+        status.entry("metadata").or_insert_with(|| json!({}));
+        status.insert("code".into(), code.into());
+        self.event
+            .insert("responseStatus".into(), Value::Object(status));
+        if self.recording.level >= Level::RequestResponse
+            && let Some(object) = object
+        {
+            let object = self.trimmed(object);
+            self.event.insert("responseObject".into(), object);
+        }
+    }
+
+    fn trimmed(&self, mut object: Value) -> Value {
+        if !self.managed_fields {
+            let forget = |object: &mut Value| {
+                if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                    metadata.remove("managedFields");
+                }
+            };
+            forget(&mut object);
+            let items = object.get_mut("items").and_then(Value::as_array_mut);
+            items.into_iter().flatten().for_each(forget);
+        }
+        object
+    }
+
+    /// The head of the answer is made; what follows of a stream may take for ever.
+    pub(crate) fn ended(&mut self, code: u16, long_running: bool) {
+        let status = || json!({"metadata": {}, "code": code});
+        self.event.entry("responseStatus").or_insert_with(status);
+        if long_running {
+            self.write(Stage::ResponseStarted);
+        }
+    }
+
+    pub(crate) fn panicked(&mut self) {
+        self.end = Stage::Panic;
+    }
+
+    fn write(&self, stage: Stage) {
+        if self.recording.omit_stages.contains(&stage) {
+            return;
+        }
+        let mut event = Map::new();
+        event.insert("kind".into(), "Event".into());
+        event.insert("apiVersion".into(), "audit.k8s.io/v1".into());
+        event.insert("level".into(), self.recording.level.name().into());
+        event.insert("stage".into(), stage.name().into());
+        event.extend(self.event.clone());
+        event.insert("stageTimestamp".into(), self.now().into());
+        if !self.annotations.is_empty() {
+            event.insert(
+                "annotations".into(),
+                Value::Object(self.annotations.clone()),
+            );
+        }
+        let mut line = optik_object::to_bytes(&event);
+        line.push(b'\n');
+        self.audit.file.write(&line);
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.write(self.end);
+    }
+}
+
+fn described(heard: &Heard<'_>) -> Map {
+    let Asked {
+        path, query, info, ..
+    } = heard.asked;
+    let mut event = Map::new();
+    let question = if query.is_empty() { "" } else { "?" };
+    event.insert("auditID".into(), heard.id.into());
+    event.insert(
+        "requestURI".into(),
+        cut(&format!("{path}{question}{query}")).into(),
+    );
+    event.insert("verb".into(), info.verb().into());
+    event.insert("user".into(), shown(heard.user));
+    event.insert(
+        "sourceIPs".into(),
+        sources(heard.headers, heard.from).into(),
+    );
+    let agent = heard
+        .headers
+        .get(USER_AGENT)
+        .and_then(|agent| agent.to_str().ok());
+    if let Some(agent) = agent {
+        event.insert("userAgent".into(), cut(agent).into());
+    }
+    if let Some(of) = info.resource() {
+        let mut object = Map::new();
+        let parts = [
+            ("resource", of.resource),
+            ("namespace", of.namespace),
+            ("name", of.name),
+            ("apiGroup", of.group),
+            ("apiVersion", of.version),
+            ("subresource", of.subresource),
+        ];
+        for (member, value) in parts.into_iter().filter(|(_, value)| !value.is_empty()) {
+            object.insert(member.into(), value.into());
+        }
+        event.insert("objectRef".into(), Value::Object(object));
+    }
+    event
+}
+
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(TEXT_BYTES_MAX))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}
+
+fn shown(user: &User) -> Value {
+    let mut shown = json!({"username": user.name});
+    if !user.uid.is_empty() {
+        shown["uid"] = user.uid.as_str().into();
+    }
+    if !user.groups.is_empty() {
+        shown["groups"] = user.groups.clone().into();
+    }
+    if !user.extra.is_empty() {
+        shown["extra"] = json!(user.extra);
+    }
+    shown
+}
+
+/// Those that proxies name, then the other end.
+fn sources(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
+    let listed = |name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        let parts = value.unwrap_or_default().split(',');
+        parts
+            .filter_map(|part| part.trim().parse::<IpAddr>().ok())
+            .collect::<Vec<_>>()
+    };
+    let mut all = listed("x-forwarded-for");
+    for ip in listed("x-real-ip").into_iter().take(1).chain(from) {
+        if all.last() != Some(&ip) {
+            all.push(ip);
+        }
+    }
+    all.iter().map(IpAddr::to_string).collect()
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}
+
+fn micros(at: UnixMillis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    Timestamp::from_millis(millis).with_micros()
+}

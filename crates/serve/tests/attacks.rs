@@ -1,0 +1,274 @@
+//! What an attacker would try on the wire. See THREAT_MODEL.md.
+
+mod support;
+
+use http::Method;
+use http::header::{AUTHORIZATION, HeaderName};
+use optik_platform::{ManualClock, UnixMillis};
+use optik_serve::Options;
+use std::sync::Arc;
+use std::time::Duration;
+use support::client::{Client, VERSIONS, Version, request, tls};
+use support::{Port, Running, now, options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A certificate counts between its dates, by the server's clock.
+#[tokio::test]
+async fn certificates_before_and_after_their_time() {
+    let at = |millis: u64| Options {
+        clock: Arc::new(ManualClock::new(UnixMillis(millis))),
+        ..options()
+    };
+    for (when, code) in [
+        (now().0, 200),
+        (now().0 - 2 * DAY_MILLIS, 401),
+        (now().0 + 731 * DAY_MILLIS, 401),
+    ] {
+        let running = Running::with(Port::Tls, at(when)).await;
+        for version in VERSIONS {
+            let mut client = Client::certified(&running, version, &running.pki.admin).await;
+            let answer = client.get("/who", &[]).await;
+            assert_eq!(answer.status, code, "{version:?} at {when}");
+        }
+    }
+}
+
+/// A connection does not outlive the certificate it was opened with.
+#[tokio::test]
+async fn a_certificate_that_runs_out_while_in_use() {
+    let clock = Arc::new(ManualClock::new(now()));
+    let options = Options {
+        clock: clock.clone(),
+        ..options()
+    };
+    let running = Running::with(Port::Tls, options).await;
+    let mut client = Client::certified(&running, Version::Http2, &running.pki.admin).await;
+    assert_eq!(client.get("/who", &[]).await.status, 200);
+    clock.set_wall(UnixMillis(now().0 + 731 * DAY_MILLIS));
+    assert_eq!(client.get("/who", &[]).await.status, 401);
+}
+
+/// No way of writing a path makes it one that strangers may read.
+#[tokio::test]
+async fn paths_in_disguise() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        for path in [
+            "/who",
+            "//who",
+            "/healthz/../who",
+            "/healthz/%2e%2e/who",
+            "/healthz%2f..%2fwho",
+            "/healthz;/who",
+            "/%68ealthz%2f/../who",
+            "/HEALTHZ",
+            "/healthzx",
+            "/./who",
+            "/who/",
+            "/who?path=/healthz",
+            "/who#/healthz",
+            "/api/v1/secrets",
+            "/api/v1//secrets",
+            "/api/v1/namespaces/default%2Fsecrets/x",
+            "/%61pi/v1/secrets",
+        ] {
+            let answer = client.get(path, &[]).await;
+            assert!(
+                matches!(answer.status.as_u16(), 403 | 404),
+                "{version:?} {path}: {}",
+                answer.status
+            );
+            let carried_out = answer.text().contains("credentials");
+            assert!(!carried_out, "{path}: {}", answer.text());
+        }
+    }
+}
+
+/// Headers by which proxies vouch for users are nobody's proof here.
+#[tokio::test]
+async fn users_that_headers_claim_to_be() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        for (name, value) in [
+            ("x-remote-user", "system:admin"),
+            ("x-remote-group", "system:masters"),
+            ("x-forwarded-user", "system:admin"),
+            ("impersonate-user", "system:admin"),
+            ("x-forwarded-for", "127.0.0.1"),
+            ("authorization", "Basic c3lzdGVtOmFkbWlu"),
+        ] {
+            let name = HeaderName::from_static(name);
+            let answer = client.get("/who", &[(name.clone(), value)]).await;
+            assert_eq!(answer.status, 403, "{version:?} {name}");
+        }
+        // With credentials that are good for something else.
+        let headers = [
+            (AUTHORIZATION, "Bearer secret"),
+            (HeaderName::from_static("impersonate-user"), "system:admin"),
+            (
+                HeaderName::from_static("impersonate-group"),
+                "system:masters",
+            ),
+        ];
+        let answer = client.get("/who", &headers).await;
+        assert_eq!(answer.status, 403, "{version:?}");
+    }
+}
+
+async fn raw(running: &Running, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // Some are hung up on, which is an answer, too.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+        .await
+        .expect("an end");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Bodies whose end two servers might see in different places.
+#[tokio::test]
+async fn requests_inside_requests() {
+    let running = Running::start(Port::Plain).await;
+    for head in [
+        "Content-Length: 4\r\nContent-Length: 40",
+        "Content-Length: +4",
+        "Content-Length: 4, 40",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding : chunked",
+        "Content-Length: 0x10",
+        "X: a\r\n folded",
+        "X: a\0b",
+    ] {
+        let inside = "GET /who HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let text = format!("POST /who HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n{inside}");
+        let answer = raw(&running, text.as_bytes()).await;
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{head:?}: {answer}"
+        );
+        assert!(
+            !answer.contains("\"name\""),
+            "{head:?} was carried out: {answer}"
+        );
+    }
+}
+
+/// Heads beyond the limit, in one header and in many.
+#[tokio::test]
+async fn heads_without_end() {
+    let running = Running::start(Port::Plain).await;
+    let one = format!(
+        "GET /who HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
+        "a".repeat(2 * 1024 * 1024)
+    );
+    let many = format!(
+        "GET /who HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "X: a\r\n".repeat(100_000)
+    );
+    for text in [one, many] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let _ = stream.write_all(text.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+            .await
+            .expect("an end");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+            "{answer:.100}"
+        );
+    }
+    let mut client = Client::plain(&running, Version::Http1).await;
+    assert_eq!(client.get("/who", &[]).await.status, 200, "it goes on");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Sends until the server has had enough, reads nothing, and sees whether others notice.
+async fn flood(running: &Running, frames: impl Fn(u32) -> Vec<u8>) {
+    let mut stream = tls(running, Version::Http2, None).await;
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    let flooding = async {
+        for turn in 0..20_000_u32 {
+            if stream.write_all(&frames(turn)).await.is_err() {
+                return;
+            }
+        }
+    };
+    // It may be hung up on, or left to wait; both are fine.
+    let _ = timeout(Duration::from_secs(3), flooding).await;
+    let mut client = Client::new(running, Version::Http2).await;
+    let answer = timeout(PATIENCE, client.get("/healthz", &[])).await;
+    assert_eq!(answer.expect("others are served").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_are_reset_as_soon_as_they_are_opened() {
+    let running = Running::start(Port::Tls).await;
+    // :method GET, :scheme https, :path /, from the static table.
+    let headers = [0x82, 0x87, 0x84];
+    flood(&running, |turn| {
+        let stream = 2 * turn + 1;
+        let mut frames = frame(1, 0x5, stream, &headers);
+        frames.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
+        frames
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_and_pings_without_end() {
+    let running = Running::start(Port::Tls).await;
+    flood(&running, |_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 100])).await;
+    flood(&running, |_| frame(6, 0, 0, &[0; 8])).await;
+}
+
+/// A head that goes on in ever more frames.
+#[tokio::test(flavor = "multi_thread")]
+async fn continuations_without_end() {
+    let running = Running::start(Port::Tls).await;
+    flood(&running, |turn| match turn {
+        0 => frame(1, 0, 1, &[0x82, 0x87, 0x84]),
+        // A literal header that is not kept, and is never the last.
+        _ => {
+            let mut header = vec![0x00, 0x01, b'x', 0x7f, 0xe1, 0x07];
+            header.extend([b'a'; 1120]);
+            frame(9, 0, 1, &header)
+        }
+    })
+    .await;
+}
+
+/// What is compressed is not unpacked: a small body stays a small body.
+#[tokio::test]
+async fn bodies_that_would_grow() {
+    let running = Running::start(Port::Plain).await;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, &vec![b' '; 64 * 1024 * 1024]).unwrap();
+    let bomb = encoder.finish().unwrap();
+    let length = bomb.len();
+    let mut client = Client::plain(&running, Version::Http1).await;
+    let gzip = [(http::header::CONTENT_ENCODING, "gzip")];
+    let answer = client
+        .send(request(Method::POST, "/who", &gzip, bomb))
+        .await;
+    assert_eq!(answer.json()["body"], length);
+}

@@ -1,0 +1,289 @@
+//! Whose turn it is, whose pages are welcome, and what is written down.
+
+mod support;
+
+use http::Method;
+use http::header::{AUTHORIZATION, HeaderName, ORIGIN, USER_AGENT};
+use optik_access::audit::AuditPolicy;
+use optik_platform::SystemClock;
+use optik_serve::{Audit, AuditFile, Limits, Options, Origins, Rotation, Tokens};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use support::client::{Client, VERSIONS, Version, request};
+use support::handler::reaches;
+use support::{Port, Running, options};
+
+const TWO: &str = "a,flood,1\nb,kim,2\nc,root,3,system:masters\n";
+
+/// Two writes at a time, and nobody waits.
+fn narrow() -> Options {
+    Options {
+        tokens: Tokens::parse(TWO.as_bytes()).unwrap(),
+        limits: Limits {
+            writes_max: 2,
+            reads_max: 2,
+            requests_waiting_per_user_max: 0,
+            ..Limits::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Checklists: wire 85, policy 106. How places go round is shown beside the code.
+#[tokio::test]
+async fn whoever_floods_is_told_to_come_again_85_e106() {
+    let running = Running::with(Port::Tls, narrow()).await;
+    let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
+    let mut waiting = Vec::new();
+    for (count, token) in [(1, "Bearer a"), (2, "Bearer a"), (3, "Bearer c")] {
+        let mut client = Client::new(&running, Version::Http2).await;
+        let request = post(token);
+        waiting.push(tokio::spawn(
+            async move { client.send(request).await.status },
+        ));
+        // Administrators, who came last, need no place.
+        reaches(&running.handler.begun, count).await;
+    }
+    let mut client = Client::new(&running, Version::Http2).await;
+    let refused = client.send(post("Bearer a")).await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(
+        refused.text(),
+        "Too many requests, please try again later.\n"
+    );
+    // Reads have places of their own, and watchdogs need none.
+    for (path, token) in [
+        ("/who", "Bearer a"),
+        ("/who", "Bearer b"),
+        ("/healthz", "Bearer a"),
+    ] {
+        let answer = client.get(path, &[(AUTHORIZATION, token)]).await;
+        assert_eq!(answer.status, 200, "{path} {token}");
+    }
+    for count in 1..=3 {
+        running.handler.gate.notify_one();
+        reaches(&running.handler.finished, count).await;
+    }
+    for write in waiting {
+        assert_eq!(write.await.unwrap(), 201);
+    }
+    // There is room again.
+    let mut again = Client::new(&running, Version::Http2).await;
+    let request = post("Bearer a");
+    let last = tokio::spawn(async move { again.send(request).await.status });
+    running.handler.gate.notify_one();
+    assert_eq!(last.await.unwrap(), 201);
+}
+
+/// Watches take nobody's place.
+#[tokio::test]
+async fn watches_do_not_keep_others_from_working() {
+    let running = Running::with(Port::Tls, narrow()).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let mut watches = Vec::new();
+    for _ in 0..50 {
+        let watch = request(
+            Method::GET,
+            "/api/v1/pods?watch=1",
+            &[(AUTHORIZATION, "Bearer a")],
+            "",
+        );
+        watches.push(client.begin(watch).await);
+    }
+    for token in ["Bearer a", "Bearer b"] {
+        let answer = client.get("/who", &[(AUTHORIZATION, token)]).await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
+/// Checklist 86 of the wire.
+#[tokio::test]
+async fn pages_of_allowed_origins_86() {
+    let allowed = Origins::new(&["^https://good\\.example$".to_owned()]).unwrap();
+    let options = Options {
+        origins: allowed,
+        ..options()
+    };
+    let running = Running::with(Port::Tls, options).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        let good = (ORIGIN, "https://good.example");
+        let preflight = request(
+            Method::OPTIONS,
+            "/api/v1/pods",
+            std::slice::from_ref(&good),
+            "",
+        );
+        let answer = client.send(preflight).await;
+        assert_eq!(answer.status, 204, "before anybody says who they are");
+        for (name, value) in [
+            ("access-control-allow-origin", "https://good.example"),
+            (
+                "access-control-allow-methods",
+                "POST, GET, OPTIONS, PUT, DELETE, PATCH",
+            ),
+            ("access-control-expose-headers", "Date"),
+            ("access-control-allow-credentials", "true"),
+        ] {
+            assert_eq!(answer.header(name), value, "{name}");
+        }
+        let answer = client
+            .get("/who", &[good, (AUTHORIZATION, "Bearer secret")])
+            .await;
+        assert_eq!(
+            (
+                answer.status.as_u16(),
+                answer.header("access-control-allow-origin")
+            ),
+            (200, "https://good.example")
+        );
+        for other in ["https://good.example.evil", "https://evil", "null"] {
+            let answer = client
+                .send(request(
+                    Method::OPTIONS,
+                    "/api/v1/pods",
+                    &[(ORIGIN, other)],
+                    "",
+                ))
+                .await;
+            assert_eq!(answer.status, 403, "{other}");
+            assert_eq!(answer.header("access-control-allow-origin"), "");
+        }
+    }
+}
+
+const POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, nonResourceURLs: ['/healthz*']}
+- level: RequestResponse
+  resources: [{group: '', resources: [things, secrets, pods]}]
+- level: Metadata
+";
+
+/// Checklist 107 of policy.
+#[tokio::test]
+async fn what_was_sent_and_answered_is_written_down_e107() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let rotation = Rotation {
+        bytes_max: 1 << 20,
+        files_max: 0,
+        age_max: Duration::ZERO,
+    };
+    let clock = Arc::new(SystemClock::default());
+    let audit = Audit {
+        policy: AuditPolicy::parse(POLICY.as_bytes()).unwrap(),
+        file: AuditFile::open(&path, rotation, clock).unwrap(),
+    };
+    let options = Options {
+        audit: Some(Arc::new(audit)),
+        ..options()
+    };
+    let running = Running::with(Port::Tls, options).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let headers = [
+        (AUTHORIZATION, "Bearer secret"),
+        (USER_AGENT, "tester"),
+        (HeaderName::from_static("audit-id"), "my-id"),
+    ];
+    let body = r#"{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a"},"spec":{"x":1}}"#;
+    // This handler's answers below /api never end; what is asked is written down before.
+    for (plural, body) in [("things", body), ("secrets", r#"{"data":{"p":"hunter2"}}"#)] {
+        let path = format!("/api/v1/namespaces/n/{plural}");
+        drop(
+            client
+                .begin(request(Method::POST, &path, &headers, body))
+                .await,
+        );
+    }
+    client.get("/healthz", &headers).await;
+    client.get("/who?x=1", &headers).await;
+    client
+        .get("/who", &[(AUTHORIZATION, "Bearer hunter2")])
+        .await;
+    client.get("/who", &[]).await;
+    {
+        let watch = request(Method::GET, "/api/v1/pods?watch=1", &headers, "");
+        drop(client.begin(watch).await);
+    }
+    drop(client);
+    // The end of the watch is written when the server notices it.
+    let written = async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.lines().count() >= 7 {
+                break text;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let text = tokio::time::timeout(Duration::from_secs(20), written);
+    let text = text.await.expect("seven events");
+    assert!(!text.contains("hunter2"), "secrets are not written down");
+    let events: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let first = &events[0];
+    for (member, value) in [
+        ("kind", json!("Event")),
+        ("apiVersion", json!("audit.k8s.io/v1")),
+        ("level", json!("RequestResponse")),
+        ("auditID", json!("my-id")),
+        ("stage", json!("ResponseComplete")),
+        ("requestURI", json!("/api/v1/namespaces/n/things")),
+        ("verb", json!("create")),
+        (
+            "user",
+            json!({"username": "kim", "uid": "7", "groups": ["writers", "readers", "system:authenticated"]}),
+        ),
+        ("sourceIPs", json!(["127.0.0.1"])),
+        ("userAgent", json!("tester")),
+        (
+            "objectRef",
+            json!({"resource": "things", "namespace": "n", "name": "a", "apiVersion": "v1"}),
+        ),
+        ("responseStatus", json!({"metadata": {}, "code": 200})),
+        ("requestObject", serde_json::from_str(body).unwrap()),
+        (
+            "annotations",
+            json!({"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": ""}),
+        ),
+    ] {
+        assert_eq!(first[member], value, "{member}");
+    }
+    let time = first["requestReceivedTimestamp"].as_str().unwrap();
+    assert_eq!(time.len(), "2026-11-15T18:00:46.832564Z".len());
+    assert!(first["stageTimestamp"].as_str().unwrap() >= time);
+    let told: Vec<String> = events[1..]
+        .iter()
+        .map(|event| {
+            let word = |member: &str| event[member].as_str().unwrap_or_default().to_owned();
+            let name = event["user"]["username"].as_str().unwrap_or_default();
+            format!(
+                "{} {} {} {name} {}",
+                word("level"),
+                word("stage"),
+                word("requestURI"),
+                event["responseStatus"]["code"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Metadata ResponseComplete /api/v1/namespaces/n/secrets kim 200",
+            "Metadata ResponseComplete /who?x=1 kim 200",
+            "Metadata ResponseComplete /who  401",
+            "Metadata ResponseComplete /who system:anonymous 403",
+            "RequestResponse ResponseStarted /api/v1/pods?watch=1 kim 200",
+            "RequestResponse ResponseComplete /api/v1/pods?watch=1 kim 200",
+        ]
+    );
+}

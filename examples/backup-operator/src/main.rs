@@ -1,0 +1,33 @@
+//! `cargo run -p backup-operator` against the cluster of your kubeconfig.
+
+use backup_operator::{Operator, Vault, install};
+use kube::{Client, Config};
+use optik_controller::{LeaderElection, Manager, ManagerOptions};
+use std::error::Error;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
+    // The cluster of your kubeconfig, or the address of a server without TLS.
+    let config = match std::env::args().nth(1) {
+        Some(url) => Config::new(url.parse()?),
+        None => Config::infer().await?,
+    };
+    install(Client::try_from(config.clone())?).await?;
+
+    let mut options = ManagerOptions::default();
+    options.leader_election = Some(LeaderElection::new("default", "backup-operator"));
+    let mut manager = Manager::with_options(config, options)?;
+    let vault = Vault::at(std::env::temp_dir().join("backup-operator"));
+    manager.add(|watches| Operator::build(watches, vault))?;
+    manager.run(stopped()).await?;
+    Ok(())
+}
+
+async fn stopped() {
+    if let Err(cause) = tokio::signal::ctrl_c().await {
+        tracing::error!(%cause, "cannot wait for Ctrl-C");
+    }
+}

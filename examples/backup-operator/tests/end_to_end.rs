@@ -1,0 +1,183 @@
+//! The operator on a whole server, from a first Backup to the last copy. On the server
+//! of a kubeconfig, if `OPTIK_TEST_KUBECONFIG` names one.
+
+use backup_operator::{Backup, BackupSpec, Operator, Phase, Vault, install};
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::config::Kubeconfig;
+use kube::{Client, Config};
+use optik_controller::{Manager, ManagerOptions, Monitor, ObjectKey};
+use optik_platform::{ManualClock, UnixMillis};
+use optik_server_testkit::{Engine, TestServer};
+use optik_store_testkit::patience::within;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// 2026-01-01T00:00:00Z
+const BEGIN: UnixMillis = UnixMillis(1_767_225_600_000);
+
+struct Scene {
+    backups: Api<Backup>,
+    jobs: Api<Job>,
+    monitor: Monitor,
+}
+
+impl Scene {
+    async fn settled(&self) {
+        within("everything to settle", self.monitor.settled()).await;
+    }
+
+    async fn phase(&self) -> Option<Phase> {
+        self.settled().await;
+        let backup = self.backups.get("nightly").await.expect("is there");
+        backup.status.and_then(|status| status.phase)
+    }
+
+    /// What a job controller would do.
+    async fn report(&self, job: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let patched = self
+            .jobs
+            .patch_status(job, &PatchParams::default(), &patch)
+            .await;
+        patched.expect("can be reported");
+    }
+
+    async fn names(&self) -> Vec<String> {
+        self.settled().await;
+        let jobs = self
+            .jobs
+            .list(&Default::default())
+            .await
+            .expect("can be listed");
+        jobs.items
+            .into_iter()
+            .filter_map(|job| job.metadata.name)
+            .collect()
+    }
+
+    async fn change(&self, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        let patched = self
+            .backups
+            .patch("nightly", &PatchParams::default(), &patch)
+            .await;
+        patched.expect("can be changed");
+    }
+}
+
+fn complete(time: &str) -> Value {
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": time});
+    json!({
+        "active": null, "succeeded": 1, "ready": 0, "terminating": 0,
+        "startTime": "2026-01-01T00:00:00Z", "completionTime": time,
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+    })
+}
+
+/// A server of our own unless another is named.
+async fn server() -> (Option<TestServer>, Config) {
+    let Some(file) = std::env::var_os("OPTIK_TEST_KUBECONFIG") else {
+        let server = TestServer::start(Engine::Memory).await;
+        let config = Config::new(server.url.parse().expect("an address"));
+        return (Some(server), config);
+    };
+    let kubeconfig = Kubeconfig::read_from(file).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await;
+    (None, config.expect("a kubeconfig that can be used"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_the_first_backup_to_the_last_copy() {
+    let (server, config) = server().await;
+    let client = Client::try_from(config.clone()).expect("a client needs nothing else");
+    install(client.clone()).await.expect("can be installed");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let (vault, key) = (
+        Vault::at(directory.path()),
+        ObjectKey::new("default", "nightly"),
+    );
+    let clock = Arc::new(ManualClock::new(BEGIN));
+    let mut options = ManagerOptions::default();
+    options.clock = clock.clone();
+    let mut manager = Manager::with_options(config, options).expect("a client can be made");
+    let copy = vault.clone();
+    manager
+        .add(|watches| Operator::build(watches, copy))
+        .expect("can be added");
+    let scene = Scene {
+        backups: Api::default_namespaced(client.clone()),
+        jobs: Api::default_namespaced(client),
+        monitor: manager.monitor(),
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(manager.run(async {
+        let _ = stopped.await;
+    }));
+
+    let spec = BackupSpec {
+        source: "/data".into(),
+        image: "example.com/copy:1".into(),
+        retention_days: 7,
+    };
+    let made = scene
+        .backups
+        .create(&PostParams::default(), &Backup::new("nightly", spec))
+        .await;
+    made.expect("can be made");
+    assert_eq!(scene.phase().await, Some(Phase::Pending));
+    assert_eq!(scene.names().await, ["nightly-1"]);
+    assert!(vault.place(&key).exists());
+
+    let begun =
+        json!({"active": 1, "startTime": "2026-01-01T00:00:00Z", "ready": 0, "terminating": 0});
+    scene.report("nightly-1", begun).await;
+    assert_eq!(scene.phase().await, Some(Phase::Running));
+    scene
+        .report("nightly-1", complete("2026-01-01T00:00:00Z"))
+        .await;
+    assert_eq!(scene.phase().await, Some(Phase::Succeeded));
+
+    // A new generation gets a new Job; the old one stays for a week.
+    scene.change(json!({"source": "/more"})).await;
+    assert_eq!(scene.phase().await, Some(Phase::Pending));
+    assert_eq!(scene.names().await, ["nightly-1", "nightly-2"]);
+    clock.set_wall(UnixMillis(
+        BEGIN.0 + 8 * u64::try_from(DAY.as_millis()).expect("fits"),
+    ));
+    scene
+        .report("nightly-2", complete("2026-01-08T00:00:00Z"))
+        .await;
+    assert_eq!(scene.phase().await, Some(Phase::Succeeded));
+    assert_eq!(scene.names().await, ["nightly-2"]);
+
+    let deleted = scene
+        .backups
+        .delete("nightly", &DeleteParams::default())
+        .await;
+    deleted.expect("can be deleted");
+    let gone = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        while scene
+            .backups
+            .get_opt("nightly")
+            .await
+            .expect("can be asked for")
+            .is_some()
+        {
+            looks.tick().await;
+        }
+    };
+    within("the backup to go", gone).await;
+    assert!(!vault.place(&key).exists(), "what was stored is gone, too");
+
+    let _ = stop.send(());
+    running.await.expect("it does not panic").expect("it ran");
+    if let Some(server) = server {
+        server.stop().await;
+    }
+}

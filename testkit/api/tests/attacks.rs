@@ -1,0 +1,238 @@
+//! What an attacker would try on the API of a whole server. See THREAT_MODEL.md.
+
+use http::Method;
+use optik_api_testkit::{Client, Request, Target};
+use optik_server_testkit::{Engine, TestServer};
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+
+async fn start() -> (TestServer, Client) {
+    let server = TestServer::start_bare(Engine::Memory).await;
+    let client = Client::new(Target::parse(&server.url, None).unwrap());
+    (server, client)
+}
+
+async fn post(client: &Client, path: &str, body: &Value) {
+    client.post(path, body).await.unwrap().is(201).unwrap();
+}
+
+async fn let_read(client: &Client, user: &str) {
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
+    post(
+        client,
+        &format!("{RBAC}/roles"),
+        &json!({"metadata": {"name": "reads"}, "rules": rules}),
+    )
+    .await;
+    let binding = json!({
+        "metadata": {"name": "reads"}, "roleRef": {"kind": "Role", "name": "reads"},
+        "subjects": [{"kind": "User", "name": user}],
+    });
+    post(client, &format!("{RBAC}/rolebindings"), &binding).await;
+}
+
+/// A right that is taken away is gone with the answer, and so are the watches it allowed.
+#[tokio::test(flavor = "multi_thread")]
+async fn access_that_is_revoked_is_gone_at_once() {
+    let (server, client) = start().await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let as_kim = |path: &str| Request::get(path).header("impersonate-user", "kim");
+    let status = async |path: &str| client.ask(as_kim(path)).await.unwrap().status;
+    for _ in 0..3 {
+        assert_eq!(status(path).await, 403);
+        let_read(&client, "kim").await;
+        assert_eq!(status(path).await, 200, "what is answered is in force");
+        let mut watch = client
+            .watch_as(as_kim(&format!("{path}?watch=1")))
+            .await
+            .unwrap();
+        // A change of roles that takes nothing from kim leaves the watch alone.
+        post(
+            &client,
+            &format!("{RBAC}/roles"),
+            &json!({"metadata": {"name": "other"}}),
+        )
+        .await;
+        post(&client, path, &json!({"metadata": {"name": "a"}})).await;
+        watch.next().await.unwrap();
+        let gone = client
+            .delete(&format!("{RBAC}/rolebindings/reads"))
+            .await
+            .unwrap();
+        gone.is(200).unwrap();
+        assert_eq!(status(path).await, 403);
+        // Ends without an error, as watches do.
+        while watch.next().await.is_ok() {}
+        for path in [
+            format!("{RBAC}/roles/reads"),
+            format!("{RBAC}/roles/other"),
+            format!("{path}/a"),
+        ] {
+            client.delete(&path).await.unwrap().is(200).unwrap();
+        }
+    }
+    server.stop().await;
+}
+
+/// Small documents that stand for large ones are refused, not built.
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_that_explode() {
+    let (server, client) = start().await;
+    let mut yaml = String::from(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n",
+    );
+    for level in 1..12 {
+        let before = format!("*a{}", level - 1);
+        let list = vec![before; 10].join(",");
+        yaml.push_str(&format!("a{level}: &a{level} [{list}]\n"));
+    }
+    let deep = |open: &str, close: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a"}},"x":{}1{}}}"#,
+            open.repeat(500_000),
+            close.repeat(500_000)
+        )
+    };
+    let path = "/api/v1/namespaces/default/configmaps";
+    for (kind, body) in [
+        ("application/yaml", yaml.clone()),
+        ("application/yaml", format!("a: {}", "[".repeat(1_000_000))),
+        ("application/json", deep("[", "]")),
+        ("application/json", deep("{\"a\":", "}")),
+    ] {
+        let request = Request::new(Method::POST, path).body(kind, body);
+        let answer = client.ask(request).await.unwrap();
+        assert_eq!(answer.status, 400, "{kind}: {:.200}", answer.text());
+    }
+    let patch = Request::new(Method::PATCH, format!("{path}/a?fieldManager=m"));
+    let answer = client
+        .ask(patch.body("application/apply-patch+yaml", yaml))
+        .await
+        .unwrap();
+    assert!(
+        matches!(answer.status.into(), 400_u16 | 415),
+        "{:.200}",
+        answer.text()
+    );
+    assert_eq!(client.get("/healthz").await.unwrap().status, 200);
+    server.stop().await;
+}
+
+/// Ways up that roles leave open elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn ways_up() {
+    let (server, client) = start().await;
+    let rules = json!([
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create", "update", "patch", "get"]},
+    ]);
+    // Every verb but those that would allow it.
+    post(
+        &client,
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        &json!({"metadata": {"name": "ed"}, "rules": rules}),
+    )
+    .await;
+    let binding = json!({
+        "metadata": {"name": "ed"}, "roleRef": {"kind": "ClusterRole", "name": "ed"},
+        "subjects": [{"kind": "User", "name": "ed"}],
+    });
+    post(
+        &client,
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &binding,
+    )
+    .await;
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let cluster = "/apis/rbac.authorization.k8s.io/v1";
+    let to_ed = json!([{"kind": "User", "name": "ed"}]);
+    let json = "application/json";
+    let merge = "application/merge-patch+json";
+    let apply = "application/apply-patch+yaml";
+    for (method, path, kind, body) in [
+        // Makes a role that allows everything; changes one; gathers all.
+        (
+            Method::POST,
+            format!("{cluster}/clusterroles"),
+            json,
+            json!({"metadata": {"name": "x"}, "rules": all}),
+        ),
+        (
+            Method::POST,
+            format!("{RBAC}/roles"),
+            json,
+            json!({"metadata": {"name": "x"}, "rules": all}),
+        ),
+        (
+            Method::PUT,
+            format!("{cluster}/clusterroles/ed"),
+            json,
+            json!({"metadata": {"name": "ed"}, "rules": all}),
+        ),
+        (
+            Method::PATCH,
+            format!("{cluster}/clusterroles/ed"),
+            merge,
+            json!({"rules": all}),
+        ),
+        (
+            Method::PATCH,
+            format!("{cluster}/clusterroles/ed"),
+            "application/json-patch+json",
+            json!([{"op": "replace", "path": "/rules", "value": all}]),
+        ),
+        (
+            Method::PATCH,
+            format!("{cluster}/clusterroles/ed?fieldManager=m&force=true"),
+            apply,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "ed"}, "rules": all}),
+        ),
+        (
+            Method::PATCH,
+            format!("{cluster}/clusterroles/new?fieldManager=m"),
+            apply,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "new"}, "rules": all}),
+        ),
+        (
+            Method::POST,
+            format!("{cluster}/clusterroles"),
+            json,
+            json!({"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}]}}),
+        ),
+        // Binds one that is there; joins a binding; makes one by PUT.
+        (
+            Method::POST,
+            format!("{cluster}/clusterrolebindings"),
+            json,
+            json!({"metadata": {"name": "x"}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}, "subjects": to_ed}),
+        ),
+        (
+            Method::POST,
+            format!("{RBAC}/rolebindings"),
+            json,
+            json!({"metadata": {"name": "x"}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}, "subjects": to_ed}),
+        ),
+        (
+            Method::PATCH,
+            format!("{cluster}/clusterrolebindings/cluster-admin"),
+            merge,
+            json!({"subjects": to_ed}),
+        ),
+        (
+            Method::PUT,
+            format!("{cluster}/clusterrolebindings/x"),
+            json,
+            json!({"metadata": {"name": "x"}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}, "subjects": to_ed}),
+        ),
+    ] {
+        let request = Request::new(method.clone(), &path).body(kind, body.to_string());
+        let answer = client
+            .ask(request.header("impersonate-user", "ed"))
+            .await
+            .unwrap();
+        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
+    }
+    let asked = Request::get("/api/v1/secrets").header("impersonate-user", "ed");
+    assert_eq!(client.ask(asked).await.unwrap().status, 403);
+    server.stop().await;
+}
