@@ -114,8 +114,8 @@ async fn a_service_is_found_by_its_endpoints() {
         "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
         "ports": [{"name": "https", "port": 8443, "protocol": "TCP"}],
         "endpoints": [
-            {"addresses": ["127.0.0.8"], "conditions": {"ready": false}},
-            {"addresses": ["127.0.0.9"]},
+            {"addresses": ["10.1.0.8"], "conditions": {"ready": false}},
+            {"addresses": ["10.1.0.9"]},
         ],
     });
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
@@ -125,7 +125,7 @@ async fn a_service_is_found_by_its_endpoints() {
     let calls = denier.0.lock().unwrap();
     let seen = calls.iter().map(|call| call.address.clone());
     let seen: Vec<Option<String>> = seen.collect();
-    let expected = ["10.96.0.77:443", "127.0.0.9:8443"];
+    let expected = ["10.96.0.77:443", "10.1.0.9:8443"];
     assert_eq!(seen, expected.map(|address| Some(address.to_owned())));
     assert_eq!(calls[0].url, "https://s.default.svc:443/p?timeout=10s");
 }

@@ -166,7 +166,7 @@ mod tests {
         }))
     }
 
-    fn converted(response: Value) -> Result<Vec<Object>, String> {
+    fn converted(response: &Value) -> Result<Vec<Object>, String> {
         let original = original();
         let question = Question {
             uid: "q",
@@ -180,7 +180,7 @@ mod tests {
         answer(&question, &review)
     }
 
-    fn success(objects: Value) -> Value {
+    fn success(objects: &Value) -> Value {
         json!({"uid": "q", "result": {"status": "Success"}, "convertedObjects": objects})
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let answer = json!({"apiVersion": "g/v2", "kind": "K", "spec": {"b": 1}, "metadata": {
             "name": "a", "uid": "u", "labels": {"y": "2"}, "generation": 9, "finalizers": ["f"],
         }});
-        let made = converted(success(json!([answer]))).unwrap();
+        let made = converted(&success(&json!([answer]))).unwrap();
         let expected = json!({"apiVersion": "g/v2", "kind": "K", "spec": {"b": 1}, "metadata": {
             "name": "a", "uid": "u", "labels": {"y": "2"}, "generation": 3,
         }});
@@ -203,7 +203,7 @@ mod tests {
                 "apiVersion": "g/v2", "kind": "K", "metadata": {"name": "a", "uid": "u"},
             });
             *answer.pointer_mut(name).unwrap() = value.into();
-            success(json!([answer]))
+            success(&json!([answer]))
         };
         for (response, expected) in [
             (
@@ -218,7 +218,7 @@ mod tests {
                 json!({"uid": "x"}),
                 r#"failed: expected response.uid="q", got "x""#,
             ),
-            (success(json!([])), "returned 0 objects, expected 1"),
+            (success(&json!([])), "returned 0 objects, expected 1"),
             (
                 with("/metadata/name", "zzz"),
                 "returned invalid object: must have the same name: a != zzz",
@@ -229,7 +229,7 @@ mod tests {
                  received g/v3)",
             ),
         ] {
-            assert_eq!(converted(response).unwrap_err(), expected);
+            assert_eq!(converted(&response).unwrap_err(), expected);
         }
     }
 }

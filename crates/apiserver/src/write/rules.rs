@@ -58,7 +58,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     match behaviour.hook {
         Hook::Definition => definitions::on_create(object),
         Hook::ApiService => api_services::on_create(object, now),
-        Hook::Policies | Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks | Hook::Policies => {}
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check(
     }
     match (kind.resource.behaviour.hook, part) {
         (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
-        (Hook::None, Part::Aspect(aspect)) => match old {
+        (Hook::None | Hook::ApiService, Part::Aspect(aspect)) => match old {
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },

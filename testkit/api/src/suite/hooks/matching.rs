@@ -385,6 +385,7 @@ async fn with_condition(
         ]);
         set(&mut choosy, "/matchConditions", conditions);
         set(&mut choosy, "/failurePolicy", json!(policy));
+        set(&mut choosy, "/rules/0/operations", json!(["CREATE"]));
         configured.add(VALIDATING, "c", &json!([choosy])).await?;
         counts(scope, &webhook, &["/choosy"]).await?;
         let body = scope.sample("configmaps", "a1");

@@ -2,7 +2,8 @@
 
 use super::{NAME, VALIDATING, one};
 use crate::check::checks;
-use crate::failure::same;
+use crate::failure::{ensure, same};
+use crate::object::set;
 use crate::status::failure;
 use crate::webhook::{Reply, Webhook};
 use crate::{Answer, Outcome, Scope};
@@ -16,6 +17,7 @@ checks! { refusing of Extension:
     [67] warnings_are_passed_on_in_order [Webhooks],
     [67] warnings_come_with_a_no [Webhooks],
     [] a_deletion_can_be_refused [Webhooks],
+    [] what_became_of_calls_is_counted [Webhooks, Metrics],
 }
 
 /// Creates a config map that a webhook is asked about.
@@ -101,4 +103,36 @@ async fn a_deletion_can_be_refused(scope: Scope) -> Outcome {
     }
     .await;
     configured.end(outcome).await
+}
+
+async fn what_became_of_calls_is_counted(scope: Scope) -> Outcome {
+    let webhook = Webhook::start(|_| Reply::Review(json!({"allowed": false}))).await?;
+    let name = format!("{}.optik.test", scope.namespace);
+    let configured = one(&scope, VALIDATING, &webhook, |hook| {
+        set(hook, "/name", json!(name));
+    })
+    .await?;
+    let body = scope.sample("configmaps", "a");
+    let answer = scope.client.post(&scope.at("configmaps"), &body).await;
+    configured.end(Ok(())).await?;
+    answer?.has_status(400)?;
+    let page = scope.client.get("/metrics").await?.text();
+    let about = format!("name=\"{name}\",operation=\"CREATE\"");
+    for expected in [
+        format!(
+            "apiserver_admission_webhook_rejection_count{{error_type=\"no_error\",{about},\
+             rejection_code=\"400\",type=\"validating\"}} "
+        ),
+        format!(
+            "apiserver_admission_webhook_request_total{{code=\"400\",{about},\
+             rejected=\"true\",type=\"validating\"}} "
+        ),
+        format!(
+            "apiserver_admission_webhook_admission_duration_seconds_bucket{{{about},\
+             rejected=\"true\",type=\"validating\",le=\"10\"}} "
+        ),
+    ] {
+        ensure!(page.contains(&expected), "no line {expected}");
+    }
+    Ok(())
 }
