@@ -48,13 +48,10 @@ pub enum Hook {
     Binding,
     /// It says who is asked about writes.
     Webhooks,
-<<<<<<< HEAD
     /// It says what writes must be, in a language of its own.
     Policies,
-=======
     /// It names a group that is served.
     ApiService,
->>>>>>> hooks
 }
 
 /// What is asked.

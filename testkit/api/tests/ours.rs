@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What is not built yet. A check that needs it is reported as left out.
-const LACKS: &[Need] = &[Need::Policies, Need::SlowMinutes];
+const LACKS: &[Need] = &[Need::SlowMinutes];
 
 /// Assertions of the contracts that our server is known to keep. The lists only grow.
 const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
@@ -18,7 +18,7 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
 
 const MERGING: &[RangeInclusive<u16>] = &[1..=120];
 
-const EXTENSION: &[RangeInclusive<u16>] = &[57..=58, 60..=71, 73..=76, 79..=79];
+const EXTENSION: &[RangeInclusive<u16>] = &[57..=58, 60..=79];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 

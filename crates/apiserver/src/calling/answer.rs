@@ -146,7 +146,11 @@ mod tests {
             let reply = reply(code, content_type, body);
             assert_eq!(document(&reply).unwrap_err(), expected);
         }
-        for content_type in ["", "application/json; charset=utf-8", "text/plain; charset=utf-8"] {
+        for content_type in [
+            "",
+            "application/json; charset=utf-8",
+            "text/plain; charset=utf-8",
+        ] {
             let good = reply(200, content_type, r#"{"a":1}"#);
             assert_eq!(document(&good).unwrap()["a"], 1);
         }

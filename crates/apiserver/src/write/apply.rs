@@ -136,19 +136,10 @@ async fn change(
     let stored = writing.kind.open(found.value());
     let stored = stored.map_err(|error| damaged(&key, error))?;
     let live = match part {
-<<<<<<< HEAD
-        Part::Scale => Cow::Owned(scale::managed_view(
-            writing,
-            &stored,
-            current.mod_revision(),
-        )?),
+        Part::Scale => Cow::Owned(scale::managed_view(writing, &stored, found.revision())?),
         Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
             writing.kind.to_client(&stored)
         }
-=======
-        Part::Scale => Cow::Owned(scale::managed_view(writing, &stored, found.revision())?),
-        Part::Main | Part::Status | Part::Finalize => writing.kind.to_client(&stored),
->>>>>>> hooks
     };
     let mut object = merged(writing, part, Some(&live), configuration)?;
     check_place(writing, name, &mut object)?;

@@ -4,12 +4,8 @@ use super::metadata::copy_member;
 use super::update::Part;
 use crate::admission::{Told, configurations, policies};
 use crate::kinds::Kind;
-<<<<<<< HEAD
-use crate::{custom, definitions};
-use optik_builtin::aspects::{self, Aspect};
-=======
 use crate::{api_services, custom, definitions};
->>>>>>> hooks
+use optik_builtin::aspects::{self, Aspect};
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
@@ -28,12 +24,8 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     match behaviour.hook {
         Hook::Definition => definitions::fill(object),
         Hook::Binding => optik_access::default_binding(object),
-<<<<<<< HEAD
         Hook::Policies => policies::default(object),
-        Hook::Role | Hook::Webhooks | Hook::None => {}
-=======
         Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
->>>>>>> hooks
     }
 }
 
@@ -66,7 +58,7 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
     match behaviour.hook {
         Hook::Definition => definitions::on_create(object),
         Hook::ApiService => api_services::on_create(object, now),
-        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks => {}
+        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks | Hook::Policies => {}
     }
 }
 
@@ -84,17 +76,12 @@ pub(super) fn check(
         return errors;
     }
     match (kind.resource.behaviour.hook, part) {
-<<<<<<< HEAD
-        (Hook::None, Part::Main) => kind.rules.check(object, old),
-        (Hook::None, Part::Aspect(aspect)) => match old {
+        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
+        (Hook::None | Hook::ApiService, Part::Aspect(aspect)) => match old {
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },
-        (Hook::None, _) => Vec::new(),
-=======
-        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
->>>>>>> hooks
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
         (Hook::Role, _) => optik_access::check_role(object),
