@@ -225,10 +225,10 @@ token="$(a create token robot --duration=10m)"
 KUBECONFIG="$work/kubeconfig" k config set-credentials robot --token="$token" >/dev/null
 KUBECONFIG="$work/kubeconfig" k config set-context robot --cluster="$(k config view -o jsonpath='{.clusters[0].name}')" --user=robot >/dev/null
 contains "$(r auth whoami)" "$robot"
-r get pods >/dev/null
+r get pods >/dev/null 2>&1
 if said="$(r get secrets 2>&1)"; then fail "the robot reads secrets: $said"; fi
 contains "$said" "secrets is forbidden: User \"$robot\" cannot list resource \"secrets\" in API group \"\" in the namespace \"access\""
-a create clusterrole seer --verb=get --resource=nodes --dry-run=client -o yaml | k auth reconcile -f - >/dev/null
+a create clusterrole seer --verb=get --resource=nodes --dry-run=client -o yaml | k auth reconcile -f - >/dev/null 2>&1
 equals "$(k get clusterrole seer -o jsonpath='{.rules[0].verbs[0]}')" get
 k delete clusterrole seer >/dev/null
 k delete namespace access --timeout=30s >/dev/null

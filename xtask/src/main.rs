@@ -31,8 +31,9 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
                                       etcdctl-3.4 seeds kubectl kubectl-1.36
                                       client-go controller-runtime envtest kube-rs
-                                      python kopf client-node fabric8 helm (all of
-                                      them if none is named), kube-apiserver (slow)";
+                                      operator python kopf client-node fabric8 helm
+                                      (all of them if none is named), kube-apiserver
+                                      and controller-manager (slow)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;

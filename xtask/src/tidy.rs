@@ -15,6 +15,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "THREAT_MODEL.md",
 ];
 
 /// What each of our crates may use of the others.

@@ -148,8 +148,9 @@ impl AuditPolicy {
             return Err(PolicyError::NoRules);
         }
         let mixed = |rule: &AuditRule| {
-            !rule.non_resource_urls.is_empty()
-                && !(rule.resources.is_empty() && rule.namespaces.is_empty())
+            let of_paths = !rule.non_resource_urls.is_empty();
+            let of_resources = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+            of_paths && of_resources
         };
         match policy.rules.iter().position(mixed) {
             Some(at) => Err(PolicyError::Mixed(at)),

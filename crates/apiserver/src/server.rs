@@ -123,7 +123,7 @@ impl ApiServer {
             Asking {
                 outside: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
-                judge: Some(Arc::new(CelJudge::default())),
+                judge: Some(Arc::new(CelJudge::new(&gate))),
             },
         );
         let around_watches = Surroundings {
@@ -281,6 +281,7 @@ fn admission(
     steps.push(Arc::new(MutatingPolicies {
         policies: Arc::clone(policies),
         outside: asking.outside.clone(),
+        gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
@@ -289,6 +290,7 @@ fn admission(
     steps.push(Arc::new(ValidatingPolicies {
         policies: Arc::clone(policies),
         outside: asking.outside.clone(),
+        gate: Arc::clone(gate),
     }));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),

@@ -95,3 +95,47 @@ impl Keys {
         queue.depth() == 0 && queue.running() == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_platform::SeededEntropy;
+    use std::time::Duration;
+
+    fn keys() -> Keys {
+        let entropy = Arc::new(SeededEntropy::new(1));
+        Keys::new(QueueOptions::default(), entropy, Arc::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_is_woken_when_it_is_time_and_not_before() {
+        let (keys, key) = (keys(), ObjectKey::new("n", "a"));
+        keys.add(key.clone(), Priority::Normal, None);
+        assert_eq!(keys.take().await, key);
+        keys.finish(&key, Verdict::After(Duration::from_secs(60)), &[]);
+        let begun = Instant::now();
+        assert_eq!(keys.take().await, key);
+        assert_eq!(begun.elapsed().as_secs(), 60);
+        keys.finish(&key, Verdict::Failed, &[]);
+        assert_eq!(keys.take().await, key);
+        let waited = begun.elapsed() - Duration::from_secs(60);
+        assert!(waited <= Duration::from_millis(6), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_wakes_a_key_that_waits_unless_it_is_held() {
+        for (verdict, seconds) in [
+            (Verdict::After(Duration::from_secs(60)), 0),
+            (Verdict::Hold(Duration::from_secs(60)), 60),
+        ] {
+            let (keys, key) = (keys(), ObjectKey::new("n", "a"));
+            keys.add(key.clone(), Priority::Normal, None);
+            keys.take().await;
+            keys.finish(&key, verdict, &[]);
+            let begun = Instant::now();
+            keys.add(key.clone(), Priority::Normal, None);
+            assert_eq!(keys.take().await, key);
+            assert_eq!(begun.elapsed().as_secs(), seconds, "{verdict:?}");
+        }
+    }
+}

@@ -150,6 +150,12 @@ const CAUSES_MAX: usize = 64;
 
 impl<K: Ord + Clone> Queue<K> {
     /// An empty queue.
+    ///
+    /// ```
+    /// # use optik_controller::{Queue, QueueOptions};
+    /// let queue: Queue<&str> = Queue::new(QueueOptions::default());
+    /// assert_eq!(queue.depth(), 0);
+    /// ```
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
         Self {
@@ -165,6 +171,14 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Asks for a key, now.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// assert_eq!(queue.depth(), 1);
+    /// ```
     pub fn add(&mut self, key: K, priority: Priority, cause: Option<Cause>, now: Moment) {
         let number = self.next_number();
         let Some(slot) = self.slots.get_mut(&key) else {
@@ -201,6 +215,14 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Asks for a key at a time. One that is asked for sooner stays where it is.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
+    /// assert_eq!(queue.next_wake(), Some(Duration::from_secs(5)));
+    /// ```
     pub fn add_at(&mut self, key: K, at: Moment, now: Moment) {
         let number = self.next_number();
         let failures = match self.slots.get_mut(&key) {
@@ -223,6 +245,14 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// The next key, if one may be worked on. It is nobody else's until it is finished.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// assert_eq!(queue.take(Duration::ZERO), Some("a"));
+    /// ```
     pub fn take(&mut self, now: Moment) -> Option<K> {
         self.wake(now);
         let fair = self.turns >= self.options.fair_turns;
@@ -252,6 +282,16 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// A key has been worked on. `own` are the changes it made itself: they do not bring
     /// it back. `chance` between 0 and 1 spreads what would otherwise come at once.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// queue.take(Duration::ZERO);
+    /// queue.finish(&"a", Verdict::Failed, &[], Duration::ZERO, 0.0);
+    /// assert_eq!(queue.failures(&"a"), 1);
+    /// ```
     pub fn finish(&mut self, key: &K, verdict: Verdict, own: &[Cause], now: Moment, chance: f64) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
@@ -294,6 +334,15 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Forgets a key and its failures, unless it is worked on.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// queue.forget(&"a");
+    /// assert_eq!(queue.take(Duration::ZERO), None);
+    /// ```
     pub fn forget(&mut self, key: &K) {
         let Some(slot) = self.slots.get(key) else {
             return;

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
-use optik_controller::{Manager, ManagerOptions, Monitor, ObjectKey};
+use optik_controller::{Manager, ManagerOptions, Monitor, ObjectKey, RunError};
 use optik_platform::{ManualClock, UnixMillis};
 use optik_server_testkit::{Engine, TestServer};
 use optik_store_testkit::patience::within;
@@ -14,10 +14,46 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// 2026-01-01T00:00:00Z
 const BEGIN: UnixMillis = UnixMillis(1_767_225_600_000);
+
+/// The operator in a process of its own, nearly.
+struct Running {
+    monitor: Monitor,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    fn start(config: &Config, clock: &Arc<ManualClock>, vault: &Vault) -> Self {
+        let mut options = ManagerOptions::default();
+        options.clock = clock.clone();
+        let manager = Manager::with_options(config.clone(), options);
+        let mut manager = manager.expect("a client can be made");
+        let vault = vault.clone();
+        let added = manager.add(|watches| Operator::build(watches, vault));
+        added.expect("can be added");
+        let (stop, stopped) = oneshot::channel::<()>();
+        Self {
+            monitor: manager.monitor(),
+            stop,
+            ended: tokio::spawn(manager.run(async {
+                let _ = stopped.await;
+            })),
+        }
+    }
+
+    async fn stop(self) {
+        let _ = self.stop.send(());
+        self.ended
+            .await
+            .expect("it does not panic")
+            .expect("it ran");
+    }
+}
 
 struct Scene {
     backups: Api<Backup>,
@@ -101,23 +137,18 @@ async fn from_the_first_backup_to_the_last_copy() {
         Vault::at(directory.path()),
         ObjectKey::new("default", "nightly"),
     );
+    // A server without a garbage collector has those of an earlier run.
+    let jobs: Api<Job> = Api::default_namespaced(client.clone());
+    for name in ["nightly-1", "nightly-2"] {
+        let _ = jobs.delete(name, &DeleteParams::background()).await;
+    }
     let clock = Arc::new(ManualClock::new(BEGIN));
-    let mut options = ManagerOptions::default();
-    options.clock = clock.clone();
-    let mut manager = Manager::with_options(config, options).expect("a client can be made");
-    let copy = vault.clone();
-    manager
-        .add(|watches| Operator::build(watches, copy))
-        .expect("can be added");
+    let running = Running::start(&config, &clock, &vault);
     let scene = Scene {
-        backups: Api::default_namespaced(client.clone()),
-        jobs: Api::default_namespaced(client),
-        monitor: manager.monitor(),
+        backups: Api::default_namespaced(client),
+        jobs,
+        monitor: running.monitor.clone(),
     };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(manager.run(async {
-        let _ = stopped.await;
-    }));
 
     let spec = BackupSpec {
         source: "/data".into(),
@@ -175,8 +206,7 @@ async fn from_the_first_backup_to_the_last_copy() {
     within("the backup to go", gone).await;
     assert!(!vault.place(&key).exists(), "what was stored is gone, too");
 
-    let _ = stop.send(());
-    running.await.expect("it does not panic").expect("it ran");
+    running.stop().await;
     if let Some(server) = server {
         server.stop().await;
     }

@@ -4,7 +4,7 @@ use super::process::output;
 use super::server::Around;
 use super::tools;
 use crate::{Outcome, root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Informers, protobuf, leader election: what every controller in Go stands on.
@@ -46,6 +46,26 @@ pub(crate) fn kube_rs() -> Outcome {
         .current_dir(root());
     succeeds(&mut tests)
 }
+
+/// An operator on our own runtime, over TLS.
+pub(crate) fn operator() -> Outcome {
+    let mut shell = Command::new("sh");
+    let run = format!("OPTIK_TEST_KUBECONFIG=$KUBECONFIG exec {}", env!("CARGO"));
+    shell.args(["-c", &format!("{run} {OPERATOR_TEST}")]);
+    Around::start()?.run(shell.current_dir(root()))
+}
+
+/// The same on a server of somebody else.
+pub(crate) fn operator_on(kubeconfig: &Path) -> Outcome {
+    let mut tests = Command::new(env!("CARGO"));
+    tests
+        .args(OPERATOR_TEST.split(' '))
+        .env("OPTIK_TEST_KUBECONFIG", kubeconfig)
+        .current_dir(root());
+    succeeds(&mut tests)
+}
+
+const OPERATOR_TEST: &str = "test --locked -p backup-operator --test end_to_end";
 
 pub(crate) fn python() -> Outcome {
     Around::start()?.run(&mut python_script("client.py")?)

@@ -144,7 +144,23 @@ pub(crate) fn kube_apiserver() -> Outcome {
     store.wait_ready(&etcd, "/health")?;
     let port = free_port()?.to_string();
     let _server = start_apiserver(&apiserver, &etcd, &port, scratch.path())?;
-    check_apiserver(&port, scratch.path())
+    check_apiserver(&port, scratch.path())?;
+    run_operator(&port, scratch.path())
+}
+
+/// Our controller runtime is for every server, so for this one.
+fn run_operator(port: &str, scratch: &Path) -> Outcome {
+    let kubeconfig = scratch.join("kubeconfig");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: c,
+          clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}',
+            insecure-skip-tls-verify: true}}}}],
+          users: [{{name: c, user: {{token: secret}}}}],
+          contexts: [{{name: c, context: {{cluster: c, user: c}}}}]}}"
+    );
+    std::fs::write(&kubeconfig, text)
+        .map_err(|cause| format!("{}: {cause}", kubeconfig.display()))?;
+    super::clients::operator_on(&kubeconfig)
 }
 
 fn start_apiserver(

@@ -40,6 +40,7 @@ const PARTS: &[Part] = &[
     part("controller-runtime", clients::controller_runtime),
     part("envtest", clients::envtest),
     part("kube-rs", clients::kube_rs),
+    part("operator", clients::operator),
     part("python", clients::python),
     part("kopf", clients::kopf),
     part("client-node", clients::client_node),
@@ -48,6 +49,10 @@ const PARTS: &[Part] = &[
     Part {
         on_request: true,
         ..part("kube-apiserver", etcd::kube_apiserver)
+    },
+    Part {
+        on_request: true,
+        ..part("controller-manager", scripts::controller_manager)
     },
 ];
 

@@ -30,6 +30,17 @@ fn with_kubectl(program: &Path) -> Outcome {
     Ok(())
 }
 
+/// A real kube-controller-manager instead of our own controllers.
+pub(crate) fn controller_manager() -> Outcome {
+    let manager = tools::kube_controller_manager()?;
+    let script = root().join("compat/controller-manager/run.sh");
+    Around::start_with(&["--controllers="])?.run(
+        Command::new("bash")
+            .arg(script)
+            .env("CONTROLLER_MANAGER", manager),
+    )
+}
+
 fn run(script: &str) -> Outcome {
     Around::start()?.run(Command::new("bash").arg(root().join(script)))
 }

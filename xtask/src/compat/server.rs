@@ -17,6 +17,11 @@ pub(crate) struct Around {
 
 impl Around {
     pub(crate) fn start() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    /// The same with more options.
+    pub(crate) fn start_with(more: &[&str]) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
         let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
         let (tls, plain, etcd) = (local()?, local()?, local()?);
@@ -24,10 +29,13 @@ impl Around {
         let mut serve = Command::new(tools::optik()?);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
+            // What it puts into every namespace would stand among what clients count.
+            .arg("--controllers=*,-root-ca-certificate-publisher-controller")
             .args(["--etcd-listen", &etcd, "--data"])
             .arg(scratch.path().join("data"))
             .arg("--kubeconfig-out")
-            .arg(&kubeconfig);
+            .arg(&kubeconfig)
+            .args(more);
         let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
         server.wait_ready(&plain, "/readyz")?;
         Ok(Self {

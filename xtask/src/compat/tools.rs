@@ -50,6 +50,17 @@ pub(crate) fn kube_apiserver() -> Result<PathBuf, String> {
     go_program(&name, "kubernetes", &manifest, &[package], package)
 }
 
+/// Kubernetes' controller manager, built from its Go module. Takes many minutes.
+pub(crate) fn kube_controller_manager() -> Result<PathBuf, String> {
+    let package = "k8s.io/kubernetes/cmd/kube-controller-manager";
+    let name = format!("kube-controller-manager-{KUBERNETES_VERSION}");
+    if place().join(&name).exists() {
+        return Ok(place().join(name));
+    }
+    let manifest = kubernetes_manifest()?;
+    go_program(&name, "controller-manager", &manifest, &[package], package)
+}
+
 /// The oldest kubectl we promise to work with, by its minor version.
 const KUBECTL_MINOR_MIN: u32 = 32;
 

@@ -143,7 +143,7 @@ fn keys_of_others() {
     let token = sign(&rsa, &claims()).unwrap();
     let public = PublicKey::all_from_pem(include_bytes!("rsa-test-key.pub.pem")).unwrap();
     assert_eq!(public, [rsa.public().clone()]);
-    let certified = PublicKey::all_from_pem(include_bytes!("rsa-test-key.crt")).unwrap();
+    let certified = PublicKey::all_from_pem(include_bytes!("rsa-test-key.crt.pem")).unwrap();
     assert_eq!(certified, public);
     assert_eq!(
         verify(token.as_bytes(), &public, ISSUER, NOW).unwrap(),

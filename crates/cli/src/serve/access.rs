@@ -95,8 +95,8 @@ struct AuditLog {
     /// Write it to this file, a line of JSON for each event
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
-    /// Set the file aside when it would grow beyond this
-    #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = units::bytes)]
+    /// Set the file aside when it would grow beyond so many mebibytes
+    #[arg(long, value_name = "MIB", default_value_t = 100)]
     audit_log_maxsize: u64,
     /// Keep this many that were set aside; 0 keeps all
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
@@ -116,7 +116,7 @@ impl AuditLog {
             Failure::new(format!("--audit-policy-file {}", policy.display()), cause)
         })?;
         let rotation = Rotation {
-            bytes_max: self.audit_log_maxsize,
+            bytes_max: self.audit_log_maxsize.saturating_mul(1 << 20),
             files_max: self.audit_log_maxbackup,
             age_max: DAY.saturating_mul(self.audit_log_maxage),
         };
@@ -321,11 +321,12 @@ impl Access {
         let papers = self.papers(home, address, clock, None)?;
         let url = format!("https://{}", reachable(address));
         let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
+        let authority = papers.pki.server_authority.clone();
         Ok(Entrance {
             tls: papers.material()?,
-            authority: papers.pki.server_authority.clone(),
             papers,
             address,
+            authority,
             url,
             kubeconfig,
         })

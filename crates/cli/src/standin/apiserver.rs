@@ -37,6 +37,9 @@ pub(super) const PROGRAM: Program = Program {
 /// Without it clients would get in, or data would lie about, where nobody expects it.
 const NOT_THERE: &str = "Optik does not have this, and it is too important to be ignored";
 
+/// None: a suite that plays their part must not meet them.
+const CONTROLLERS: &str = "--controllers=";
+
 const PREFIX: &str = "/registry";
 const DEFAULT_PORT: &str = "6443";
 
@@ -54,6 +57,7 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
         format!("--etcd={servers}"),
         format!("--listen={}", address(flags)?),
         format!("--authorization-mode={}", mode(flags)?),
+        CONTROLLERS.to_owned(),
     ];
     if let Some(directory) = last(flags, "cert-dir") {
         let own_pair = flags.contains_key("tls-cert-file");

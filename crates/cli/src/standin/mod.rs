@@ -306,7 +306,7 @@ mod tests {
         expect(
             "kube-apiserver --etcd-servers=http://a:1,http://b:2 -v=4 --secure-port 31004",
             "optik serve --etcd=http://a:1,http://b:2 --listen=0.0.0.0:31004 \
-             --authorization-mode=AlwaysAllow",
+             --authorization-mode=AlwaysAllow --controllers=",
             "v",
         );
     }

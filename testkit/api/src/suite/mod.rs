@@ -13,6 +13,7 @@ mod api_services;
 mod applying;
 mod bodies;
 mod bookmarks;
+mod builtin;
 mod columns;
 mod compaction;
 mod create;
@@ -39,6 +40,7 @@ mod selectors;
 mod slow;
 mod streaming;
 mod tables;
+mod tokens;
 mod transport;
 mod update;
 mod watching;
@@ -64,6 +66,7 @@ const MODULES: &[&[Check]] = &[
     streaming::CHECKS,
     compaction::CHECKS,
     lives::CHECKS,
+    builtin::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,
@@ -73,6 +76,7 @@ const MODULES: &[&[Check]] = &[
     rules::CHECKS,
     policies::CHECKS,
     hooks::configurations::CHECKS,
+    hooks::conditions::CHECKS,
     hooks::mutating::CHECKS,
     hooks::matching::CHECKS,
     hooks::refusing::CHECKS,
@@ -82,6 +86,7 @@ const MODULES: &[&[Check]] = &[
     bodies::CHECKS,
     media::CHECKS,
     access::CHECKS,
+    tokens::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,

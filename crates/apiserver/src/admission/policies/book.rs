@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-const VALIDATING: &str = "/registry/validatingadmissionpolicies/";
+pub(super) const VALIDATING: &str = "/registry/validatingadmissionpolicies/";
 const VALIDATING_BINDINGS: &str = "/registry/validatingadmissionpolicybindings/";
 const MUTATING: &str = "/registry/mutatingadmissionpolicies/";
 const MUTATING_BINDINGS: &str = "/registry/mutatingadmissionpolicybindings/";

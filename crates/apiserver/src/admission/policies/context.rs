@@ -1,17 +1,17 @@
 //! What an expression of a policy sees of a write.
 
+use super::asking::AskGate;
 use super::compiled::Expression;
 use super::names::{
     AUTHORIZER, NAMESPACE_OBJECT, OBJECT, OLD_OBJECT, OWN, PARAMS, REQUEST, REQUEST_RESOURCE,
     namespace_shape, request_shape,
 };
+use crate::access::Gate;
 use crate::admission::Attributes;
 use crate::admission::hooks::{kind_names, resource_names, user_info};
 use crate::kinds::Kind;
 use optik_object::{Object, Value as Json};
-use optik_rules::{
-    Ask, Authorizer, CALL_COST_MAX, Decision, Fault, Map, ResourceAsk, Value, Variables,
-};
+use optik_rules::{Authorizer, CALL_COST_MAX, Fault, Map, ResourceAsk, Value, Variables};
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -19,14 +19,42 @@ use std::sync::Arc;
 /// What all expressions of a policy may cost for one write and one parameter.
 pub(super) const POLICY_COST_MAX: u64 = 10_000_000;
 
+/// What all expressions about a write see alike.
+pub(super) struct Surroundings {
+    pub(super) request: Json,
+    pub(super) namespace: Option<Json>,
+    pub(super) authorizer: Arc<dyn Authorizer>,
+}
+
+impl Surroundings {
+    /// Of a write that is seen as one to a kind.
+    pub(super) fn new(
+        attributes: &Attributes<'_>,
+        (kind, of): (&Kind, &Kind),
+        namespace: Option<Json>,
+        gate: &Arc<Gate>,
+    ) -> Self {
+        Self {
+            request: request(attributes, kind, of),
+            namespace,
+            authorizer: Arc::new(AskGate {
+                gate: Arc::clone(gate),
+                user: attributes.user.clone(),
+            }),
+        }
+    }
+}
+
 /// A write and what belongs to it.
 pub(super) struct Context<'a> {
-    pub(super) object: Option<&'a Object>,
-    pub(super) old: Option<&'a Object>,
-    pub(super) request: &'a Json,
-    pub(super) params: Option<&'a Object>,
-    pub(super) namespace: Option<&'a Json>,
-    pub(super) asked: ResourceAsk,
+    object: Option<&'a Object>,
+    old: Option<&'a Object>,
+    request: &'a Json,
+    params: Option<&'a Object>,
+    namespace: Option<&'a Json>,
+    asked: ResourceAsk,
+    /// Whom expressions ask who may do what.
+    authorizer: Arc<dyn Authorizer>,
     variables: &'a [Expression],
     /// What the variables came to, once somebody asked.
     known: RefCell<Vec<Option<Result<Value<'a>, Fault>>>>,
@@ -43,18 +71,19 @@ pub(super) enum Trouble {
 impl<'a> Context<'a> {
     pub(super) fn new(
         (object, old): (Option<&'a Object>, Option<&'a Object>),
-        request: &'a Json,
+        surroundings: &'a Surroundings,
         params: Option<&'a Object>,
-        namespace: Option<&'a Json>,
         variables: &'a [Expression],
     ) -> Self {
+        let request = &surroundings.request;
         Self {
             object,
             old,
             request,
             params,
-            namespace,
+            namespace: surroundings.namespace.as_ref(),
             asked: asked(request),
+            authorizer: Arc::clone(&surroundings.authorizer),
             variables,
             known: RefCell::new(vec![None; variables.len()]),
             left: Cell::new(POLICY_COST_MAX),
@@ -111,8 +140,10 @@ impl<'a> Variables<'a> for Context<'a> {
                 Some(namespace) => Value::typed(namespace, namespace_shape())?,
                 None => Value::Null,
             },
-            AUTHORIZER => Value::authorizer(Arc::new(Everything)),
-            REQUEST_RESOURCE => Value::resource_check(Arc::new(Everything), self.asked.clone()),
+            AUTHORIZER => Value::authorizer(Arc::clone(&self.authorizer)),
+            REQUEST_RESOURCE => {
+                Value::resource_check(Arc::clone(&self.authorizer), self.asked.clone())
+            }
             place => return self.variable(place.wrapping_sub(OWN)),
         })
     }
@@ -140,18 +171,6 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Lets everybody do everything, as this server does to those whom policies are about.
-struct Everything;
-
-impl Authorizer for Everything {
-    fn ask(&self, _: &Ask<'_>) -> Decision {
-        Decision {
-            allowed: true,
-            ..Decision::default()
-        }
-    }
-}
-
 /// What the request itself asks for.
 fn asked(request: &Json) -> ResourceAsk {
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
@@ -166,7 +185,7 @@ fn asked(request: &Json) -> ResourceAsk {
 }
 
 /// The request, as expressions see it: everything but the objects.
-pub(super) fn request(attributes: &Attributes<'_>, kind: &Kind, of: &Kind) -> Json {
+fn request(attributes: &Attributes<'_>, kind: &Kind, of: &Kind) -> Json {
     let mut request = json!({
         "kind": kind_names(of),
         "resource": resource_names(kind),

@@ -1,8 +1,9 @@
 //! Conditions of webhooks, in the same language.
 
 use super::compiled::{Expression, Wanted};
-use super::context::{Context, request};
+use super::context::{Context, Surroundings};
 use super::names::With;
+use crate::access::Gate;
 use crate::admission::Attributes;
 use crate::admission::conditions::{Condition, Judge};
 use optik_object::Object;
@@ -14,12 +15,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT_MAX: usize = 1024;
 
 /// Understands conditions; compiles each once.
-#[derive(Debug, Default)]
 pub(crate) struct CelJudge {
+    gate: Arc<Gate>,
     kept: Mutex<BTreeMap<String, Arc<Expression>>>,
 }
 
 impl CelJudge {
+    pub(crate) fn new(gate: &Arc<Gate>) -> Self {
+        Self {
+            gate: Arc::clone(gate),
+            kept: Mutex::default(),
+        }
+    }
+
     fn compiled(&self, source: &str) -> Arc<Expression> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.get(source) {
@@ -47,9 +55,10 @@ impl Judge for CelJudge {
         object: Option<&Object>,
     ) -> Result<bool, String> {
         let expression = self.compiled(&condition.expression);
-        let request = request(attributes, attributes.kind, attributes.of);
+        let kinds = (&**attributes.kind, &**attributes.of);
+        let surroundings = Surroundings::new(attributes, kinds, None, &self.gate);
         let objects = (object, attributes.old);
-        let context = Context::new(objects, &request, None, None, &[]);
+        let context = Context::new(objects, &surroundings, None, &[]);
         match context.run(&expression) {
             Ok(value) => Ok(matches!(value, Value::Bool(true))),
             Err(trouble) => Err(trouble.text()),

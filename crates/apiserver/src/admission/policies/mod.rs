@@ -4,6 +4,7 @@
 //! parameters. Both are read and compiled when they change ([`Policies`]); a write asks
 //! those whose rules are about it.
 
+mod asking;
 mod book;
 mod check;
 mod compiled;
@@ -14,6 +15,7 @@ mod matched;
 mod mutating;
 mod names;
 mod params;
+mod status;
 mod validating;
 
 pub(crate) use book::{DIRECTORIES, Policies};

@@ -2,9 +2,10 @@
 
 use super::book::Policies;
 use super::compiled::{How, Mutation};
-use super::context::{Context, request};
+use super::context::{Context, Surroundings};
 use super::making::{check_paths, patch};
 use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
+use crate::access::Gate;
 use crate::admission::hooks::{patched, reread};
 use crate::admission::{Attributes, Draft, Step};
 use crate::calling::Outside;
@@ -22,6 +23,7 @@ const STEP: &str = "MutatingAdmissionPolicy";
 pub(crate) struct MutatingPolicies {
     pub(crate) policies: Arc<Policies>,
     pub(crate) outside: Outside,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// Something that went wrong with a policy, and the reason that is given for it.
@@ -113,7 +115,8 @@ impl MutatingPolicies {
             Some(old) => Some(shown_as(&self.outside, attributes.of, of, old).await?),
             None => None,
         };
-        let request = request(attributes, kind, of);
+        let surroundings =
+            Surroundings::new(attributes, (kind, of), namespace.cloned(), &self.gate);
         for params in params {
             let params = params.as_ref();
             let Some(now) = &*object else { continue };
@@ -127,7 +130,7 @@ impl MutatingPolicies {
             let mut shown = before.clone();
             {
                 let objects = (Some(&before), old.as_ref());
-                let context = Context::new(objects, &request, params, namespace, &policy.variables);
+                let context = Context::new(objects, &surroundings, params, &policy.variables);
                 match conditions_hold(policy, &context) {
                     Ok(true) => {}
                     Ok(false) => continue,
@@ -144,8 +147,7 @@ impl MutatingPolicies {
             for mutation in &policy.mutations {
                 let made = {
                     let objects = (Some(&shown), old.as_ref());
-                    let context =
-                        Context::new(objects, &request, params, namespace, &policy.variables);
+                    let context = Context::new(objects, &surroundings, params, &policy.variables);
                     change(mutation, &context, of, &shown)
                 };
                 match made {

@@ -2,8 +2,9 @@
 
 use super::book::Policies;
 use super::compiled::{Action, Policy, Validation};
-use super::context::{Context, Trouble, request};
+use super::context::{Context, Surroundings, Trouble};
 use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
+use crate::access::Gate;
 use crate::admission::{Attributes, Step};
 use crate::calling::Outside;
 use crate::conversion::shown_as;
@@ -23,6 +24,7 @@ const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 pub(crate) struct ValidatingPolicies {
     pub(crate) policies: Arc<Policies>,
     pub(crate) outside: Outside,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// A validation that said no, or could not say yes.
@@ -124,17 +126,12 @@ impl ValidatingPolicies {
             Some(object) => Some(shown_as(&self.outside, attributes.of, of, object).await?),
             None => None,
         };
-        let request = request(attributes, kind, of);
+        let surroundings =
+            Surroundings::new(attributes, (kind, of), namespace.cloned(), &self.gate);
         let mut denied = None;
         for params in params {
             let objects = (object.as_ref(), old.as_ref());
-            let context = Context::new(
-                objects,
-                &request,
-                params.as_ref(),
-                namespace,
-                &policy.variables,
-            );
+            let context = Context::new(objects, &surroundings, params.as_ref(), &policy.variables);
             let found = judge(one, &context, attributes, notes);
             denied = denied.or(found);
         }

@@ -156,3 +156,82 @@ fn compile_rule(rule: &Rule, node: &Structural, shape: &Shape) -> Compiled {
         field_path,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn cost(schema: Value, source: &str) -> u64 {
+        let mut schema = schema;
+        schema["x-kubernetes-validations"] = json!([{"rule": source}]);
+        let node = Structural::read(&schema);
+        let shape = shape_of(&node, false, "selfType").unwrap();
+        let compiled = compile_rules(node.rules(), &node, &shape);
+        compiled[0].program.as_ref().unwrap().cost_max()
+    }
+
+    fn list(items: Value) -> Value {
+        json!({"type": "array", "items": items})
+    }
+
+    fn map(values: Value) -> Value {
+        json!({"type": "object", "additionalProperties": values})
+    }
+
+    /// Definitions are refused by these numbers, so they are the ones that upstream's own
+    /// tests have.
+    #[test]
+    fn costs_are_estimated_as_upstream_does() {
+        let of = |name: &str| json!({"type": name});
+        let formatted = |format: &str| json!({"type": "string", "format": format});
+        let either = || json!({"x-kubernetes-int-or-string": true});
+        let all = "self.all(x, true)";
+        for (schema, source, expected) in [
+            (list(of("number")), all, 4_718_591),
+            (list(of("string")), all, 3_145_727),
+            (list(of("boolean")), all, 1_887_437),
+            (list(list(of("number"))), all, 3_145_727),
+            (map(of("number")), all, 1_348_169),
+            (map(of("string")), all, 1_179_647),
+            (map(of("boolean")), all, 943_718),
+            (list(either()), all, 4_718_591),
+            (map(either()), all, 1_348_169),
+            (list(formatted("duration")), all, 2_359_295),
+            (list(formatted("date")), all, 725_936),
+            (list(formatted("date-time")), all, 428_963),
+            (of("string"), "self.contains('test')", 314_574),
+            (of("string"), "self.startsWith('test')", 2),
+            (of("string"), "self.endsWith('test')", 2),
+            (
+                of("string"),
+                "size(self + \"hello\") > size(\"hello\")",
+                314_578,
+            ),
+            (list(of("number")), "self[1] == 0.0", 2),
+            (list(of("number")), "self.all(x, x == 0.0)", 6_291_454),
+            (list(either()), "self[0] == 5", 3),
+            (list(of("boolean")), "self[0] == false", 2),
+            (list(list(of("number"))), "self[0][0] == -1.0", 3),
+            (list(map(of("number"))), "self[0].x > 2.0", 4),
+            (
+                list(map(of("number"))),
+                "self.all(x, x.y == 25.2)",
+                6_291_452,
+            ),
+            (list(formatted("duration")), "self[0].getHours() == 2", 4),
+            (list(formatted("date")), "self[2].getDayOfMonth() == 13", 4),
+            (
+                list(formatted("date-time")),
+                "self[2].getMinutes() == 45",
+                4,
+            ),
+        ] {
+            assert_eq!(
+                cost(schema.clone(), source),
+                expected,
+                "{source} of {schema}"
+            );
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Webhooks that have a say in writes.
 
+pub(super) mod conditions;
 pub(super) mod configurations;
 pub(super) mod converting;
 pub(super) mod failing;

@@ -1,0 +1,60 @@
+//! Any text is an expression or refused, and any expression comes to an end within what it
+//! may cost, whatever the object is.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use optik_object::{Value as Json, parse};
+use optik_rules::{CALL_COST_MAX, Fault, Names, Program, Shape, Type, Value, Variables};
+use optik_schema::structural::{Structural, shape_of};
+use std::sync::LazyLock;
+
+static SCHEMA: LazyLock<Shape> = LazyLock::new(|| {
+    let text = r#"{"type": "object", "properties": {
+        "i": {"type": "integer"}, "d": {"type": "number"}, "s": {"type": "string"},
+        "l": {"type": "array", "items": {"type": "string"}},
+        "t": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "at": {"type": "string", "format": "date-time"},
+        "x": {"x-kubernetes-int-or-string": true}}}"#;
+    let schema = parse(text.as_bytes()).expect("a schema").value;
+    shape_of(&Structural::read(&schema), true, "selfType").expect("a shape")
+});
+
+struct Object<'a> {
+    json: &'a Json,
+    typed: bool,
+}
+
+impl<'a> Variables<'a> for Object<'a> {
+    fn value(&self, _: usize) -> Result<Value<'a>, Fault> {
+        match self.typed {
+            true => Value::typed(self.json, &SCHEMA),
+            false => Ok(Value::untyped(self.json)),
+        }
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    // An object may follow the expression.
+    let (source, object) = text.split_once('\0').unwrap_or((text, "{}"));
+    let object = parse(object.as_bytes()).map(|parsed| parsed.value);
+    let object = object.unwrap_or_default();
+    for typed in [true, false] {
+        let of = if typed { SCHEMA.type_of() } else { Type::Dyn };
+        let names = Names::default().with("self", of.clone()).with("oldSelf", of);
+        let Ok(program) = Program::compile(source, &names, typed.then_some(&SCHEMA)) else {
+            continue;
+        };
+        let variables = Object {
+            json: &object,
+            typed,
+        };
+        let first = program.run(&variables, CALL_COST_MAX);
+        let second = program.run(&variables, CALL_COST_MAX);
+        assert_eq!(first.cost, second.cost);
+        assert_eq!(format!("{:?}", first.result), format!("{:?}", second.result));
+    }
+});
