@@ -6,7 +6,7 @@ use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, Validatin
 use crate::admission::{Admission, HookMetrics, Told};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
-use crate::complaints::{self, Found, name_owners_once};
+use crate::complaints::{Found, name_owners_once};
 use crate::counted::counted;
 use crate::definitions::DIRECTORY as DEFINITIONS;
 use crate::discovery::{self, Part as DiscoveryPart};
@@ -331,7 +331,7 @@ impl Shared {
                 self.hooks.refresh(&state);
                 self.policies.refresh(&state);
             }
-            return told_with(answered, &told, request);
+            return told.with(answered, request);
         }
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
@@ -729,17 +729,6 @@ fn leads_somewhere(kind: &Kind, request: &Request, target: &Target) -> bool {
     }
 }
 
-/// Tells a client what was odd about its object.
-fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
-    for warning in complaints::bounded(warnings) {
-        let quoted = optik_object::quote(&warning);
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
-            response.headers.append(http::header::WARNING, value);
-        }
-    }
-    response
-}
-
 /// A request about objects, and what is around it.
 #[derive(Clone, Copy)]
 struct About<'a> {
@@ -748,23 +737,6 @@ struct About<'a> {
     kinds: &'a Kinds,
     admission: Option<&'a Admission>,
     told: &'a Told,
-}
-
-/// An answer, or a refusal, with everything that is told besides.
-fn told_with(
-    answered: Result<Response, Status>,
-    told: &Told,
-    request: &Request,
-) -> Result<Response, Status> {
-    let warnings = told.take_warnings();
-    let annotations = told.take_annotations();
-    if warnings.is_empty() && annotations.is_empty() {
-        return answered;
-    }
-    let refused = |status| Response::refused(&status, &request.headers);
-    let mut response = with_warnings(answered.unwrap_or_else(refused), &warnings);
-    response.annotations = annotations;
-    Ok(response)
 }
 
 /// A request about objects of a kind.

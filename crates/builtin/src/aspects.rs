@@ -80,14 +80,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(spec: Value) -> Object {
+    fn pod(spec: &Value) -> Object {
         Object::try_from(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap()
     }
 
     #[test]
     fn only_the_part_changes() {
-        let old = pod(json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}));
-        let mut new = pod(json!({"containers": [{"name": "c", "image": "j",
+        let old = pod(&json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}));
+        let mut new = pod(&json!({"containers": [{"name": "c", "image": "j",
             "resources": {"limits": {"cpu": "1"}}}], "ephemeralContainers": [{"name": "e"}]}));
         let mut resized = new.clone();
         keep_but(Aspect::Ephemeral, &mut new, &old);

@@ -1,5 +1,10 @@
 //! What is said about a write besides its answer.
 
+use crate::complaints::bounded;
+use crate::exchange::{Request, Response};
+use http::HeaderValue;
+use http::header::WARNING;
+use optik_object::Status;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,11 +49,28 @@ impl Told {
         }
     }
 
-    pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.kept().warnings)
-    }
-
-    pub(crate) fn take_annotations(&self) -> BTreeMap<String, String> {
-        std::mem::take(&mut self.kept().annotations)
+    /// An answer, or a refusal, with everything that is told besides.
+    pub(crate) fn with(
+        &self,
+        answered: Result<Response, Status>,
+        request: &Request,
+    ) -> Result<Response, Status> {
+        let Kept {
+            warnings,
+            annotations,
+        } = std::mem::take(&mut *self.kept());
+        if warnings.is_empty() && annotations.is_empty() {
+            return answered;
+        }
+        let refused = |status| Response::refused(&status, &request.headers);
+        let mut response = answered.unwrap_or_else(refused);
+        for warning in bounded(&warnings) {
+            let quoted = optik_object::quote(&warning);
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
+                response.headers.append(WARNING, value);
+            }
+        }
+        response.annotations = annotations;
+        Ok(response)
     }
 }
