@@ -1,9 +1,9 @@
 //! One request, one answer.
 
-use crate::access::{AccessOptions, Accounts, Escalation, Gate};
-use crate::admission::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
-use crate::admission::policies::{CelJudge, MutatingPolicies, Policies, ValidatingPolicies};
-use crate::admission::{Admission, HookMetrics, Told};
+use crate::access::{AccessOptions, Accounts, Gate};
+use crate::admission::hooks::{Asking, Hooks};
+use crate::admission::policies::{CelJudge, Policies};
+use crate::admission::{Admission, HookMetrics, Told, everybody};
 use crate::body::{self, Decoded};
 use crate::calling::{Caller, Nobody, Outside};
 use crate::complaints::{Found, name_owners_once};
@@ -20,7 +20,6 @@ use crate::live::LiveKinds;
 use crate::negotiation::{self, Offer};
 use crate::openapi;
 use crate::options::{ListOptions, WatchForm};
-use crate::plugins;
 use crate::press::Press;
 use crate::query::Query;
 use crate::reach;
@@ -116,7 +115,7 @@ impl ApiServer {
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let policies = Arc::default();
-        let admission = admission(
+        let admission = everybody(
             &hooks,
             &policies,
             &gate,
@@ -265,39 +264,6 @@ impl ApiServer {
         let answered = self.shared.answer(&request, None).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
-}
-
-/// Who has a say in writes, in the order in which they are asked.
-fn admission(
-    hooks: &Arc<Hooks>,
-    policies: &Arc<Policies>,
-    gate: &Arc<Gate>,
-    asking: Asking,
-) -> Admission {
-    let mut steps = plugins::first();
-    steps.push(Arc::new(Escalation {
-        gate: Arc::clone(gate),
-    }));
-    steps.push(Arc::new(MutatingPolicies {
-        policies: Arc::clone(policies),
-        outside: asking.outside.clone(),
-        gate: Arc::clone(gate),
-    }));
-    steps.push(Arc::new(MutatingHooks {
-        hooks: Arc::clone(hooks),
-        asking: asking.clone(),
-    }));
-    steps.push(Arc::new(ValidatingPolicies {
-        policies: Arc::clone(policies),
-        outside: asking.outside.clone(),
-        gate: Arc::clone(gate),
-    }));
-    steps.push(Arc::new(ValidatingHooks {
-        hooks: Arc::clone(hooks),
-        asking,
-    }));
-    steps.extend(plugins::last());
-    Admission::new(steps)
 }
 
 fn not_found() -> Response {
