@@ -171,10 +171,18 @@ mod tests {
         compiled[0].program.as_ref().unwrap().cost_max()
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "schemas are made where they are used"
+    )]
     fn list(items: Value) -> Value {
         json!({"type": "array", "items": items})
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "schemas are made where they are used"
+    )]
     fn map(values: Value) -> Value {
         json!({"type": "object", "additionalProperties": values})
     }
