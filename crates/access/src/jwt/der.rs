@@ -3,8 +3,6 @@
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
-/// The first member of a certificate, which old ones leave out.
-const VERSION: u8 = 0xa0;
 
 /// `SEQUENCE { OID ecPublicKey, OID prime256v1 }`
 const EC_P256: &[u8] = &[
@@ -67,21 +65,6 @@ pub(super) fn unwrap(info: &[u8]) -> Option<Key<'_>> {
         [0, bits @ ..] if rest.is_empty() => Some(of(bits)),
         _ => None,
     }
-}
-
-/// The `SubjectPublicKeyInfo` in a certificate.
-pub(super) fn of_certificate(certificate: &[u8]) -> Option<&[u8]> {
-    let (inner, _) = read(SEQUENCE, certificate)?;
-    let (mut rest, _) = read(SEQUENCE, inner)?;
-    if rest.first() == Some(&VERSION) {
-        rest = read(VERSION, rest)?.1;
-    }
-    // The number, how it is signed, by whom, from when to when, and for whom.
-    for tag in [INTEGER, SEQUENCE, SEQUENCE, SEQUENCE, SEQUENCE] {
-        rest = read(tag, rest)?.1;
-    }
-    let (_, after) = read(SEQUENCE, rest)?;
-    rest.get(..rest.len() - after.len())
 }
 
 /// Modulus and exponent of an RSA key, without leading zeros.
