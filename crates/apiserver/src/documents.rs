@@ -27,6 +27,7 @@ pub(crate) fn document(request: &Request, value: &Value) -> Result<Response, Sta
 /// `/`: the paths there are.
 pub(crate) fn root(kinds: &Kinds) -> Response {
     let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
         "/api",
         "/apis",
         "/healthz",
@@ -34,6 +35,7 @@ pub(crate) fn root(kinds: &Kinds) -> Response {
         "/metrics",
         "/openapi/v2",
         "/openapi/v3",
+        "/openid/v1/jwks",
         "/readyz",
         "/version",
     ]

@@ -65,7 +65,7 @@ pub(crate) fn operator_on(kubeconfig: &Path) -> Outcome {
     succeeds(&mut tests)
 }
 
-const OPERATOR_TEST: &str = "test --locked -p backup-operator --test end_to_end";
+const OPERATOR_TEST: &str = "test --locked --workspace --test end_to_end";
 
 pub(crate) fn python() -> Outcome {
     Around::start()?.run(&mut python_script("client.py")?)

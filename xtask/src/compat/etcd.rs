@@ -148,6 +148,35 @@ pub(crate) fn kube_apiserver() -> Outcome {
     run_operator(&port, scratch.path())
 }
 
+/// The record of a real kube-apiserver is what one answers today.
+pub(crate) fn live() -> Outcome {
+    let apiserver = tools::kube_apiserver()?;
+    let scratch = scratch()?;
+    let cluster = Cluster::start(1, scratch.path())?;
+    let etcd = cluster.endpoints[0].trim_start_matches("http://");
+    let port = free_port()?.to_string();
+    let _server = start_apiserver(&apiserver, etcd, &port, scratch.path())?;
+    wait_ready(&port, scratch.path())?;
+    let mut compare = Command::new(env!("CARGO"));
+    compare
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--package",
+            "optik-differential",
+        ])
+        .args(["--example", "differential", "--", "--token", "secret"])
+        .args(["--server", &format!("https://127.0.0.1:{port}")])
+        .args(["--scripts", "compat/differential"])
+        .current_dir(root());
+    match compare.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("a real kube-apiserver does not answer as recorded".to_owned()),
+        Err(cause) => Err(format!("cannot compare: {cause}")),
+    }
+}
+
 /// Our controller runtime is for every server, so for this one.
 fn run_operator(port: &str, scratch: &Path) -> Outcome {
     let kubeconfig = scratch.join("kubeconfig");
@@ -205,26 +234,19 @@ fn start_apiserver(
     )
 }
 
-fn check_apiserver(port: &str, scratch: &Path) -> Outcome {
-    let curl = |words: &[&str]| {
-        let mut command = Command::new("curl");
-        output(
-            command
-                .args([
-                    "-sSk",
-                    "--fail",
-                    "-H",
-                    "Authorization: Bearer secret",
-                    "--max-time",
-                    "20",
-                ])
-                .args(words),
-        )
-    };
-    let at = |path: &str| format!("https://127.0.0.1:{port}{path}");
+fn curl(words: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("curl");
+    command
+        .args(["-sSk", "--fail", "-H", "Authorization: Bearer secret"])
+        .args(["--max-time", "20"])
+        .args(words);
+    output(&mut command)
+}
+
+fn wait_ready(port: &str, scratch: &Path) -> Outcome {
     let mut ready = Err(String::new());
     for _ in 0..120 {
-        ready = curl(&[&at("/readyz")]);
+        ready = curl(&[&format!("https://127.0.0.1:{port}/readyz")]);
         if ready.is_ok() {
             break;
         }
@@ -235,6 +257,12 @@ fn check_apiserver(port: &str, scratch: &Path) -> Outcome {
         let last: Vec<_> = log.lines().rev().take(5).collect();
         format!("it does not become ready: {reason} {last:?}")
     })?;
+    Ok(())
+}
+
+fn check_apiserver(port: &str, scratch: &Path) -> Outcome {
+    wait_ready(port, scratch)?;
+    let at = |path: &str| format!("https://127.0.0.1:{port}{path}");
     let configmaps = at("/api/v1/namespaces/default/configmaps");
     let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"compat"}}"#;
     curl(&[

@@ -54,6 +54,10 @@ const PARTS: &[Part] = &[
         on_request: true,
         ..part("controller-manager", scripts::controller_manager)
     },
+    Part {
+        on_request: true,
+        ..part("--live", etcd::live)
+    },
 ];
 
 pub(crate) fn run(wanted: &[String]) -> Outcome {
