@@ -76,6 +76,20 @@ pub(super) fn rsa_numbers(key: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&modulus[trim(modulus)..], &exponent[trim(exponent)..]))
 }
 
+/// The `SubjectPublicKeyInfo` in a certificate.
+pub(super) fn of_certificate(certificate: &[u8]) -> Option<&[u8]> {
+    let (certificate, _) = read(SEQUENCE, certificate)?;
+    let (mut fields, _) = read(SEQUENCE, certificate)?;
+    // A version may stand before the number, the algorithm, the issuer, the validity and
+    // the subject.
+    let before = if fields.first() == Some(&0xa0) { 6 } else { 5 };
+    for _ in 0..before {
+        (_, fields) = any(fields)?;
+    }
+    let (_, rest) = any(fields)?;
+    fields.get(..fields.len() - rest.len())
+}
+
 /// The content of the first value, and what follows it.
 fn read(tag: u8, from: &[u8]) -> Option<(&[u8], &[u8])> {
     any(from).filter(|_| from.first() == Some(&tag))
