@@ -77,13 +77,18 @@ pub(crate) fn on_create(object: &mut Object, now: Timestamp) {
     object.members_mut().insert("status".into(), status);
 }
 
+/// Makes those of the kinds that are served now.
+pub async fn make_api_services(api: &ApiServer, store: &Store) {
+    let kinds = Arc::clone(&api.watch_kinds().borrow());
+    settle(api, store, &kinds, Pass::First).await;
+}
+
 /// Follows the kinds that are served for as long as it is polled, or until the store
 /// stops.
 pub async fn keep_api_services(api: ApiServer, store: Store) {
     let mut kinds = api.watch_kinds();
-    let now = Arc::clone(&kinds.borrow_and_update());
-    settle(&api, &store, &now, Pass::First).await;
-    drop(now);
+    kinds.mark_unchanged();
+    make_api_services(&api, &store).await;
     while let Err(WatchError::Compacted { .. }) = follow(&api, &store, &mut kinds).await {
         // Events are gone that we did not see: begin with the state again.
     }

@@ -43,7 +43,7 @@ mod write;
 
 pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
 pub use admission::keep_admission;
-pub use api_services::keep_api_services;
+pub use api_services::{keep_api_services, make_api_services};
 pub use body::readable;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};

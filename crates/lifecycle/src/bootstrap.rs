@@ -1,6 +1,6 @@
 //! What a cluster begins with.
 
-use crate::client::Client;
+use crate::client::{Client, note_refusal};
 use futures::StreamExt;
 use http::Method;
 use optik_apiserver::{ApiServer, service_network};
@@ -29,7 +29,11 @@ pub async fn make_bootstrap_objects(api: ApiServer, address: SocketAddr) {
 async fn make(client: &Client, path: &str, object: &Value) {
     let answer = client.send(Method::POST, path, Some(object)).await;
     if !matches!(answer.code, 201 | 409) {
-        tracing::warn!("cannot make {object}: {}", answer.body["message"]);
+        note_refusal(
+            format_args!("cannot make {object}"),
+            answer.code,
+            &answer.body,
+        );
     }
 }
 

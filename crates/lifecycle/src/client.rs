@@ -19,6 +19,16 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+/// Notes what was refused. While the server stops everything is, and nobody need know.
+pub(crate) fn note_refusal(what: std::fmt::Arguments<'_>, code: u16, body: &Value) {
+    let message = body["message"].as_str().unwrap_or_default();
+    if code == 503 {
+        tracing::debug!("{what}: {message}");
+    } else {
+        tracing::warn!(code, "{what}: {message}");
+    }
+}
+
 impl Client {
     pub(crate) fn new(api: ApiServer, name: &str) -> Self {
         let user = User {

@@ -1,6 +1,6 @@
 //! Definitions that are deleted go away, and take the objects of their kinds with them.
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, note_refusal};
 use crate::departures::{Finisher, keep_finishing};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
@@ -141,7 +141,11 @@ async fn clear(client: &Client, store: &Store, group: &str, plural: &str) -> boo
         let deleted = client.send_unadmitted(Method::DELETE, path, Some(&options));
         let deleted = deleted.await;
         if deleted.code != 200 {
-            tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
+            note_refusal(
+                format_args!("cannot delete {path}"),
+                deleted.code,
+                &deleted.body,
+            );
         }
     }
     match store.latest().await {

@@ -1,7 +1,7 @@
 //! Namespaces that are deleted go away, and take their content with them.
 
 use crate::NAMESPACES;
-use crate::client::Client;
+use crate::client::{Client, note_refusal};
 use crate::departures::{Finisher, keep_finishing};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
@@ -95,7 +95,11 @@ impl Namespaces {
             .send(Method::DELETE, &path, Some(&options))
             .await;
         if deleted.code != 200 {
-            tracing::warn!("cannot delete {path}: {}", deleted.body["message"]);
+            note_refusal(
+                format_args!("cannot delete {path}"),
+                deleted.code,
+                &deleted.body,
+            );
         }
     }
 

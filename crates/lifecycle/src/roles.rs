@@ -1,6 +1,6 @@
 //! Roles that gather the rules of others.
 
-use crate::client::Client;
+use crate::client::{Client, note_refusal};
 use http::Method;
 use optik_access::{Role, Rule, aggregated_rules};
 use optik_apiserver::ApiServer;
@@ -76,7 +76,11 @@ async fn write(client: &Client, name: &str, rules: &[Rule]) -> bool {
         // Somebody else was faster: it comes again.
         409 => false,
         code => {
-            tracing::warn!(name, code, "cannot gather rules: {}", done.body["message"]);
+            note_refusal(
+                format_args!("cannot gather the rules of {name}"),
+                code,
+                &done.body,
+            );
             false
         }
     }

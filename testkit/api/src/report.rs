@@ -146,6 +146,6 @@ mod tests {
             "{text}"
         );
         let proven = "Merging: proven 1-2, 5; not proven 3, 7\n";
-        assert!(text.ends_with(proven), "{text}");
+        assert!(text.contains(proven), "{text}");
     }
 }

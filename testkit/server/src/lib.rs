@@ -85,6 +85,8 @@ impl TestServer {
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
+        // So that every revision from here on is somebody's who is watched.
+        optik_apiserver::make_api_services(&api, &store).await;
         tasks.spawn(optik_apiserver::keep_api_services(
             api.clone(),
             store.clone(),

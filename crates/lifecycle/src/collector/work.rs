@@ -1,7 +1,7 @@
 //! What is done about one object.
 
 use super::graph::Graph;
-use crate::client::{Client, segment};
+use crate::client::{Client, note_refusal, segment};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
 use optik_object::{Meta, OwnerReference};
@@ -342,7 +342,7 @@ fn verdict(code: u16, path: &str, body: &Value) -> Verdict {
         // Somebody changed it meanwhile.
         409 => Verdict::Again,
         _ => {
-            tracing::warn!("cannot collect {path}: {}", body["message"]);
+            note_refusal(format_args!("cannot collect {path}"), code, body);
             Verdict::Again
         }
     }

@@ -6,7 +6,7 @@ use optik_store::{Options, Store};
 use tokio::net::TcpListener;
 
 pub(crate) async fn one(engine: Engine) -> Vec<TestServer> {
-    vec![TestServer::start(engine).await]
+    vec![TestServer::start_bare(engine).await]
 }
 
 /// Two servers that share an etcd: what one acknowledges, the other must know.
@@ -23,7 +23,7 @@ pub(crate) async fn two_on_an_etcd() -> Vec<TestServer> {
     let mut servers = Vec::new();
     for _ in 0..2 {
         let url = url.clone();
-        servers.push(TestServer::start(Engine::Etcd { url }).await);
+        servers.push(TestServer::start_bare(Engine::Etcd { url }).await);
     }
     servers
 }
