@@ -32,9 +32,9 @@ const USAGE: &str = "usage: cargo xtask tidy
                                       etcdctl-3.4 seeds kubectl kubectl-1.36
                                       client-go controller-runtime envtest kube-rs
                                       operator python kopf client-node fabric8 helm
-                                      (all of them if none is named), kube-apiserver
-                                      and controller-manager (slow), --live (does a
-                                      real server answer as recorded?)";
+                                      definitions (all of them if none is named),
+                                      kube-apiserver and controller-manager (slow),
+                                      --live (does a real server answer as recorded?)";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;

@@ -66,6 +66,9 @@ pub(crate) fn decode(
         api_version: &kind.api_version,
         kind: &kind.resource.kind,
     };
+    if kind.custom.is_some() && encoding(&request.headers)? == Encoding::Protobuf {
+        return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
+    }
     let (object, twice) = read(&request.headers, &request.body, wanted)?;
     if let Some(custom) = &kind.custom {
         return decode_custom(kind, custom, request, (object, twice), validation);
@@ -105,7 +108,7 @@ pub(crate) fn decode(
     Ok(Decoded { object, warnings })
 }
 
-/// Custom kinds have no protobuf, say what they are, and know defaults.
+/// Custom kinds say what they are, and know defaults.
 fn decode_custom(
     kind: &Kind,
     custom: &Custom,
@@ -113,9 +116,6 @@ fn decode_custom(
     (object, twice): (Object, Twice),
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    if encoding(&request.headers)? == Encoding::Protobuf {
-        return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
-    }
     let (mut object, unknown) =
         custom::check_body(kind, custom, object, &request.body, validation)?;
     let mut warnings = match validation {

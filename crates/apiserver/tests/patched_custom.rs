@@ -53,24 +53,41 @@ fn definition() -> Value {
     })
 }
 
-#[tokio::test]
-async fn a_default_that_came_later_can_be_tested_for() {
+const THINGS: &str = "/apis/a.test/v1/namespaces/default/things";
+
+/// A server with a thing called `a`.
+async fn server() -> ApiServer {
     let store = Store::open(Options::ephemeral()).unwrap();
     let api = ApiServer::new(store.clone());
     api.bootstrap().await.unwrap();
     tokio::spawn(keep_definitions(api.clone(), store));
     let (code, _) = send(&api, Method::POST, DEFINITIONS, JSON, &definition()).await;
     assert_eq!(code, 201);
-
-    let things = "/apis/a.test/v1/namespaces/default/things";
     let thing = json!({
         "apiVersion": "a.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {},
     });
     // Until it is established there is no such kind.
-    while send(&api, Method::POST, things, JSON, &thing).await.0 != 201 {
+    while send(&api, Method::POST, THINGS, JSON, &thing).await.0 != 201 {
         tokio::task::yield_now().await;
     }
+    api
+}
 
+/// Upstream breaks the connection off here. Wire 32.
+#[tokio::test]
+async fn protobuf_is_refused() {
+    let api = server().await;
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    let (code, told) = send(&api, Method::POST, THINGS, protobuf, &json!("k8s")).await;
+    assert_eq!(
+        (code, &told["reason"]),
+        (415, &json!("UnsupportedMediaType"))
+    );
+}
+
+#[tokio::test]
+async fn a_default_that_came_later_can_be_tested_for() {
+    let api = server().await;
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default";
     let add = json!([{"op": "add", "path": path, "value": "red"}]);
     let place = format!("{DEFINITIONS}/things.a.test");
@@ -82,7 +99,7 @@ async fn a_default_that_came_later_can_be_tested_for() {
         {"op": "test", "path": "/spec/color", "value": "red"},
         {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}},
     ]);
-    let (code, told) = send(&api, Method::PATCH, &format!("{things}/a"), patch, &change).await;
+    let (code, told) = send(&api, Method::PATCH, &format!("{THINGS}/a"), patch, &change).await;
     assert_eq!(code, 200, "{told}");
     assert_eq!(told["spec"]["color"], "red");
 }

@@ -116,7 +116,7 @@ async fn plain_http_on_the_tls_port_is_told_so() {
     );
 }
 
-/// HTTP/2 SETTINGS as the first frame on the wire has them.
+/// HTTP/2 SETTINGS as the first frame has them. Wire 79.
 #[tokio::test]
 async fn http2_settings() {
     let running = Running::start(Port::Tls).await;

@@ -99,7 +99,7 @@ async fn watches_do_not_keep_others_from_working() {
     }
 }
 
-/// Checklist 86 of the wire.
+/// Checklist: wire 86.
 #[tokio::test]
 async fn pages_of_allowed_origins_86() {
     let allowed = Origins::new(&["^https://good\\.example$".to_owned()]).unwrap();

@@ -60,6 +60,7 @@ async fn requests_in_flight_finish() {
     stopped.await.unwrap();
 }
 
+/// Wire 84, with the watches above.
 #[tokio::test]
 async fn readyz_fails_before_the_port_is_closed() {
     let limits = Limits {

@@ -26,6 +26,9 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
             "definitions::discovery_tells_what_is_served_e25_e26",
         ],
     ),
+    (12, &["coming::a_new_kind_changes_the_tag_of_discovery"]),
+    (13, &["coming::a_kind_that_goes_takes_its_objects_along"]),
+    (14, &["coming::a_schema_that_changes_ends_watches"]),
     (15, &["paths::unknown_paths"]),
     (16, &["paths::unknown_resources_of_built_in_groups"]),
     (17, &["paths::methods_that_are_not_allowed"]),
@@ -36,6 +39,7 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (22, &["wire::a_description_can_be_kept"]),
     (23, &["wire::an_old_hash_leads_to_the_new_one"]),
     (24, &["wire::patches_are_described"]),
+    (25, &["coming::patches_of_a_custom_kind_are_described"]),
     (26, &["wire::what_is_not_there_is_not_described"]),
     (27, &["wire::the_old_description_in_protobuf"]),
     (30, &["wire::protobuf_is_read"]),
@@ -94,6 +98,8 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
         71,
         &["streaming::without_initial_events_a_watch_begins_now"],
     ),
+    // What is asked for is given or refused: there is no server of ours without it.
+    (72, &["streaming::options_are_validated"]),
     (
         75,
         &["compaction::a_watch_of_the_forgotten_past_fails_in_its_stream"],
@@ -114,8 +120,13 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
 pub const BY_CLIENTS: &[(u16, &[&str])] = &[
     (28, &["compat/kubectl/run.sh"]),
     (29, &["compat/kubectl/read.sh"]),
+    (32, &["crates/apiserver/tests/patched_custom.rs"]),
     (73, &["compat/go/clientgo/informers_test.go"]),
     (74, &["compat/kubectl/read.sh"]),
+    (79, &["crates/serve/tests/access.rs"]),
+    (84, &["crates/serve/tests/shutdown.rs"]),
+    (85, &["crates/serve/tests/flow.rs"]),
+    (86, &["crates/serve/tests/flow.rs"]),
     (89, &["compat/kubectl/run.sh"]),
     (90, &["compat/kubectl/read.sh"]),
     (

@@ -107,6 +107,13 @@ pub(crate) fn helm() -> Outcome {
     Around::start()?.run(&mut script)
 }
 
+/// Definitions of other projects, and their samples.
+pub(crate) fn definitions() -> Outcome {
+    let mut script = Command::new("bash");
+    script.arg(root().join("compat/crds/run.sh"));
+    Around::start()?.run(&mut script)
+}
+
 fn succeeds(command: &mut Command) -> Outcome {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.status() {

@@ -46,6 +46,7 @@ const PARTS: &[Part] = &[
     part("client-node", clients::client_node),
     part("fabric8", clients::fabric8),
     part("helm", clients::helm),
+    part("definitions", clients::definitions),
     Part {
         on_request: true,
         ..part("kube-apiserver", etcd::kube_apiserver)

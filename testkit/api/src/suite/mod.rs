@@ -15,6 +15,7 @@ mod bodies;
 mod bookmarks;
 mod builtin;
 mod columns;
+mod coming;
 mod compaction;
 mod create;
 mod custom;
@@ -71,6 +72,7 @@ const MODULES: &[&[Check]] = &[
     custom::CHECKS,
     definitions::CHECKS,
     columns::CHECKS,
+    coming::CHECKS,
     schemas::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
