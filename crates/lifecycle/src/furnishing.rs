@@ -126,6 +126,9 @@ async fn wait(
         }
         () = pause => {}
     }
+    if bare.is_empty() {
+        crate::gather().await;
+    }
     Ok(())
 }
 

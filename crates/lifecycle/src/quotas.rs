@@ -18,19 +18,24 @@ const GATHER: Duration = Duration::from_millis(100);
 /// Keeps quotas true for as long as it is polled, or until the store stops.
 pub async fn keep_counting(api: ApiServer, store: Store) {
     let client = Client::new(api, "resourcequota-controller");
-    while let Err(WatchError::Compacted { .. }) = follow(&client, &store).await {
-        // Events are gone that we did not see: begin with the state again.
-    }
+    // There are quotas now, or events are gone that we did not see: begin with the state.
+    while let Ok(()) | Err(WatchError::Compacted { .. }) = follow(&client, &store).await {}
 }
 
+/// Follows everything if there are quotas, and only quotas as long as there are none.
 async fn follow(client: &Client, store: &Store) -> Result<(), WatchError> {
     let state = store.snapshot();
     let from = WatchFrom::Revision(state.revision().next());
+    let quotas = KeyRange::prefix(QUOTAS);
+    if state.entries(&quotas).next().is_none() {
+        let range = quotas;
+        store.watch(WatchSpec { range, from })?.next().await?;
+        return Ok(());
+    }
     let mut watch = store.watch(WatchSpec {
         range: KeyRange::prefix("/registry/"),
         from,
     })?;
-    let quotas = KeyRange::prefix(QUOTAS);
     let mut counted: BTreeSet<String> = BTreeSet::new();
     let mut stale: BTreeSet<String> = BTreeSet::new();
     for version in state.entries(&quotas) {

@@ -117,6 +117,10 @@ async fn wait(
     for event in batch.events() {
         note(collector, known, event.version());
     }
+    if known.queue.is_empty() {
+        crate::gather().await;
+        take_in(collector, known, watch)?;
+    }
     Ok(())
 }
 
