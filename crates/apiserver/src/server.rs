@@ -1,6 +1,6 @@
 //! One request, one answer.
 
-use crate::access::{AccessOptions, Accounts, Gate};
+use crate::access::{AccessOptions, Accounts, Flows, Gate};
 use crate::admission::hooks::{Asking, Hooks};
 use crate::admission::policies::{CelJudge, Policies};
 use crate::admission::{Admission, HookMetrics, Told, everybody};
@@ -62,6 +62,7 @@ pub(crate) struct Shared {
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
+    pub(crate) flows: Flows,
     hooks: Arc<Hooks>,
     policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
@@ -148,6 +149,7 @@ impl ApiServer {
                 gate,
                 tokens: access.tokens,
                 accounts,
+                flows: Flows::default(),
             }),
         }
     }
