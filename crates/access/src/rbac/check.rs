@@ -1,8 +1,6 @@
 //! What a role or a binding must look like.
 
-use optik_object::{
-    FieldError, Map, Object, Value, dns_subdomain, label_key, label_value, path_segment,
-};
+use optik_object::{FieldError, Map, Object, Value, dns_subdomain, path_segment, selector};
 use serde_json::json;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -101,29 +99,9 @@ fn check_aggregation(aggregation: &Map, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_selector(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let before = errors.len();
-    let labels = format!("{path}.matchLabels");
-    for (key, value) in selector
-        .get("matchLabels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let problems = label_key(key).into_iter();
-        errors
-            .extend(problems.map(|text| FieldError::invalid(labels.as_str(), key.as_str(), text)));
-        let value = value.as_str().unwrap_or_default();
-        let problems = label_value(value).into_iter();
-        errors.extend(problems.map(|text| FieldError::invalid(labels.as_str(), value, text)));
-    }
-    for (at, expression) in items(selector.get("matchExpressions")).iter().enumerate() {
-        check_expression(
-            expression,
-            &format!("{path}.matchExpressions[{at}]"),
-            errors,
-        );
-    }
+    selector::check(value, path, errors);
     if errors.len() > before {
         errors.push(FieldError::invalid(
             path,
@@ -131,34 +109,6 @@ fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
             "invalid label selector.",
         ));
     }
-}
-
-fn check_expression(expression: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let text = |member: &str| {
-        expression
-            .get(member)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let values = items(expression.get("values"));
-    match text("operator") {
-        "In" | "NotIn" if values.is_empty() => {
-            let text = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(format!("{path}.values"), text));
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(format!("{path}.values"), text));
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => {
-            let text = "not a valid selector operator";
-            errors.push(FieldError::invalid(format!("{path}.operator"), other, text));
-        }
-    }
-    let key = text("key");
-    let problems = label_key(key).into_iter();
-    errors.extend(problems.map(|text| FieldError::invalid(format!("{path}.key"), key, text)));
 }
 
 /// A RoleBinding, or a ClusterRoleBinding if it has no namespace; `old` is what it was.

@@ -29,11 +29,23 @@ pub(crate) fn selector(path: Path<'_>, selector: &Value, errors: &mut Errors) {
     labels(path.child("matchLabels"), &selector["matchLabels"], errors);
     let list = path.child("matchExpressions");
     for (at, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
-        expression(list.index(at), requirement, errors);
+        expression(list.index(at), requirement, Operators::Sets, errors);
     }
 }
 
-fn expression(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
+/// What the requirements of a selector may ask for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Operators {
+    Sets,
+    SetsAndOrder,
+}
+
+pub(crate) fn expression(
+    path: Path<'_>,
+    requirement: &Value,
+    operators: Operators,
+    errors: &mut Errors,
+) {
     let values = items(&requirement["values"]);
     match text(&requirement["operator"]) {
         "In" | "NotIn" if values.is_empty() => {
@@ -45,6 +57,12 @@ fn expression(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
             errors.forbidden(path.child("values"), message);
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        "Gt" | "Lt" if operators == Operators::SetsAndOrder => {
+            if values.len() != 1 {
+                let message = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                errors.required(path.child("values"), message);
+            }
+        }
         other => errors.invalid(
             path.child("operator"),
             other,

@@ -7,10 +7,12 @@
 mod order;
 mod syntax;
 mod tape;
+mod value;
 
 pub use tape::{Kind, Tape, View};
 
 pub use order::occurrences;
+pub use value::{drop_nulls, json_type};
 
 use crate::go;
 use serde::Serialize;

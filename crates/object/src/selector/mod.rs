@@ -1,10 +1,12 @@
 //! Which objects a list or watch is about (§3.5).
 
+mod check;
 mod fields;
 mod labels;
 mod lexer;
 mod parser;
 
+pub use check::check;
 pub use fields::{FieldSelector, FieldTerm, UnknownField};
 pub use labels::{LabelRequirement, LabelSelector, Operator};
 
