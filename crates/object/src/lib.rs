@@ -23,6 +23,7 @@ pub mod selector;
 mod status;
 mod stored;
 mod time;
+mod uuid;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
@@ -47,3 +48,4 @@ pub use status::{
 };
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};
+pub use uuid::uuid;

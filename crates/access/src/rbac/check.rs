@@ -1,6 +1,8 @@
 //! What a role or a binding must look like.
 
-use optik_object::{FieldError, Map, Object, Value, dns_subdomain, path_segment, selector};
+use optik_object::{
+    FieldError, Map, Object, Value, dns_subdomain, path_segment, selector::check_label_selector,
+};
 use serde_json::json;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -99,15 +101,13 @@ fn check_aggregation(aggregation: &Map, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_selector(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let before = errors.len();
-    selector::check(value, path, errors);
-    if errors.len() > before {
-        errors.push(FieldError::invalid(
-            path,
-            Value::Null,
-            "invalid label selector.",
-        ));
+fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let found = check_label_selector(selector);
+    let is_wrong = !found.is_empty();
+    errors.extend(found.into_iter().map(|error| error.below(path)));
+    if is_wrong {
+        let text = "invalid label selector.";
+        errors.push(FieldError::invalid(path, Value::Null, text));
     }
 }
 

@@ -6,7 +6,7 @@ use super::containers::{
 use super::errors::Errors;
 use super::path::Path;
 use super::read::{entries, flag, int, is_set, items, text};
-use super::selectors::{Operators, annotations, expression, labels, selector};
+use super::selectors::{annotations, labels, selector};
 use super::volumes::{descending_path, volumes};
 use super::{difference, resources};
 use optik_object::{Object, Value, dns_label, dns_subdomain, label_key, label_value};
@@ -415,7 +415,42 @@ pub(crate) fn node_selector(path: Path<'_>, selector: &Value, errors: &mut Error
 fn node_term(path: Path<'_>, term: &Value, errors: &mut Errors) {
     let list = path.child("matchExpressions");
     for (at, requirement) in items(&term["matchExpressions"]).iter().enumerate() {
-        expression(list.index(at), requirement, Operators::SetsAndOrder, errors);
+        node_requirement(list.index(at), requirement, errors);
+    }
+}
+
+fn node_requirement(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
+    let values = items(&requirement["values"]);
+    let own = path.child("values");
+    match text(&requirement["operator"]) {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                let message = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.required(own, message);
+            }
+        }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.forbidden(own, message);
+            }
+        }
+        "Gt" | "Lt" => {
+            if values.len() != 1 {
+                let message = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                errors.required(own, message);
+            }
+        }
+        other => errors.invalid(
+            path.child("operator"),
+            other,
+            "not a valid selector operator",
+        ),
+    }
+    let key = text(&requirement["key"]);
+    errors.problems(path.child("key"), key, label_key(key));
+    for (at, value) in values.iter().enumerate() {
+        errors.problems(own.index(at), text(value), label_value(text(value)));
     }
 }
 

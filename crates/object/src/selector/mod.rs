@@ -1,14 +1,14 @@
 //! Which objects a list or watch is about (§3.5).
 
-mod check;
 mod fields;
 mod labels;
 mod lexer;
 mod parser;
+mod spelt;
 
-pub use check::check;
 pub use fields::{FieldSelector, FieldTerm, UnknownField};
 pub use labels::{LabelRequirement, LabelSelector, Operator};
+pub use spelt::check_label_selector;
 
 /// Longer selectors are refused before they are read.
 pub const SELECTOR_BYTES_MAX: usize = 256 * 1024;
