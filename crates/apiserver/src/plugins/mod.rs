@@ -8,6 +8,7 @@ mod limits;
 mod pods;
 mod priority;
 mod quota;
+mod security;
 
 pub use quota::used_of_quota;
 
@@ -22,6 +23,7 @@ pub(crate) fn first() -> Vec<Arc<dyn Step>> {
     vec![
         Arc::new(limits::Limits),
         Arc::new(accounts::Accounts),
+        Arc::new(security::Security),
         Arc::new(priority::Priority),
         Arc::new(pods::Tolerations),
         Arc::new(classes::Classes),

@@ -8,6 +8,7 @@ use optik_object::{Meta, OwnerReference};
 use optik_store::{Snapshot, Store, Version};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -202,13 +203,38 @@ impl Collector {
             })
     }
 
+    /// Those it holds up, those whom they hold up in turn, and itself.
+    fn held_up_by(&self, state: &Snapshot, found: &Found) -> BTreeSet<String> {
+        let mut held = BTreeSet::from([found.meta.uid.clone()]);
+        let mut names = found.meta.owner_references.clone();
+        while let Some(owner) = names.pop() {
+            let holds = owner.block_owner_deletion == Some(true);
+            if !holds || held.contains(&owner.uid) {
+                continue;
+            }
+            let place = self.place_of(&owner, &found.meta.namespace);
+            let there = place.and_then(|key| self.read(state, &key));
+            if let Some(there) = there.filter(|there| there.meta.uid == owner.uid && there.waits())
+            {
+                held.insert(owner.uid);
+                names.extend(there.meta.owner_references);
+            }
+        }
+        held
+    }
+
     /// An owner that waits for those that hold it up.
     async fn await_dependents(&self, graph: &Graph, state: &Snapshot, found: &Found) -> Verdict {
         let mut holding = Vec::new();
+        // Whoever waits for it cannot be waited for.
+        let held = self.held_up_by(state, found);
         for key in graph.dependents(&found.meta.uid) {
             let Some(dependent) = self.read(state, key) else {
                 continue;
             };
+            if held.contains(&dependent.meta.uid) {
+                continue;
+            }
             let owners = &dependent.meta.owner_references;
             let holds = owners.iter().any(|owner| {
                 owner.uid == found.meta.uid && owner.block_owner_deletion == Some(true)
