@@ -22,6 +22,10 @@ struct Args {
     /// How many are in a namespace.
     #[arg(long, default_value_t = 5_000)]
     filling: usize,
+    /// The server's process: then its own memory is read, without the pages of files,
+    /// of which there are more the more of its code has run.
+    #[arg(long)]
+    pid: Option<u32>,
     /// How often all of it is done.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -136,13 +140,23 @@ impl Measuring {
         self.resident().await
     }
 
-    /// What the server says of its memory, in bytes.
+    /// The memory of the server, in bytes.
     async fn resident(&self) -> Outcome<f64> {
+        if let Some(pid) = self.args.pid {
+            return Ok(own_memory(pid));
+        }
         let page = self.crowd.client.get("/metrics").await?.text();
         let mut lines = page.lines();
         let found = lines.find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
         Ok(found.and_then(|text| text.parse().ok()).unwrap_or_default())
     }
+}
+
+fn own_memory(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let found = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let found = found.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    found.unwrap_or_default() * 1024.0
 }
 
 fn mebibytes(bytes: f64) -> f64 {

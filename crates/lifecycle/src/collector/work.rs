@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+/// Of those that hold up an owner, so many are looked for at a time: it is looked at as
+/// often as one of them goes.
+const IDLE_MAX: usize = 256;
 
 /// How looking at an object ended.
 pub(super) enum Verdict {
@@ -225,29 +228,34 @@ impl Collector {
 
     /// An owner that waits for those that hold it up.
     async fn await_dependents(&self, graph: &Graph, state: &Snapshot, found: &Found) -> Verdict {
-        let mut holding = Vec::new();
         // Whoever waits for it cannot be waited for.
         let held = self.held_up_by(state, found);
+        let (mut idle, mut leaving) = (Vec::new(), false);
         for key in graph.dependents(&found.meta.uid) {
             let Some(dependent) = self.read(state, key) else {
                 continue;
             };
-            if held.contains(&dependent.meta.uid) {
-                continue;
-            }
-            let owners = &dependent.meta.owner_references;
-            let holds = owners.iter().any(|owner| {
+            let mut owners = dependent.meta.owner_references.iter();
+            let holds = owners.any(|owner| {
                 owner.uid == found.meta.uid && owner.block_owner_deletion == Some(true)
             });
-            if holds {
-                holding.push((key.clone(), dependent.meta.is_being_deleted()));
+            if !holds || held.contains(&dependent.meta.uid) {
+                continue;
+            }
+            if dependent.meta.is_being_deleted() {
+                leaving = true;
+                continue;
+            }
+            idle.push(key.clone());
+            // Each of them has it looked at again when it is gone.
+            if idle.len() == IDLE_MAX {
+                break;
             }
         }
-        if holding.is_empty() {
+        if idle.is_empty() && !leaving {
             return self.remove_finalizer(found, FOREGROUND).await;
         }
-        let idle = holding.into_iter().filter(|(_, leaving)| !leaving);
-        Verdict::Others(idle.map(|(key, _)| key).collect())
+        Verdict::Others(idle)
     }
 
     /// An owner whose dependents are to survive it.

@@ -257,42 +257,6 @@ async fn a_custom_kind_that_comes_later_is_known() {
     world.until_gone(&map("default", "early")).await;
 }
 
-/// Many in little time; ten thousand in five seconds is what must hold in the long run.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_are_collected_soon() {
-    let count = cases(500);
-    let world = World::begin().await;
-    let owner = world.config_map("default", "owner", json!([])).await;
-    make_many(&world, &owner, count).await;
-    world.delete(&map("default", "owner"), "Background").await;
-    let gone = |found: Option<&Value>| {
-        let items = found.and_then(|list| list["items"].as_array());
-        items.is_some_and(|items| items.len() == 1)
-    };
-    world.until("the end of all", &maps("default"), gone).await;
-}
-
-/// More with `OPTIK_TEST_CASES`.
-fn cases(default: usize) -> usize {
-    let asked = std::env::var("OPTIK_TEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-async fn make_many(world: &World, owner: &Value, count: usize) {
-    use futures::StreamExt;
-    let made = futures::stream::iter(0..count).map(|number| {
-        let owners = json!([owned_by(owner, true)]);
-        let client = world.client.another();
-        async move {
-            let name = format!("owned-{number}");
-            let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
-            let answer = client.post(&maps("default"), &object).await.unwrap();
-            answer.is(201).unwrap();
-        }
-    });
-    made.buffer_unordered(16).collect::<Vec<()>>().await;
-}
-
 /// The collector alone.
 fn collect(world: &World) -> impl Future<Output = ()> + Send + 'static {
     let (api, store) = (world.server.api.clone(), world.server.store.clone());
@@ -308,8 +272,7 @@ fn collect(world: &World) -> impl Future<Output = ()> + Send + 'static {
 async fn a_collector_that_was_stopped_goes_on() {
     // Without controllers, everything stays.
     let world = World::on(TestServer::start_bare(Engine::Memory).await);
-    let owner = world.config_map("default", "owner", json!([])).await;
-    make_many(&world, &owner, 50).await;
+    world.crowd().owned("default", "owner", 50).await.unwrap();
     world.delete(&map("default", "owner"), "Background").await;
     assert_eq!(world.names(&maps("default")).await.len(), 50);
     // One that ends in the middle, wherever that is, and one that goes on.
