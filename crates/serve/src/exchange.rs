@@ -32,6 +32,7 @@ use optik_object::Status;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -182,6 +183,8 @@ impl<H: Handler> Exchange<'_, H> {
             let end = || tenure::end(self.shared, trail.claim.take(), self.about.method, uri);
             form.apply(response, end).await
         };
+        // In its place: it is large, and would be copied with everything around it.
+        let work = pin!(work);
         match limit {
             None => work.await,
             // What is due at once is late, however fast we are.

@@ -151,7 +151,7 @@ async fn the_first_flow_counts(scope: Scope) -> Outcome {
     });
     let maps = schema(&scope, &name("maps"), 705, &name("level"), maps).await?;
     let pages = json!({
-        "subjects": subjects, "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/version", "/livez/*"]}],
+        "subjects": subjects, "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/version", "/metrics/*"]}],
     });
     let pages = schema(&scope, &name("pages"), 705, &name("level"), pages).await?;
     let mut rows = Rows::default();
@@ -163,7 +163,8 @@ async fn the_first_flow_counts(scope: Scope) -> Outcome {
         ("/version".to_owned(), &pages),
         ("/version/x".to_owned(), &pages),
         ("/versions".to_owned(), &last),
-        ("/livez/ping".to_owned(), &pages),
+        ("/metrics/slis".to_owned(), &pages),
+        ("/metrics".to_owned(), &last),
         ("/api".to_owned(), &last),
     ] {
         let expected = format!("{expected} {level}");

@@ -39,6 +39,7 @@ mod reviews;
 mod revisions;
 mod rules;
 mod schemas;
+mod security;
 mod selectors;
 mod slow;
 mod streaming;
@@ -76,6 +77,7 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     coming::CHECKS,
     schemas::CHECKS,
+    security::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
     policies::CHECKS,
