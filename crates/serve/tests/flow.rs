@@ -281,7 +281,16 @@ async fn how_much_is_written_down_e107() {
     let review = json!({"spec": {"token": "hunter2"}});
     let path_of_review = "/apis/authentication.k8s.io/v1/tokenreviews";
     post(&mut client, path_of_review, &review).await;
+    // A refusal that quotes what was sent.
+    for path in [path_of_review, "/apis/g/v1/metas"] {
+        let headers = [(AUTHORIZATION, "Bearer secret")];
+        let sent = format!("hunter{}", path.len());
+        let answer = client.send(request(Method::POST, path, &headers, sent)).await;
+        assert_eq!(answer.status, 400);
+    }
     let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"message\":\"hunter16\""), "others are told");
+    assert!(!text.contains(&format!("hunter{}", path_of_review.len())));
     assert!(
         !text.contains("hunter2") && !text.contains("Bearer"),
         "{text}"
@@ -289,7 +298,7 @@ async fn how_much_is_written_down_e107() {
     let events = events(&text);
     let stages: Vec<_> = events.iter().map(|event| event["stage"].as_str()).collect();
     let both = [Some("RequestReceived"), Some("ResponseComplete")];
-    assert_eq!(stages, both.repeat(cases.len() + 1));
+    assert_eq!(stages, both.repeat(cases.len() + 3));
     for (events, (plural, level, sent, answered)) in events.chunks(2).zip(cases) {
         let [received, complete] = events else {
             panic!("an event alone: {events:?}")

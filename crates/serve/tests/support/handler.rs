@@ -79,7 +79,11 @@ impl Handler for Scripted {
                 response.body = Body::Stream(events.boxed());
                 response
             }
-            // What is sent there is made.
+            // What is sent there is made, or quoted if it makes no sense.
+            "apis" if !request.body.starts_with(b"{") => {
+                let sent = String::from_utf8_lossy(&request.body).into_owned();
+                Response::refused(&Status::bad_request(sent), &request.headers)
+            }
             "apis" => {
                 let mut made = request.body.to_vec();
                 made.push(b'\n');
