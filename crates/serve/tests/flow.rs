@@ -285,7 +285,9 @@ async fn how_much_is_written_down_e107() {
     for path in [path_of_review, "/apis/g/v1/metas"] {
         let headers = [(AUTHORIZATION, "Bearer secret")];
         let sent = format!("hunter{}", path.len());
-        let answer = client.send(request(Method::POST, path, &headers, sent)).await;
+        let answer = client
+            .send(request(Method::POST, path, &headers, sent))
+            .await;
         assert_eq!(answer.status, 400);
     }
     let text = std::fs::read_to_string(&path).unwrap();

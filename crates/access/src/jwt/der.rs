@@ -68,16 +68,16 @@ pub(super) fn unwrap(info: &[u8]) -> Option<Key<'_>> {
     if !rest.is_empty() {
         return None;
     }
-    let kinds: [(&[u8], fn(_) -> _); 3] =
-        [(EC_P256, Key::P256), (EC_P384, Key::P384), (RSA, Key::Rsa)];
-    let (of, after) = kinds
+    let (algorithm, after) = [EC_P256, EC_P384, RSA]
         .into_iter()
-        .find_map(|(algorithm, of)| Some((of, inner.strip_prefix(algorithm)?)))?;
+        .find_map(|algorithm| Some((algorithm, inner.strip_prefix(algorithm)?)))?;
     let (bits, rest) = read(BIT_STRING, after)?;
-    match bits {
-        [0, bits @ ..] if rest.is_empty() => Some(of(bits)),
-        _ => None,
-    }
+    let bits = bits.strip_prefix(&[0]).filter(|_| rest.is_empty())?;
+    Some(match algorithm {
+        algorithm if algorithm == EC_P256 => Key::P256(bits),
+        algorithm if algorithm == EC_P384 => Key::P384(bits),
+        _ => Key::Rsa(bits),
+    })
 }
 
 /// Modulus and exponent of an RSA key, without leading zeros.

@@ -10,7 +10,7 @@ use crate::kinds::Kinds;
 use crate::route::Route;
 use crate::server::{ApiServer, Asked, Own, Shared};
 use crate::trouble::read_failed;
-use crate::write::{OptionsKind, Part, WriteOptions, record_ownership};
+use crate::write::{OptionsKind, Part, WriteOptions, consult, record_ownership};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -202,7 +202,7 @@ impl Shared {
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
         check_namespace(&request, namespace)?;
         let writing = asked.writing(self, options, "create");
-        write::consult(&writing, "token", kind, name, &mut request).await?;
+        consult(&writing, "token", kind, name, &mut request).await?;
         let (answer, warnings) = accounts.issue(namespace, name, request).await?;
         asked.told.warn(warnings);
         self.formed(form, kind, StatusCode::CREATED, encoded(&answer)?)
