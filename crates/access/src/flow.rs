@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn schema(name: &str, precedence: Value, rule: &Value) -> (FlowSchema, String) {
+    fn schema(name: &str, precedence: Option<i64>, rule: &Value) -> (FlowSchema, String) {
         let object = json!({
             "metadata": {"name": name, "uid": name},
             "spec": {
@@ -253,7 +253,7 @@ mod tests {
         FlowSet::new(vec![
             schema(
                 "all",
-                json!(10_000),
+                Some(10_000),
                 &json!({
                     "subjects": group("*"), "resourceRules": [everything],
                     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -261,12 +261,12 @@ mod tests {
             ),
             schema(
                 "probes",
-                json!(2),
+                Some(2),
                 &json!({"subjects": group("*"), "nonResourceRules": paths(json!(["/healthz", "/x/*"]))}),
             ),
             schema(
                 "leases",
-                json!(100),
+                Some(100),
                 &json!({
                     "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "kube-system", "name": "*"}}],
                     "resourceRules": [{
@@ -278,12 +278,12 @@ mod tests {
             // The same rank: the name decides.
             schema(
                 "b",
-                Value::Null,
+                None,
                 &json!({"subjects": [{"kind": "User", "user": {"name": "kim"}}], "resourceRules": [everything]}),
             ),
             schema(
                 "a",
-                json!(1000),
+                Some(1000),
                 &json!({
                     "subjects": [{"kind": "User", "user": {"name": "kim"}}],
                     "resourceRules": [{"verbs": ["*"], "apiGroups": [""], "resources": ["*"], "namespaces": ["n"]}],
@@ -291,7 +291,7 @@ mod tests {
             ),
             schema(
                 "one",
-                json!(900),
+                Some(900),
                 &json!({
                     "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": "one"}}],
                     "resourceRules": [everything],

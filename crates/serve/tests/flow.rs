@@ -101,17 +101,19 @@ async fn a_flood_does_not_hurt_others() {
     let options = Options { limits, ..narrow() };
     let running = Running::with(Port::Tls, options).await;
     let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
-    let come = async |token: &str| {
-        let (mut client, request) = (Client::new(&running, Version::Http2).await, post(token));
+    let come = |mut client: Client, token: &str| {
+        let request = post(token);
         tokio::spawn(async move { client.send(request).await.status })
     };
     let mut watchdog = Client::new(&running, Version::Http2).await;
     let mut flood = Vec::new();
     for _ in 0..50 {
-        flood.push(come("Bearer a").await);
+        let client = Client::new(&running, Version::Http2).await;
+        flood.push(come(client, "Bearer a"));
     }
     while writes_in_flight(&mut watchdog).await < 50 {}
-    let kim = come("Bearer b").await;
+    let client = Client::new(&running, Version::Http2).await;
+    let kim = come(client, "Bearer b");
     while writes_in_flight(&mut watchdog).await < 51 {}
     for count in 1..=4 {
         running.handler.gate.notify_one();

@@ -26,14 +26,14 @@ pub(super) fn check(attributes: &Value) -> Vec<FieldError> {
         let (raw, requirements) = parts(selector);
         if !raw.is_empty() && !requirements.is_empty() {
             errors.push(FieldError::invalid(
-                &format!("{path}.rawSelector"),
+                format!("{path}.rawSelector"),
                 raw,
                 "may not specified at the same time as requirements",
             ));
         }
         if raw.is_empty() && requirements.is_empty() {
             let text = format!("when {path} is specified, requirements or rawSelector is required");
-            errors.push(FieldError::required(&format!("{path}.requirements"), &text));
+            errors.push(FieldError::required(format!("{path}.requirements"), &text));
         }
     }
     errors
