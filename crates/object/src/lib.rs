@@ -22,6 +22,7 @@ pub mod selector;
 mod status;
 mod stored;
 mod time;
+mod uuid;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
@@ -45,3 +46,4 @@ pub use status::{
 };
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};
+pub use uuid::uuid;

@@ -65,10 +65,20 @@ impl fmt::Display for Timestamp {
         let (year, month, day) = civil(seconds.div_euclid(DAY_SECONDS));
         let second = seconds.rem_euclid(DAY_SECONDS);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
-        )
+        let mut text = *b"0000-00-00T00:00:00Z";
+        set_digits(&mut text[..4], year);
+        for (at, number) in [(5, month), (8, day), (11, hour), (14, minute), (17, second)] {
+            set_digits(&mut text[at..at + 2], number);
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Every write has several times in it, and `format!` takes as long as the rest of it.
+fn set_digits(places: &mut [u8], mut number: i64) {
+    for place in places.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 

@@ -29,6 +29,7 @@ use optik_object::Status;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -155,6 +156,8 @@ impl<H: Handler> Exchange<'_, H> {
             form.apply(response, || self.end(trail.user.take(), uri))
                 .await
         };
+        // In its place: it is large, and would be copied with everything around it.
+        let work = pin!(work);
         match limit {
             None => work.await,
             // What is due at once is late, however fast we are.

@@ -3,20 +3,20 @@
 use super::bootstrap::{Planned, plan};
 use super::reviews::{Reviewer, Verdict};
 use super::token_request_kind;
-use crate::admission::Told;
 use crate::body;
 use crate::exchange::{Response, User};
+use crate::kinds::Kinds;
 use crate::route::Route;
-use crate::server::{ApiServer, Asked, Shared};
+use crate::server::{ApiServer, Asked, Own, Shared};
 use crate::trouble::read_failed;
-use crate::write::{self, OptionsKind, Part, WriteOptions, record_ownership};
+use crate::write::{OptionsKind, Part, WriteOptions, record_ownership};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::{Attributes, Resource, impersonation};
 use optik_object::{Object, Status};
-use optik_store::{Origin, Revision, Snapshot};
+use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
 /// How many roles are written at a time; the store makes them durable together.
@@ -100,29 +100,17 @@ impl ApiServer {
         Ok(())
     }
 
-    async fn write_planned(
-        &self,
-        kinds: &crate::kinds::Kinds,
-        planned: Planned,
-    ) -> Result<(), Status> {
-        let verb = match planned.based_on {
-            Revision::ZERO => "create",
-            _ => "update",
+    async fn write_planned(&self, kinds: &Kinds, planned: Planned) -> Result<(), Status> {
+        let own = Own {
+            kinds,
+            kind: &planned.kind,
+            manager: "kube-apiserver",
         };
-        let mut origin = Origin::system(verb);
-        origin.manager = "kube-apiserver".into();
-        let nobody = (&User::default(), &Told::default());
-        let mut writing = self
-            .shared
-            .own_writing(kinds, &planned.kind, origin, nobody);
-        writing.namespace = Some(planned.namespace.as_str()).filter(|name| !name.is_empty());
-        if verb == "create" {
-            return write::create(&writing, planned.object).await.map(drop);
+        if planned.based_on == Revision::ZERO {
+            return self.shared.make_own(own, planned.object).await;
         }
-        let name = planned.object.name().to_owned();
-        write::update(&writing, &name, Part::Main, planned.object)
-            .await
-            .map(drop)
+        let (part, object) = (Part::Main, planned.object);
+        self.shared.change_own(own, part, object).await
     }
 }
 

@@ -1,8 +1,7 @@
 //! PodSecurity: what pods may do is said by the labels of their namespace.
 
-use super::{all, find, refuse};
-use crate::admission::{Attributes, Operation, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, all, find, refuse};
+use crate::admission::{Attributes, Operation};
 use optik_builtin::security::{self, Bar, Level, Pod, Policy};
 use optik_object::{FieldError, Object, Status, quote};
 
@@ -20,7 +19,7 @@ const HARMLESS: &[&str] = &[
     "status",
 ];
 
-impl Step for Security {
+impl Plugin for Security {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         if attributes.operation == Operation::Delete {
             return false;
@@ -34,17 +33,11 @@ impl Step for Security {
             && has_a_bar(attributes)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Object>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = match object {
-            Some(namespace) if attributes.is_namespace() => check_namespace(attributes, namespace),
-            Some(object) => check(attributes, object),
-            None => Ok(()),
-        };
-        ready(done).boxed()
+    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+        match attributes.is_namespace() {
+            true => check_namespace(attributes, object),
+            false => check_pod(attributes, object),
+        }
     }
 }
 
@@ -95,7 +88,7 @@ fn check_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<()
     Ok(())
 }
 
-fn check(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+fn check_pod(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let Some(namespace) = find(attributes.store, &key(attributes)) else {
         return Ok(());
     };

@@ -4,7 +4,7 @@ use crate::kinds::Kind;
 use optik_catalog::NameRule;
 use optik_object::{
     FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain, label_key,
-    label_value, path_segment,
+    label_value, path_segment, uuid,
 };
 use optik_platform::Entropy;
 
@@ -13,17 +13,8 @@ const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernet
 
 /// A random (version 4) uid.
 pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
-    let (high, low) = (entropy.next_u64(), entropy.next_u64());
-    let high = high & !0xf000 | 0x4000;
-    let low = low & !(0b11 << 62) | 0b10 << 62;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let text = uuid(entropy.next_u64(), entropy.next_u64());
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Starts an object's life. What the client said about it before does not count.

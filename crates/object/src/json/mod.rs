@@ -7,8 +7,10 @@
 mod order;
 mod syntax;
 mod tape;
+mod text;
 
 pub use tape::{Kind, Tape, View};
+pub(crate) use text::{write_text, write_value};
 
 pub use order::occurrences;
 

@@ -9,6 +9,7 @@ mod book;
 mod check;
 mod compiled;
 mod context;
+mod holding;
 mod judge;
 mod making;
 mod matched;
@@ -20,6 +21,7 @@ mod validating;
 
 pub(crate) use book::{DIRECTORIES, Policies};
 pub(crate) use check::{check, check_condition, default};
+pub(crate) use holding::Holding;
 pub(crate) use judge::CelJudge;
 pub(crate) use mutating::MutatingPolicies;
 pub(crate) use validating::ValidatingPolicies;

@@ -1,13 +1,10 @@
 //! What a policy says of itself once it is understood.
 
 use super::book::VALIDATING;
-use crate::admission::Told;
-use crate::exchange::User;
 use crate::kinds::parse_stored;
-use crate::server::ApiServer;
-use crate::write::{self, Part};
+use crate::server::{ApiServer, Own};
 use optik_object::{Object, Value};
-use optik_store::{KeyRange, Origin, Snapshot};
+use optik_store::{KeyRange, Snapshot};
 use serde_json::json;
 
 /// Policies whose status is about something older.
@@ -35,23 +32,16 @@ impl ApiServer {
             return;
         };
         let open = unsettled(&self.shared.store.snapshot());
+        let own = Own {
+            kinds: &kinds,
+            kind,
+            manager: "kube-controller-manager",
+        };
         for mut object in open {
             let generation = object.generation();
             let status = json!({"observedGeneration": generation, "typeChecking": {}});
             object.members_mut().insert("status".into(), status);
-            let name = object.name().to_owned();
-            let mut origin = Origin::system("update");
-            origin.manager = "kube-controller-manager".into();
-            let nobody = (&User::default(), &Told::default());
-            let writing = self.shared.own_writing(&kinds, kind, origin, nobody);
-            match write::update(&writing, &name, Part::Status, object).await {
-                Ok(_) => {}
-                // Somebody else wrote or deleted it: it comes again through the watch.
-                Err(status) if matches!(status.code(), 404 | 409) => {}
-                Err(status) => {
-                    tracing::warn!("cannot settle the policy {name}: {}", status.message());
-                }
-            }
+            self.shared.settle(own, object).await;
         }
     }
 }
