@@ -17,6 +17,7 @@ use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
 };
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -364,8 +365,12 @@ fn loopback_only(flag: &str, address: SocketAddr, example: &str) -> Result<(), F
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|cause| {
-        Failure::new(format!("cannot listen on {address}"), cause)
-            .hint("Is another server running? Port 0 takes a free one.")
+        let hint = match cause.kind() {
+            ErrorKind::AddrNotAvailable => "This machine has no such address.",
+            ErrorKind::PermissionDenied => "Ports below 1024 are for administrators.",
+            _ => "Is another server running? Port 0 takes a free one.",
+        };
+        Failure::new(format!("cannot listen on {address}"), cause).hint(hint)
     })
 }
 

@@ -39,6 +39,22 @@ impl Timestamp {
         }
     }
 
+    fn exactly(micros: i64) -> Option<Self> {
+        let timestamp = Self::from_micros(micros);
+        (timestamp.micros == micros).then_some(timestamp)
+    }
+
+    /// A date and a time of day, so many seconds east. `None` if there is no such day.
+    pub(crate) fn at(
+        [year, month, day]: [i64; 3],
+        [hour, minute, second]: [i64; 3],
+        offset: i64,
+        micros: i64,
+    ) -> Option<Self> {
+        let seconds = of_day(year, month, day)? + hour * 3600 + minute * 60 + second;
+        Self::exactly((seconds - offset) * MICROS + micros)
+    }
+
     /// Rounded down.
     #[must_use]
     pub fn seconds(self) -> i64 {
@@ -92,11 +108,7 @@ impl FromStr for Timestamp {
         let seconds = date_and_time(bytes).ok_or(TimestampError)?;
         let (fraction, zone) = fraction(&bytes[19..]).ok_or(TimestampError)?;
         let offset = offset(zone).ok_or(TimestampError)?;
-        let micros = (seconds - offset) * MICROS + fraction;
-        let timestamp = Self::from_micros(micros);
-        (timestamp.micros == micros)
-            .then_some(timestamp)
-            .ok_or(TimestampError)
+        Self::exactly((seconds - offset) * MICROS + fraction).ok_or(TimestampError)
     }
 }
 
@@ -109,10 +121,16 @@ fn date_and_time(bytes: &[u8]) -> Option<i64> {
     let (year, month) = (number(&bytes[..4])?, number(&bytes[5..7])?);
     let (day, hour) = (number(&bytes[8..10])?, number(&bytes[11..13])?);
     let (minute, second) = (number(&bytes[14..16])?, number(&bytes[17..19])?);
+    let midnight = of_day(year, month, day)?;
+    let on_the_clock = hour < 24 && minute < 60 && second < 60;
+    on_the_clock.then_some(midnight + hour * 3600 + minute * 60 + second)
+}
+
+/// When a day begins, if there is such a day.
+fn of_day(year: i64, month: i64, day: i64) -> Option<i64> {
     let days = days(year, month, day);
     let exists = (1..=12).contains(&month) && civil(days) == (year, month, day);
-    let on_the_clock = hour < 24 && minute < 60 && second < 60;
-    (exists && on_the_clock).then_some(days * DAY_SECONDS + hour * 3600 + minute * 60 + second)
+    exists.then_some(days * DAY_SECONDS)
 }
 
 /// Microseconds, and what follows them.

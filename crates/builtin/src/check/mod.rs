@@ -21,6 +21,7 @@ mod read;
 mod resources;
 mod selectors;
 mod services;
+mod statuses;
 mod storage;
 mod volumes;
 mod words;
@@ -53,6 +54,17 @@ pub(crate) struct Checks {
     pub(crate) change: Option<CheckUpdate>,
     /// Changes are looked at before the object itself.
     pub(crate) change_first: bool,
+    /// What a kind has against a change of the status.
+    pub(crate) status: Option<CheckUpdate>,
+}
+
+impl Checks {
+    const fn of_status(self, check: CheckUpdate) -> Self {
+        Self {
+            status: Some(check),
+            ..self
+        }
+    }
 }
 
 const fn checks(check: Check) -> Checks {
@@ -61,6 +73,7 @@ const fn checks(check: Check) -> Checks {
         update: Some(check),
         change: None,
         change_first: false,
+        status: None,
     }
 }
 
@@ -85,6 +98,7 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
             update: None,
             change: Some(pods::pod_update),
             change_first: false,
+            status: Some(statuses::pod),
         },
         ("", "podtemplates") => checks(workloads::pod_template),
         ("", "replicationcontrollers") => checks(workloads::replication_controller),
@@ -104,14 +118,20 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
         ("", "events") => checks(policy::core_event),
         ("events.k8s.io", "events") => Checks {
             create: Some(policy::new_group_event),
-            update: None,
             change: Some(policy::group_event_update),
-            change_first: false,
+            ..Checks::default()
         },
-        ("apps", "deployments") => with(workloads::deployment, workloads::fixed_selector),
-        ("apps", "replicasets") => with(workloads::replica_set, workloads::fixed_selector),
-        ("apps", "daemonsets") => with(workloads::daemon_set, workloads::fixed_selector),
-        ("apps", "statefulsets") => with(workloads::stateful_set, workloads::stateful_set_update),
+        ("apps", "deployments") => {
+            with(workloads::deployment, workloads::fixed_selector).of_status(statuses::deployment)
+        }
+        ("apps", "replicasets") => {
+            with(workloads::replica_set, workloads::fixed_selector).of_status(statuses::replica_set)
+        }
+        ("apps", "daemonsets") => {
+            with(workloads::daemon_set, workloads::fixed_selector).of_status(statuses::daemon_set)
+        }
+        ("apps", "statefulsets") => with(workloads::stateful_set, workloads::stateful_set_update)
+            .of_status(statuses::stateful_set),
         ("apps", "controllerrevisions") => with(
             workloads::controller_revision,
             workloads::controller_revision_update,
