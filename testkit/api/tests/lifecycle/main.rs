@@ -7,4 +7,5 @@ mod collecting;
 mod many;
 mod namespaces;
 mod pods;
+mod security;
 mod world;
