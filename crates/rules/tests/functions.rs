@@ -146,7 +146,11 @@ fn outcome(source: &str, root: &Shape, sample: &Json) -> String {
             factor => format!("refused: {factor:.1}x"),
         };
     }
-    match program.run(&Object(sample, root), CALL_COST_MAX).result {
+    told(program.run(&Object(sample, root), CALL_COST_MAX).result)
+}
+
+fn told(result: Result<Value<'_>, Fault>) -> String {
+    match result {
         Ok(Value::Bool(value)) => value.to_string(),
         Ok(other) => format!("{other:?}"),
         Err(fault) => format!("error: {fault}"),
@@ -232,16 +236,10 @@ fn questions_come_to_what_a_real_server_says() {
     let names = Names::default().with("authorizer", Type::Library(Library::Authorizer));
     let asker = Asker(Arc::new(Everything));
     compare(ASKING, |source| {
-        let program = match Program::compile(source, &names, None) {
-            Ok(program) => program,
-            Err(error) => return format!("refused: {error}"),
-        };
-        let said = match program.run(&asker, CALL_COST_MAX).result {
-            Ok(Value::Bool(value)) => value.to_string(),
-            Ok(other) => format!("{other:?}"),
-            Err(fault) => format!("error: {fault}"),
-        };
-        said
+        match Program::compile(source, &names, None) {
+            Ok(program) => told(program.run(&asker, CALL_COST_MAX).result),
+            Err(error) => format!("refused: {error}"),
+        }
     });
 }
 

@@ -6,4 +6,5 @@
 mod collecting;
 mod namespaces;
 mod pods;
+mod typing;
 mod world;
