@@ -147,13 +147,16 @@ impl Shared {
         }
     }
 
+    /// Writes are boxed: they need much room, which reads would carry around, too.
     async fn collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let across = asked.kind.is_namespaced() && asked.target.namespace.is_none();
         match asked.request.method {
             Method::GET => self.list_or_watch(asked).await,
-            Method::POST if !across && asked.serves(Verb::Create) => self.create(asked).await,
+            Method::POST if !across && asked.serves(Verb::Create) => {
+                Box::pin(self.create(asked)).await
+            }
             Method::DELETE if !across && asked.serves(Verb::DeleteCollection) => {
-                self.delete_collection(asked).await
+                Box::pin(self.delete_collection(asked)).await
             }
             _ => Err(Status::method_not_allowed()),
         }
@@ -174,11 +177,15 @@ impl Shared {
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
                     (Action::Resize, _) => Part::Aspect(Aspect::Resources),
-                    (Action::Evict, &Method::POST) => return self.evict(asked, name).await,
+                    (Action::Evict, &Method::POST) => {
+                        return Box::pin(self.evict(asked, name)).await;
+                    }
                     (Action::Scale, _) => Part::Scale,
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
-                    (Action::Bind, &Method::POST) => return self.bind(asked, name).await,
+                    (Action::Bind, &Method::POST) => {
+                        return Box::pin(self.bind(asked, name)).await;
+                    }
                     (Action::Reach(what), method) if reach::serves(what, method) => {
                         let object = asked.object_name(name);
                         return reach::reach(&self.outside, asked.kind, object, what, &asked.query)
@@ -191,10 +198,14 @@ impl Shared {
         match asked.request.method {
             Method::GET if asked.target.watch => self.watch_one(&asked, name).await,
             Method::GET if asked.serves(Verb::Get) => self.get(asked, name, part).await,
-            Method::PUT if asked.serves(Verb::Update) => self.update(asked, name, part).await,
-            Method::PATCH if asked.serves(Verb::Patch) => self.patch(asked, name, part).await,
+            Method::PUT if asked.serves(Verb::Update) => {
+                Box::pin(self.update(asked, name, part)).await
+            }
+            Method::PATCH if asked.serves(Verb::Patch) => {
+                Box::pin(self.patch(asked, name, part)).await
+            }
             Method::DELETE if part == Part::Main && asked.serves(Verb::Delete) => {
-                self.delete(asked, name).await
+                Box::pin(self.delete(asked, name)).await
             }
             _ => Err(asked.refuse_method()),
         }

@@ -81,6 +81,7 @@ pub(super) fn check(
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },
+        (Hook::None | Hook::ApiService, Part::Status) => kind.rules.check_status(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),

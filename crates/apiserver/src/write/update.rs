@@ -99,8 +99,8 @@ async fn create_instead(
     }
     writing.creation.clone()?;
     let mut object = body.clone();
-    begin(writing, &mut object).await?;
-    Ok(create_once(writing, object).await?.ok())
+    let ground = begin(writing, &mut object).await?;
+    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
@@ -151,7 +151,7 @@ pub(super) async fn replace(
     }
     let written = (&mut object, &mut bytes, stored);
     match writing
-        .put_object(key, revision, Some(&old), written)
+        .put_object(key, (revision, Some(&old)), written, None)
         .await?
     {
         Outcome::At(revision) => answer(&bytes, revision),
@@ -209,7 +209,7 @@ async fn changed_scale(
 
 /// Whether the write is about the object that is there, and not about one of the same name
 /// that was there before.
-fn check_incarnation(
+pub(super) fn check_incarnation(
     writing: &Writing<'_>,
     key: &str,
     old: &Object,
@@ -223,7 +223,16 @@ fn check_incarnation(
         stored: old.uid(),
     };
     let resource = writing.kind.resource.name();
+    let key = told_key(writing, key);
     Err(Status::uid_changed(resource, body.name(), key, mismatch))
+}
+
+/// Upstream's dry runs know their keys without the prefix of the store.
+pub(super) fn told_key<'k>(writing: &Writing<'_>, key: &'k str) -> &'k str {
+    match writing.options.dry_run {
+        true => key.strip_prefix("/registry").unwrap_or(key),
+        false => key,
+    }
 }
 
 /// What a body said about what it is based on.

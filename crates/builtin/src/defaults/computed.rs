@@ -16,6 +16,7 @@ pub(crate) fn of(message: &str) -> Option<Computed> {
         "core/v1.Volume" => volume,
         "core/v1.Pod" => pod,
         "core/v1.PodSpec" => pod_spec,
+        "core/v1.PodStatus" => pod_status,
         "core/v1.Secret" => secret,
         "core/v1.Service" => service,
         "core/v1.Namespace" => namespace,
@@ -34,6 +35,23 @@ pub(crate) fn of(message: &str) -> Option<Computed> {
         "resource/v1.ExactDeviceRequest" | "resource/v1.DeviceSubRequest" => device_request,
         _ => return None,
     })
+}
+
+/// The one address and the list of them say the same; the one has the say.
+fn pod_status(members: &mut Map) {
+    let first = |members: &Map| {
+        let list = members.get("podIPs").and_then(Value::as_array)?;
+        list.first()?.get("ip")?.as_str().map(String::from)
+    };
+    match (text(members, "podIP"), first(members)) {
+        ("", None) => {}
+        ("", Some(first)) => drop(members.insert("podIP".into(), first.into())),
+        (own, first) if first.as_deref() != Some(own) => {
+            let list = json!([{"ip": own}]);
+            members.insert("podIPs".into(), list);
+        }
+        _ => {}
+    }
 }
 
 fn absent(members: &Map, name: &str) -> bool {
