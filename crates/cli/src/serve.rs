@@ -62,8 +62,8 @@ pub(crate) struct Serve {
     etcd_listen: Option<SocketAddr>,
     /// Which controllers run: * for all, a name for one more, -name for one less
     ///
-    /// Those of namespaces, garbage, service accounts, root certificates and quotas are
-    /// part of the server. Without them a kube-controller-manager can do their work.
+    /// Those of namespaces, garbage, service accounts, root certificates, quotas, roles
+    /// and policies are part of the server. Without them a kube-controller-manager can do their work.
     #[arg(
         long,
         value_name = "NAME,…",

@@ -8,4 +8,5 @@ mod many;
 mod namespaces;
 mod pods;
 mod security;
+mod typing;
 mod world;
