@@ -288,6 +288,9 @@ pub(super) fn prepare(
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
+    if part == Part::Finalize {
+        metadata::check_holders(&object, &mut errors);
+    }
     errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
     let warnings = rules::warnings(kind, part, &object, Some(old));
     writing.told.warn(warnings);
