@@ -86,7 +86,7 @@ impl DeleteOptions {
 
 fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
-    judge(Raw {
+    judge(&Raw {
         grace_period_seconds: query.number("gracePeriodSeconds")?,
         uid: None,
         revision: None,
@@ -112,7 +112,7 @@ fn from_body(members: &Map) -> Result<DeleteOptions, Status> {
         text.ok_or_else(|| options.misfit("dryRun", item, "string"))
     });
     let policy = "propagationPolicy";
-    judge(Raw {
+    judge(&Raw {
         grace_period_seconds: options.get("gracePeriodSeconds", "int64", Value::as_i64)?,
         uid: conditions.get("uid", "types.UID", Value::as_str)?,
         revision: conditions.get("resourceVersion", "string", Value::as_str)?,
@@ -190,7 +190,7 @@ struct Raw<'a> {
     dry_run: Vec<&'a str>,
 }
 
-fn judge(raw: Raw<'_>) -> Result<DeleteOptions, Status> {
+fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
     let mut errors = Vec::new();
     let by_policy = match raw.policy {
         None => None,
