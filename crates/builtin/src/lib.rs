@@ -13,6 +13,7 @@ mod prepare;
 mod quantity;
 pub mod quota;
 mod rules;
+pub mod security;
 mod settle;
 
 pub use check::selects;

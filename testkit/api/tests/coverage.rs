@@ -24,6 +24,31 @@ fn covered(contract: Contract) -> BTreeSet<u16> {
     checks.flat_map(|check| check.numbers).copied().collect()
 }
 
+/// What the contract on extension says of garbage and namespaces: a check here, or a test
+/// of `lifecycle` if it takes controllers.
+#[test]
+fn every_assertion_of_lifecycle_has_a_test() {
+    let mut covered = covered(Contract::Extension);
+    covered.extend(suite::all().filter_map(|check| number_of(check.name)));
+    for file in ["collecting.rs", "namespaces.rs"] {
+        let path = format!("{}/tests/lifecycle/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect(file);
+        let tests = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("async fn "));
+        covered.extend(tests.filter_map(|test| number_of(test.split('(').next()?)));
+    }
+    let missing: Vec<u16> = (80..=93)
+        .filter(|number| !covered.contains(number))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Of the contract on extension: names may end in `_e12`.
+fn number_of(name: &str) -> Option<u16> {
+    name.rsplit_once("_e")?.1.parse().ok()
+}
+
 #[test]
 fn names_are_unique() {
     let names: BTreeSet<&str> = suite::all().map(|check| check.name).collect();

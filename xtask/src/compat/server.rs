@@ -16,12 +16,13 @@ pub(crate) struct Around {
 }
 
 impl Around {
+    /// What would be put into every namespace would stand among what clients count.
     pub(crate) fn start() -> Result<Self, String> {
-        Self::start_with(&[])
+        Self::start_with("*,-root-ca-certificate-publisher-controller")
     }
 
-    /// The same with more options.
-    pub(crate) fn start_with(more: &[&str]) -> Result<Self, String> {
+    /// The same with these controllers.
+    pub(crate) fn start_with(controllers: &str) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
         let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
         let (tls, plain, etcd) = (local()?, local()?, local()?);
@@ -29,13 +30,11 @@ impl Around {
         let mut serve = Command::new(tools::optik()?);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
-            // What it puts into every namespace would stand among what clients count.
-            .arg("--controllers=*,-root-ca-certificate-publisher-controller")
+            .arg(format!("--controllers={controllers}"))
             .args(["--etcd-listen", &etcd, "--data"])
             .arg(scratch.path().join("data"))
             .arg("--kubeconfig-out")
-            .arg(&kubeconfig)
-            .args(more);
+            .arg(&kubeconfig);
         let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
         server.wait_ready(&plain, "/readyz")?;
         Ok(Self {

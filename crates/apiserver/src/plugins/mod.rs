@@ -8,6 +8,7 @@ mod limits;
 mod pods;
 mod priority;
 mod quota;
+mod security;
 
 pub use quota::used_of_quota;
 
@@ -66,6 +67,7 @@ pub(crate) fn first() -> Vec<Arc<dyn Step>> {
     vec![
         Arc::new(AtOnce(limits::Limits)),
         Arc::new(AtOnce(accounts::Accounts)),
+        Arc::new(AtOnce(security::Security)),
         Arc::new(AtOnce(priority::Priority)),
         Arc::new(AtOnce(pods::Tolerations)),
         Arc::new(AtOnce(classes::Classes)),

@@ -99,8 +99,8 @@ async fn create_instead(
     }
     writing.creation.clone()?;
     let mut object = body.clone();
-    begin(writing, &mut object).await?;
-    Ok(create_once(writing, object).await?.ok())
+    let ground = begin(writing, &mut object).await?;
+    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
@@ -151,7 +151,7 @@ pub(super) async fn replace(
     }
     let written = (&mut object, &mut bytes, stored);
     match writing
-        .put_object(key, revision, Some(&old), written)
+        .put_object(key, (revision, Some(&old)), written, None)
         .await?
     {
         Outcome::At(revision) => answer(&bytes, revision),

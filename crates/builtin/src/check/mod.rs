@@ -3,12 +3,17 @@
 //! Metadata is checked elsewhere, for all kinds alike.
 
 mod batch;
+mod certificates;
 mod config;
 mod containers;
 mod cron;
+mod csi;
+mod devices;
 mod difference;
 mod errors;
+mod flow;
 mod network;
+mod nodes;
 mod path;
 mod pods;
 mod policy;
@@ -101,6 +106,11 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
         ("", "secrets") => change_first(config::secret, config::secret_update),
         ("", "services") => change_first(services::service, services::service_update),
         ("", "endpoints") => checks(services::endpoints),
+        ("", "nodes") => with(nodes::node, nodes::node_update),
+        ("", "namespaces") => Checks {
+            update: None,
+            ..checks(nodes::namespace)
+        },
         ("", "persistentvolumeclaims") => with(storage::claim, storage::claim_update),
         ("", "persistentvolumes") => with(storage::volume, storage::volume_update),
         ("", "resourcequotas") => with(policy::quota, policy::quota_update),
@@ -146,6 +156,43 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
             update: None,
             ..with(storage::class, storage::class_update)
         },
+        ("storage.k8s.io", "csidrivers") => with(csi::driver, csi::driver_update),
+        ("storage.k8s.io", "csinodes") => with(csi::node, csi::node_update),
+        ("storage.k8s.io", "csistoragecapacities") => Checks {
+            update: None,
+            ..with(csi::capacity, csi::capacity_update)
+        },
+        ("storage.k8s.io", "volumeattachments") => with(csi::attachment, csi::attachment_update),
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            change_first(csi::attributes_class, csi::attributes_class_update)
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => checks(certificates::request),
+        ("node.k8s.io", "runtimeclasses") => {
+            with(nodes::runtime_class, nodes::runtime_class_update)
+        }
+        ("networking.k8s.io", "ipaddresses") => Checks {
+            update: None,
+            ..with(network::ip_address, network::ip_address_update)
+        },
+        ("networking.k8s.io", "servicecidrs") => Checks {
+            update: None,
+            ..checks(network::service_cidr)
+        },
+        ("resource.k8s.io", "deviceclasses") => checks(devices::class),
+        ("resource.k8s.io", "resourceclaims") => Checks {
+            update: None,
+            ..with(devices::claim, devices::fixed_spec)
+        },
+        ("resource.k8s.io", "resourceclaimtemplates") => Checks {
+            update: None,
+            ..with(devices::claim_template, devices::fixed_spec)
+        },
+        ("resource.k8s.io", "resourceslices") => Checks {
+            update: None,
+            ..with(devices::slice, devices::slice_update)
+        },
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => checks(flow::schema),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => checks(flow::level),
         ("scheduling.k8s.io", "priorityclasses") => Checks {
             update: None,
             ..with(policy::priority_class, policy::priority_class_update)

@@ -37,6 +37,7 @@ mod policies;
 mod revisions;
 mod rules;
 mod schemas;
+mod security;
 mod selectors;
 mod slow;
 mod streaming;
@@ -74,6 +75,7 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     coming::CHECKS,
     schemas::CHECKS,
+    security::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
     policies::CHECKS,

@@ -4,6 +4,7 @@
 //! Names end in the numbers of the assertions of the contract on extension.
 
 mod collecting;
+mod many;
 mod namespaces;
 mod pods;
 mod world;
