@@ -41,7 +41,7 @@ mod trouble;
 mod watch;
 mod write;
 
-pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
+pub use access::{AccessOptions, AccountOptions, Authorization, FlowMarks, keep_flows, keep_roles};
 pub use admission::keep_admission;
 pub use api_services::{keep_api_services, make_api_services};
 pub use body::readable;

@@ -214,6 +214,7 @@ async fn serve_api(
         store.clone(),
     ));
     tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
+    tokio::spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
     tokio::spawn(optik_lifecycle::keep_definitions_clean(
         api.clone(),
         store.clone(),

@@ -19,6 +19,32 @@ fn every_assertion_has_a_check() {
     );
 }
 
+/// Of access, what a client cannot show on any server: it needs a certificate, a full server,
+/// a log.
+const SHOWN_ELSEWHERE: &[(u16, &str)] = &[
+    (96, "crates/serve/tests/access.rs"),
+    (106, "crates/serve/tests/flow.rs"),
+    (107, "crates/serve/tests/flow.rs"),
+];
+
+#[test]
+fn every_assertion_about_access_has_a_check() {
+    let mut shown = covered(Contract::Extension);
+    for (number, file) in SHOWN_ELSEWHERE {
+        let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(file);
+        assert!(
+            text.contains(&format!("_e{number}(")),
+            "{file}: no {number}"
+        );
+        shown.insert(*number);
+    }
+    let missing: Vec<u16> = (94..=107)
+        .filter(|number| !shown.contains(number))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 fn covered(contract: Contract) -> BTreeSet<u16> {
     let checks = suite::all().filter(|check| check.contract == contract);
     checks.flat_map(|check| check.numbers).copied().collect()

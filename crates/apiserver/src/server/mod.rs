@@ -9,7 +9,7 @@ mod writing;
 pub(crate) use asked::Asked;
 pub(crate) use own::Own;
 
-use crate::access::{AccessOptions, Accounts, Gate};
+use crate::access::{AccessOptions, Accounts, Flows, Gate};
 use crate::admission::hooks::{Asking, Hooks};
 use crate::admission::policies::{CelJudge, Policies};
 use crate::admission::{Admission, HookMetrics, everybody};
@@ -49,6 +49,7 @@ pub(crate) struct Shared {
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
     pub(crate) accounts: Option<Accounts>,
+    pub(crate) flows: Flows,
     hooks: Arc<Hooks>,
     policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
@@ -133,6 +134,7 @@ impl ApiServer {
                 gate,
                 tokens: access.tokens,
                 accounts,
+                flows: Flows::default(),
             }),
         }
     }

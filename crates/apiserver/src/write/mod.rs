@@ -4,6 +4,7 @@ mod admit;
 mod apply;
 mod binding;
 mod claims;
+mod consult;
 mod create;
 mod delete;
 mod delete_options;
@@ -18,6 +19,7 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
+pub(crate) use consult::consult;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;

@@ -21,6 +21,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod flows;
 mod hooks;
 mod lives;
 mod matrix;
@@ -34,6 +35,7 @@ mod patching;
 mod paths;
 mod pods;
 mod policies;
+mod reviews;
 mod revisions;
 mod rules;
 mod schemas;
@@ -91,6 +93,8 @@ const MODULES: &[&[Check]] = &[
     media::CHECKS,
     access::CHECKS,
     tokens::CHECKS,
+    flows::CHECKS,
+    reviews::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,
