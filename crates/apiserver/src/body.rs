@@ -164,7 +164,16 @@ pub(crate) fn decode_as(
     body: &[u8],
 ) -> Result<Object, Status> {
     let wanted = WantedType { api_version, kind };
-    read(headers, body, wanted).map(|(object, _)| object)
+    let (object, _) = read(headers, body, wanted)?;
+    wanted.check_claim(&object)?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if let Some(schema) = optik_schema::builtin(group, version, kind) {
+        let value = Value::Object(object.members().clone());
+        let sent = SentType { kind, version };
+        check_types(schema, &value)
+            .map_err(|error| Status::cannot_be_handled(sent, kind, &error.to_string()))?;
+    }
+    Ok(object)
 }
 
 /// Reads options, whose trouble is told as it is.
@@ -253,26 +262,58 @@ fn check_type(kinds: &Kinds, kind: &Kind, object: &Object) -> Result<(), Status>
         return Ok(());
     }
     let (group, version) = sent_version.split_once('/').unwrap_or(("", &sent_version));
-    let sent = SentType {
-        kind: &sent_kind,
-        version,
+    let known = kinds.knows(group, version, &sent_kind);
+    let wanted = WantedType {
+        api_version: &kind.api_version,
+        kind: &resource.kind,
     };
-    let text = if kinds.knows(group, version, &sent_kind) {
-        let package = match resource.group.split('.').next() {
-            None | Some("") => "core",
-            Some(first) => first,
+    Err(wanted.refuse(&sent_version, &sent_kind, known))
+}
+
+impl WantedType<'_> {
+    fn group(&self) -> &str {
+        let parts = self.api_version.split_once('/');
+        parts.map_or("", |(group, _)| group)
+    }
+
+    /// Another kind, whether it is known or not.
+    fn refuse(&self, sent_version: &str, sent_kind: &str, known: bool) -> Status {
+        let (_, version) = sent_version.split_once('/').unwrap_or(("", sent_version));
+        let text = if known {
+            let package = match self.group().split('.').next() {
+                None | Some("") => "core",
+                Some(first) => first,
+            };
+            let kind = self.kind;
+            format!("converting ({version}.{sent_kind}) to ({package}.{kind}): unknown conversion")
+        } else {
+            format!(
+                "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
         };
-        format!(
-            "converting ({version}.{sent_kind}) to ({package}.{}): unknown conversion",
-            resource.kind
-        )
-    } else {
-        format!(
-            "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
-             \"pkg/runtime/scheme.go:111\""
-        )
-    };
-    Err(Status::cannot_be_handled(sent, &resource.kind, &text))
+        let sent = SentType {
+            kind: sent_kind,
+            version,
+        };
+        Status::cannot_be_handled(sent, self.kind, &text)
+    }
+
+    /// Any version of the same kind will do.
+    fn check_claim(&self, object: &Object) -> Result<(), Status> {
+        let (kind, version) = match (object.kind(), object.api_version()) {
+            ("", "") => return Ok(()),
+            ("", version) => (self.kind, version),
+            (kind, "") => (kind, self.api_version),
+            both => both,
+        };
+        let (group, number) = version.split_once('/').unwrap_or(("", version));
+        if (kind, group) == (self.kind, self.group()) {
+            return Ok(());
+        }
+        let known = optik_schema::builtin(group, number, kind).is_some();
+        Err(self.refuse(version, kind, known))
+    }
 }
 
 /// What metadata consists of; the rest is not kept.

@@ -9,7 +9,7 @@ use crate::units;
 use access::{Access, Entrance, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, ServiceRanges};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
@@ -62,8 +62,8 @@ pub(crate) struct Serve {
     etcd_listen: Option<SocketAddr>,
     /// Which controllers run: * for all, a name for one more, -name for one less
     ///
-    /// Those of namespaces, garbage, service accounts, root certificates and quotas are
-    /// part of the server. Without them a kube-controller-manager can do their work.
+    /// Those of namespaces, garbage, service accounts, root certificates, quotas, roles
+    /// and policies are part of the server. Without them a kube-controller-manager can do their work.
     #[arg(
         long,
         value_name = "NAME,…",
@@ -72,6 +72,10 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+    /// Give services addresses of this network
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12",
+          value_parser = ServiceRanges::of_network)]
+    service_cluster_ip_range: ServiceRanges,
     /// Serve the store alone, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
     etcd_only: bool,
@@ -191,6 +195,7 @@ async fn serve_api(
     let entropy = Arc::new(SystemEntropy);
     let caller = Arc::new(HttpsCaller::default());
     let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
+    let api = api.with_services(options.service_cluster_ip_range.clone());
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;

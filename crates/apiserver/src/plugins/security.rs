@@ -36,7 +36,7 @@ impl Plugin for Security {
     fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
         match attributes.is_namespace() {
             true => check_namespace(attributes, object),
-            false => check(attributes, object),
+            false => check_pod(attributes, object),
         }
     }
 }
@@ -88,7 +88,7 @@ fn check_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<()
     Ok(())
 }
 
-fn check(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+fn check_pod(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let Some(namespace) = find(attributes.store, &key(attributes)) else {
         return Ok(());
     };

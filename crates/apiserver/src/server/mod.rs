@@ -22,6 +22,7 @@ use crate::live::LiveKinds;
 use crate::press::Press;
 use crate::watch::{EncodedEvents, Surroundings};
 use optik_access::Tokens;
+use optik_builtin::allocation::Ranges as ServiceRanges;
 use optik_object::Timestamp;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Snapshot, Store, Version};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     outside: Outside,
     admission: Admission,
     lifetimes: Lifetimes,
+    services: ServiceRanges,
     pub(crate) gate: Arc<Gate>,
     /// Tokens that reviews find good.
     pub(crate) tokens: Tokens,
@@ -122,6 +124,7 @@ impl ApiServer {
                 clock,
                 around_watches,
                 lifetimes: Lifetimes::default(),
+                services: ServiceRanges::default(),
                 press: Arc::new(Press::new()),
                 outside,
                 admission,
@@ -134,6 +137,22 @@ impl ApiServer {
                 flows: Flows::default(),
             }),
         }
+    }
+
+    /// With other addresses and ports for services. Said before it is shared with others.
+    #[must_use]
+    pub fn with_services(mut self, ranges: ServiceRanges) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.services = ranges;
+        }
+        self
+    }
+
+    /// The network of services, and the address in it that is the API's own.
+    #[must_use]
+    pub fn service_network(&self) -> (String, String) {
+        let ranges = &self.shared.services;
+        (ranges.network_text(), ranges.first_address().to_string())
     }
 
     pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {

@@ -148,6 +148,7 @@ impl Shared {
             clock: &*self.clock,
             entropy: &*self.around_watches.entropy,
             lifetimes: &self.lifetimes,
+            services: &self.services,
             kinds,
             kind,
             namespace: None,

@@ -16,7 +16,7 @@ mod matched;
 mod mutating;
 mod names;
 mod params;
-mod status;
+mod typing;
 mod validating;
 
 pub(crate) use book::{DIRECTORIES, Policies};

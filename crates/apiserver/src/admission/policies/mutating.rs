@@ -11,7 +11,7 @@ use crate::conversion::shown_as;
 use crate::kinds::Kind;
 use futures::future::BoxFuture;
 use optik_object::{Denial, Object, Status, Value as Json};
-use optik_patch::typed::{Duplicates, merge, validate};
+use optik_patch::typed::{Duplicates, atomics, merge, validate};
 use optik_rules::Value;
 use serde_json::json;
 
@@ -194,6 +194,15 @@ fn applied(value: &Value<'_>, of: &Kind, object: &Object) -> Result<Object, Stri
                     "error applying patch: failed to convert patch object to typed object: {error}"
                 )
             })?;
+            // Who names some members of it would drop the others without knowing.
+            let atomics = atomics(schema, &config);
+            if !atomics.is_empty() {
+                return Err(format!(
+                    "error applying patch: invalid ApplyConfiguration: may not mutate atomic \
+                     arrays, maps or structs: {}",
+                    atomics.join(", ")
+                ));
+            }
             merge(schema, &mut live, &config);
         }
         None => {
