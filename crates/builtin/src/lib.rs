@@ -19,4 +19,4 @@ mod settle;
 pub use check::selects;
 pub use quantity::{Quantity, QuantityError};
 pub use rules::Rules;
-pub use settle::{SettleError, Settler};
+pub use settle::{SettleError, Settler, check_instants};

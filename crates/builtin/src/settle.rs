@@ -337,7 +337,7 @@ fn spell_instant(layout: Layout, value: &mut Value) -> Result<(), SettleError> {
 }
 
 /// The server sets them itself, whatever a client says; but that must make sense.
-fn check_instants(metadata: &Value) -> Result<(), SettleError> {
+pub fn check_instants(metadata: &Value) -> Result<(), SettleError> {
     for name in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(text) = metadata.get(name).and_then(Value::as_str) {
             let read = Layout::Seconds.read(text);

@@ -127,15 +127,29 @@ pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<Fi
         let text = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid("metadata.finalizers", all, text));
     }
+    if kind.resource.behaviour.plain_finalizers {
+        return;
+    }
     for (at, finalizer) in object.finalizers().enumerate() {
-        let path = format!("metadata.finalizers[{at}]");
-        if !finalizer.contains('/')
-            && !STANDARD_FINALIZERS.contains(&finalizer)
-            && !kind.resource.behaviour.plain_finalizers
-        {
-            let text = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(path, finalizer, text));
-        }
+        check_known(format!("metadata.finalizers[{at}]"), finalizer, errors);
+    }
+}
+
+/// Those that hold the content of a namespace.
+pub(super) fn check_holders(object: &Object, errors: &mut Vec<FieldError>) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let holders = spec["finalizers"].as_array().into_iter().flatten();
+    for (at, holder) in holders.filter_map(Value::as_str).enumerate() {
+        let path = format!("spec.finalizers[{at}]");
+        complain(&path, holder, label_key(holder), errors);
+        check_known(path, holder, errors);
+    }
+}
+
+fn check_known(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        let text = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, finalizer, text));
     }
 }
 

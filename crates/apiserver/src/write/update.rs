@@ -199,7 +199,10 @@ async fn changed_scale(
     let view = scale::managed_view(writing, old, revision)?;
     admit::mutate(writing, subject, Some((&view, revision)), &mut body).await?;
     scale::check(body.name(), &body)?;
-    sent.check_base(writing, revision)?;
+    // Also where the parent itself must be named with its revision.
+    if !sent.revision.is_empty() {
+        sent.check_base(writing, revision)?;
+    }
     let asked = body.clone();
     let mut object = scale::changed_parent(writing, old, &view, body)?;
     ownership::keep_times(old, &mut object);
@@ -287,6 +290,9 @@ pub(super) fn prepare(
         // And at these four times.
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
+    }
+    if part == Part::Finalize {
+        metadata::check_holders(&object, &mut errors);
     }
     errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
     let warnings = rules::warnings(kind, part, &object, Some(old));

@@ -2,6 +2,7 @@
 
 use super::errors::Errors;
 use super::path::Path;
+use super::pods::ip;
 use super::read::{int, is_set, items, text};
 use super::selectors::selector;
 use super::words::{PORT_RANGE, port_name, wildcard_subdomain};
@@ -279,6 +280,8 @@ pub(crate) fn network(path: Path<'_>, cidr: &str, errors: &mut Errors) {
 }
 
 pub(crate) fn ip_address(object: &Object, errors: &mut Errors) {
+    let metadata = Path::root("metadata");
+    ip(metadata.child("name"), object.name(), errors);
     let path = SPEC.child("parentRef");
     let parent = &spec(object)["parentRef"];
     if !is_set(parent) {

@@ -7,5 +7,6 @@ mod collecting;
 mod many;
 mod namespaces;
 mod pods;
+mod security;
 mod typing;
 mod world;
