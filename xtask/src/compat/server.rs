@@ -3,7 +3,7 @@
 use super::process::{Server, free_port};
 use super::tools;
 use crate::Outcome;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where a client finds the server, and where it may leave things.
@@ -23,16 +23,28 @@ impl Around {
     /// The same with more options.
     pub(crate) fn start_with(more: &[&str]) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
+        let data = scratch.path().join("data");
+        let data = data.to_string_lossy();
+        let more = [&["--data", &data], more].concat();
+        Self::start_in(scratch, &tools::optik()?, &more)
+    }
+
+    /// Another build of it, with other options.
+    pub(crate) fn start_with_program(program: &Path, more: &[&str]) -> Result<Self, String> {
+        let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
+        Self::start_in(scratch, program, more)
+    }
+
+    fn start_in(scratch: tempfile::TempDir, program: &Path, more: &[&str]) -> Result<Self, String> {
         let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
         let (tls, plain, etcd) = (local()?, local()?, local()?);
         let kubeconfig = scratch.path().join("kubeconfig");
-        let mut serve = Command::new(tools::optik()?);
+        let mut serve = Command::new(program);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
             // What it puts into every namespace would stand among what clients count.
             .arg("--controllers=*,-root-ca-certificate-publisher-controller")
-            .args(["--etcd-listen", &etcd, "--data"])
-            .arg(scratch.path().join("data"))
+            .args(["--etcd-listen", &etcd])
             .arg("--kubeconfig-out")
             .arg(&kubeconfig)
             .args(more);
@@ -47,6 +59,11 @@ impl Around {
         })
     }
 
+    /// Where it answers without TLS.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.plain)
+    }
+
     /// Runs a client to its end; what it says is shown, and what the server said if it
     /// fails.
     pub(crate) fn run(&self, client: &mut Command) -> Outcome {
@@ -54,7 +71,7 @@ impl Around {
             client.env("KUBECTL", tools::kubectl()?);
         }
         let client = client
-            .env("SERVER", format!("http://{}", self.plain))
+            .env("SERVER", self.url())
             .env("KUBECONFIG", &self.kubeconfig)
             .env("ETCD", &self.etcd)
             .env("ETCDCTL", tools::etcdctl()?)

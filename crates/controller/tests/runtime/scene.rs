@@ -1,15 +1,19 @@
 //! A server, a misbehaving one before it, and managers at its end.
 
-use crate::backup::{Backup, BackupSpec};
+use crate::backup::{Backup, BackupSpec, Backups, Tally};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, Config, CustomResourceExt};
+use kube::{Client, Config, CustomResourceExt, ResourceExt};
 use optik_clients_testkit::faults::{Asked, Faults};
-use optik_controller::{Manager, ManagerOptions, Monitor, RunError};
+use optik_controller::{
+    ControllerOptions, Manager, ManagerOptions, Monitor, Reconciler, RunError, Watches,
+};
 use optik_server_testkit::{Engine, TestServer};
 use optik_store_testkit::patience::within;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -163,6 +167,58 @@ impl Scene {
         Manager::with_options(config(&self.faults.url), options).expect("a client can be made")
     }
 
+    /// A manager with one controller that keeps the maps of Backups.
+    pub(crate) fn controller(&self) -> (Running, Arc<Tally>) {
+        let tally = Arc::new(Tally::default());
+        (self.run(Backups::build(&tally)), tally)
+    }
+
+    /// A manager with one controller.
+    pub(crate) fn run<R: Reconciler>(
+        &self,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Running {
+        self.run_with(ControllerOptions::default(), build)
+    }
+
+    pub(crate) fn run_with<R: Reconciler>(
+        &self,
+        options: ControllerOptions,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Running {
+        let mut manager = self.manager();
+        manager.add_with(options, build).expect("can be added");
+        start(manager)
+    }
+
+    /// Changes a map by a merge patch.
+    pub(crate) async fn change_map(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        let patched = self
+            .maps()
+            .patch(name, &PatchParams::default(), &patch)
+            .await;
+        patched.expect("can be patched");
+    }
+
+    /// Waits until a Backup is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually("it to go", async || self.find(name).await.is_none()).await;
+    }
+
+    /// How many children each Backup has, of the controller that would make too many.
+    pub(crate) async fn children(&self) -> BTreeMap<String, usize> {
+        let maps = self.maps().list(&ListParams::default()).await;
+        let maps = maps.expect("can be listed").items.into_iter();
+        let mut children = BTreeMap::new();
+        for map in maps.filter(|map| map.name_any().starts_with("child-")) {
+            for owner in map.owner_references() {
+                *children.entry(owner.name.clone()).or_default() += 1;
+            }
+        }
+        children
+    }
+
     /// The retention that each map says.
     pub(crate) async fn retentions(&self) -> Vec<(String, String)> {
         let maps = self
@@ -184,10 +240,12 @@ impl Scene {
         maps
     }
 
-    /// Writes that reached the server, events for people left out.
+    /// Writes that reached the server, leases and events for people left out, and the
+    /// children, which are counted where they are.
     pub(crate) fn writes(&self) -> Vec<String> {
         let mut writes = self.faults.writes();
-        writes.retain(|asked| !asked.path.contains("/events") && !asked.path.contains("/leases"));
+        let aside = ["/events", "/leases", "/configmaps/child-"];
+        writes.retain(|asked| !aside.iter().any(|path| asked.path.contains(path)));
         let text = |asked: Asked| {
             let path = asked.path.split('?').next().unwrap_or_default().to_owned();
             format!("{} {path}", asked.method)
@@ -197,5 +255,11 @@ impl Scene {
 
     pub(crate) async fn end(self) {
         self.server.stop().await;
+    }
+
+    /// Ends a controller, and then the server.
+    pub(crate) async fn end_with(self, running: Running) {
+        running.stop().await;
+        self.end().await;
     }
 }
