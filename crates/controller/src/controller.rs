@@ -16,7 +16,7 @@ use crate::shelf::{Selection, Shelf};
 use crate::snap::Snap;
 use futures::FutureExt;
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,6 +133,9 @@ pub(crate) struct Core<R: Reconciler> {
     pub(crate) used: Vec<Arc<Shelf>>,
     /// What is worked on, or parked.
     active: Mutex<BTreeSet<ObjectKey>>,
+    /// What was cleaned up, by its uid, while its finalizer is still there: a conflict
+    /// is no reason to do it again.
+    cleaned: Mutex<BTreeMap<ObjectKey, u128>>,
 }
 
 /// A reconcile that is over.
@@ -172,11 +175,16 @@ impl<R: Reconciler> Core<R> {
             desk,
             used,
             active: Mutex::default(),
+            cleaned: Mutex::default(),
         }
     }
 
     fn active(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cleaned(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, u128>> {
+        self.cleaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works until it is told to stop; then finishes what it has begun.
@@ -309,6 +317,7 @@ impl<R: Reconciler> Core<R> {
             gates: Vec::new(),
         };
         let Some(entry) = self.primary.get(&settled.key) else {
+            self.cleaned().remove(&settled.key);
             return settled;
         };
         let primary = match Snap::new(entry, &self.primary) {
@@ -373,15 +382,18 @@ impl<R: Reconciler> Core<R> {
         let Some(finalizer) = R::FINALIZER.filter(|own| finalizers.iter().any(|f| f == own)) else {
             return Ok(Next::Done);
         };
-        match self.reconciler.cleanup(object, cx).await? {
-            Cleanup::Pending(wait) => Ok(self.wait(cx, &wait)),
-            Cleanup::Polling(poll) => Ok(self.poll(poll)),
-            Cleanup::Finished => {
-                cx.discard_status();
-                cx.set_finalizer(finalizer, false).await?;
-                Ok(Next::Done)
-            }
+        let (key, uid) = (Snap::key(&object).clone(), object.entry().uid);
+        if self.cleaned().get(&key) != Some(&uid) {
+            match self.reconciler.cleanup(object, cx).await? {
+                Cleanup::Pending(wait) => return Ok(self.wait(cx, &wait)),
+                Cleanup::Polling(poll) => return Ok(self.poll(poll)),
+                Cleanup::Finished => self.cleaned().insert(key.clone(), uid),
+            };
+            cx.discard_status();
         }
+        cx.set_finalizer(finalizer, false).await?;
+        self.cleaned().remove(&key);
+        Ok(Next::Done)
     }
 
     /// Never too often, never all at once, never earlier than asked.

@@ -1,7 +1,7 @@
 //! The Backup operator on three runtimes: each lives through the same life of a Backup,
 //! and all are measured beside each other.
 
-use super::process::output;
+use super::process::{Server, free_port, output};
 use super::server::Around;
 use super::tools;
 use crate::{Outcome, root};
@@ -101,6 +101,33 @@ pub(crate) fn lives_on(kubeconfig: &Path) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What our runtime makes of mistakes and faults, on a server of somebody else. Its tests
+/// speak without TLS, so kubectl stands between.
+pub(crate) fn faults_on(kubeconfig: &Path) -> Outcome {
+    let port = free_port()?;
+    let mut proxy = Command::new(tools::kubectl()?);
+    proxy
+        .args(["proxy", "--port", &port.to_string(), "--kubeconfig"])
+        .arg(kubeconfig);
+    let log = kubeconfig.with_file_name("proxy.log");
+    let mut proxy = Server::start("kubectl proxy", &mut proxy, &log)?;
+    let address = format!("127.0.0.1:{port}");
+    proxy.wait_ready(&address, "/readyz")?;
+    let mut tests = Command::new(env!("CARGO"));
+    tests
+        .args(["test", "--locked", "--workspace", "--test", "runtime", "--"])
+        .args(["faults::", "leading::", "mistakes::"])
+        // It is not ours to restart.
+        .args(["--skip", "a_server_that_comes_back"])
+        .env("OPTIK_TEST_SERVER", format!("http://{address}"))
+        .current_dir(root());
+    if tests.status().is_ok_and(|status| status.success()) {
+        Ok(())
+    } else {
+        Err("our runtime does not get along with it".to_owned())
+    }
 }
 
 /// All three runtimes, measured on one server: `cargo xtask controllers [--short]`.

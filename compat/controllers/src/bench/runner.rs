@@ -1,5 +1,6 @@
 //! A process that is measured.
 
+use optik_clients_testkit::faults::Deed;
 use serde_json::Value;
 use std::error::Error;
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) words: Vec<String>,
+    /// What makes it list again: not all understand every way in which a server can say
+    /// that a revision is gone.
+    pub(crate) expires_by: Deed,
 }
 
 impl Program {

@@ -142,11 +142,11 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
         .plan(refuse(Method::GET, "watch=true&", 4, 503));
     scene
         .faults
-        .plan(refuse(Method::GET, "resourceVersion=", 6, 410));
+        .plan(refuse(Method::GET, "resourceVersion=", 3, 410));
     scene.faults.plan(Plan {
         method: Method::GET,
         path_with: "resourceVersion=",
-        times: 6,
+        times: 3,
         deed: Deed::Expire,
     });
     scene.faults.cut();
@@ -164,7 +164,7 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
     eventually("a list to find it", async || tally.reconciles() > before).await;
     running.settled().await;
     all_ready(&scene, 7).await;
-    assert!(running.metric("controller_watch_relists_total") >= 12);
+    assert!(running.metric("controller_watch_relists_total") >= 6);
     all_done_once(scene, running, &tally).await;
 }
 
@@ -235,8 +235,7 @@ async fn a_server_that_comes_back_finds_its_controllers_waiting() {
     all_ready(&scene, 7).await;
     running.settled().await;
     let writes = scene.writes().len();
-    scene.server = scene.server.restart().await;
-    scene.faults.point_at(&scene.server.url);
+    scene.restart().await;
     let listed = async || scene.backups().list(&ListParams::default()).await.is_ok();
     eventually("the definition", listed).await;
     for name in NAMES {
@@ -296,7 +295,7 @@ async fn nothing_goes_back_in_time_at_the_word_of_one_answer() {
         );
         assert_eq!(cache.objects, before.objects);
     }
-    scene.faults.point_at(&scene.server.url);
+    scene.faults.point_at(&scene.url);
     scene.faults.cut();
     scene.retain("a", 8).await;
     eventually("it to go on", async || scene.retentions().await[0].1 == "8").await;

@@ -90,7 +90,7 @@ async fn leads(running: &Running) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_loses_its_lease_in_mid_reconcile_writes_nothing_more() {
     let scene = Scene::begin().await;
-    let second_wire = Faults::before(&scene.server.url).await;
+    let second_wire = Faults::before(&scene.url).await;
     let first = process(&scene.faults.url, "first");
     leads(&first.running).await;
     let second = process(&second_wire.url, "second");
@@ -108,7 +108,7 @@ async fn a_leader_that_loses_its_lease_in_mid_reconcile_writes_nothing_more() {
     leads(&second.running).await;
     // The first is connected again, and let go on with what it had begun.
     first.gate.add_permits(10);
-    scene.faults.point_at(&scene.server.url);
+    scene.faults.point_at(&scene.url);
     second.gate.add_permits(10);
     second.running.settled().await;
     assert_eq!(
@@ -134,7 +134,7 @@ async fn a_leader_that_loses_its_lease_in_mid_reconcile_writes_nothing_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_first_sees_what_the_last_one_wrote() {
     let scene = Scene::begin().await;
-    let second_wire = Faults::before(&scene.server.url).await;
+    let second_wire = Faults::before(&scene.url).await;
     let first = careless(&scene.faults.url, "first", 1);
     leads(&first).await;
     let second = careless(&second_wire.url, "second", 2);
@@ -204,7 +204,7 @@ fn stalled(url: &str, begun: mpsc::Sender<()>, go_on: mpsc::Receiver<()>) -> Joi
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_leader_that_stood_still_for_too_long_writes_nothing_more() {
     let scene = Scene::begin().await;
-    let second_wire = Faults::before(&scene.server.url).await;
+    let second_wire = Faults::before(&scene.url).await;
     scene.make("a", 7).await;
     let ((begun, has_begun), (go, go_on)) = (mpsc::channel(), mpsc::channel());
     let first = stalled(&scene.faults.url, begun, go_on);
@@ -228,7 +228,7 @@ async fn a_leader_that_stood_still_for_too_long_writes_nothing_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_makes_nobody_lead_and_deposes_nobody() {
     let scene = Scene::begin().await;
-    let second_wire = Faults::before(&scene.server.url).await;
+    let second_wire = Faults::before(&scene.url).await;
     let clocks = [(); 2].map(|()| Arc::new(ManualClock::new(UnixMillis(1_800_000_000_000))));
     let with_clock = |name, clock: &Arc<ManualClock>| {
         let mut options = candidate(name);

@@ -1,6 +1,10 @@
 //! A server, a misbehaving one before it, and managers at its end.
+//!
+//! `OPTIK_TEST_SERVER` names another server, by an address without TLS. All tests share
+//! it, one after the other.
 
 use crate::backup::{Backup, BackupSpec, Backups, Tally};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -15,13 +19,20 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::task::JoinHandle;
 
 pub(crate) struct Scene {
-    pub(crate) server: TestServer,
+    /// Where the server is that does not misbehave.
+    pub(crate) url: String,
     pub(crate) faults: Faults,
+    /// None if it is somebody else's.
+    server: Option<TestServer>,
+    /// The other server is of one test at a time.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
+
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A manager that runs.
 pub(crate) struct Running {
@@ -83,28 +94,76 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool)
 
 impl Scene {
     pub(crate) async fn begin() -> Self {
-        Self::on(Engine::Memory).await
+        let Ok(url) = std::env::var("OPTIK_TEST_SERVER") else {
+            return Self::on(Engine::Memory).await;
+        };
+        let turn = TURN.lock().await;
+        let scene = Self::before(url, None, Some(turn)).await;
+        scene.forget_everything().await;
+        scene
     }
 
     pub(crate) async fn on(engine: Engine) -> Self {
         let server = TestServer::start(engine).await;
-        let faults = Faults::before(&server.url).await;
-        let scene = Self { server, faults };
+        Self::before(server.url.clone(), Some(server), None).await
+    }
+
+    async fn before(
+        url: String,
+        server: Option<TestServer>,
+        turn: Option<MutexGuard<'static, ()>>,
+    ) -> Self {
+        let faults = Faults::before(&url).await;
+        let scene = Self {
+            url,
+            faults,
+            server,
+            _turn: turn,
+        };
         scene.define().await;
         scene
     }
 
+    pub(crate) async fn restart(&mut self) {
+        let server = self.server.take().expect("it is ours");
+        let server = server.restart().await;
+        self.url.clone_from(&server.url);
+        self.faults.point_at(&self.url);
+        self.server = Some(server);
+    }
+
+    /// What tests before have left on a server that nobody stops.
+    async fn forget_everything(&self) {
+        let all = ListParams::default();
+        for backup in self.backups().list(&all).await.expect("can be listed") {
+            let free = json!({"metadata": {"finalizers": null}});
+            self.change(&backup.name_any(), free).await;
+            self.delete(&backup.name_any()).await;
+        }
+        for map in self.maps().list(&all).await.expect("can be listed") {
+            let name = map.name_any();
+            let deleted = self.maps().delete(&name, &DeleteParams::default()).await;
+            deleted.expect("can be deleted");
+        }
+        let leases: Api<Lease> = Api::default_namespaced(self.client());
+        for lease in leases.list(&all).await.expect("can be listed") {
+            let name = lease.name_any();
+            let deleted = leases.delete(&name, &DeleteParams::default()).await;
+            deleted.expect("can be deleted");
+        }
+    }
+
     /// A client of the server itself.
     pub(crate) fn client(&self) -> Client {
-        Client::try_from(config(&self.server.url)).expect("a client needs nothing else")
+        Client::try_from(config(&self.url)).expect("a client needs nothing else")
     }
 
     async fn define(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client());
-        let made = definitions
-            .create(&PostParams::default(), &Backup::crd())
-            .await;
-        made.expect("can be defined");
+        let ours = PatchParams::apply("scene").force();
+        let definition = Patch::Apply(Backup::crd());
+        let made = definitions.patch(Backup::crd_name(), &ours, &definition);
+        made.await.expect("can be defined");
         let listed = async || self.backups().list(&ListParams::default()).await.is_ok();
         eventually("the definition", listed).await;
     }
@@ -254,7 +313,9 @@ impl Scene {
     }
 
     pub(crate) async fn end(self) {
-        self.server.stop().await;
+        if let Some(server) = self.server {
+            server.stop().await;
+        }
     }
 
     /// Ends a controller, and then the server.
