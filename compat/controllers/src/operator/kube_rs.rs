@@ -176,7 +176,10 @@ impl Context {
         let how = DeleteParams::background().preconditions(only);
         match self.api::<Job>(backup).delete(&job.name_any(), &how).await {
             Err(kube::Error::Api(refusal)) if refusal.code == 404 => Ok(()),
-            deleted => Ok(drop(deleted?)),
+            deleted => {
+                deleted?;
+                Ok(())
+            }
         }
     }
 }
