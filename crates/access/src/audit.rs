@@ -121,6 +121,8 @@ pub struct Recording {
     pub level: Level,
     pub omit_stages: Vec<Stage>,
     pub omit_managed_fields: bool,
+    /// What is sent is a secret: nothing that quotes it may be written down.
+    pub secret: bool,
 }
 
 /// What carries secrets is never written down, whatever a policy says.
@@ -163,9 +165,10 @@ impl AuditPolicy {
         let Some(rule) = self.rules.iter().find(|rule| rule.matches(user, asked)) else {
             return Recording::default();
         };
-        let level = match asked.what {
-            What::Resource(of) if is_secret(of) => rule.level.min(Level::Metadata),
-            _ => rule.level,
+        let secret = matches!(asked.what, What::Resource(of) if is_secret(of));
+        let level = match secret {
+            true => rule.level.min(Level::Metadata),
+            false => rule.level,
         };
         let mut omit_stages = self.omit_stages.clone();
         omit_stages.extend(&rule.omit_stages);
@@ -173,6 +176,7 @@ impl AuditPolicy {
             level,
             omit_stages,
             omit_managed_fields: rule.omit_managed_fields.unwrap_or(self.omit_managed_fields),
+            secret,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tokens that are signed: made, and believed only with reason.
 //!
-//! Two algorithms, chosen by the key and never by the token: ES256 for keys we make,
-//! RS256 for keys that others bring.
+//! Algorithms are chosen by the key and never by the token: ES256 for keys we make; others
+//! bring those of RSA (RS256) and of another curve (ES384), too.
 
 mod der;
 mod key;
@@ -72,23 +72,50 @@ pub struct Kubernetes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     pub name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// Why a token proves nothing. Clients learn only that it does not.
+/// Why a token proves nothing. Clients learn only that it does not; those who review tokens
+/// for others are told, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
     #[error("not a signed token of ours")]
     Foreign,
-    #[error("the signature is wrong")]
+    #[error("invalid signature, no keys found")]
+    UnknownKey,
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
     Signature,
-    #[error("the service account token has expired")]
+    #[error("service account token has expired")]
     Expired,
-    #[error("the service account token is not valid yet")]
+    #[error("service account token is not valid yet")]
     NotYetValid,
-    #[error("the claims make no sense")]
+    #[error("service account token is issued in the future")]
+    FromTheFuture,
+    #[error("service account token claims could not be validated")]
     Claims,
+}
+
+impl Claims {
+    /// Whether this is within the time of the token.
+    ///
+    /// # Errors
+    /// If it is before or after.
+    pub fn check_times(&self, now_seconds: i64) -> Result<(), TokenError> {
+        let (early, late) = (
+            now_seconds.saturating_sub(LEEWAY_SECONDS),
+            now_seconds.saturating_add(LEEWAY_SECONDS),
+        );
+        if late < self.nbf {
+            Err(TokenError::NotYetValid)
+        } else if early > self.exp {
+            Err(TokenError::Expired)
+        } else if late < self.iat {
+            Err(TokenError::FromTheFuture)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -149,17 +176,12 @@ fn split(token: &[u8]) -> Option<Parts<'_>> {
     })
 }
 
-/// The claims of a token whose signature and times are right. Who may use it for what is
-/// for others to say.
+/// The claims of a token whose signature is right. Who may use it when and for what is for
+/// others to say.
 ///
 /// # Errors
 /// See [`TokenError`].
-pub fn verify(
-    token: &[u8],
-    keys: &[PublicKey],
-    issuer: &str,
-    now_seconds: i64,
-) -> Result<Claims, TokenError> {
+pub fn verify(token: &[u8], keys: &[PublicKey], issuer: &str) -> Result<Claims, TokenError> {
     let Parts {
         header,
         claims,
@@ -176,29 +198,25 @@ pub fn verify(
     let head: Value = serde_json::from_slice(&decode(header)?).map_err(|_| TokenError::Foreign)?;
     // What must be understood and is not.
     if head.get("crit").is_some() {
-        return Err(TokenError::Foreign);
+        return Err(TokenError::Signature);
     }
     let word = |member: &str| head.get(member).and_then(Value::as_str).unwrap_or_default();
     let (algorithm, id) = (word("alg"), word("kid"));
     let signature = decode(signature)?;
     let message = &token[..header.len() + 1 + claims.len()];
-    let fits = |key: &&PublicKey| key.algorithm() == algorithm && (id.is_empty() || id == key.id());
-    let believed = keys
+    let mut named = keys
         .iter()
-        .filter(fits)
-        .any(|key| key.verify(message, &signature));
+        .filter(|key| id.is_empty() || id == key.id())
+        .peekable();
+    if named.peek().is_none() {
+        return Err(TokenError::UnknownKey);
+    }
+    let believed = named.any(|key| key.algorithm() == algorithm && key.verify(message, &signature));
     if !believed {
         return Err(TokenError::Signature);
     }
     let claims: Claims =
         serde_json::from_slice(&decode(claims)?).map_err(|_| TokenError::Claims)?;
-    if now_seconds.saturating_sub(LEEWAY_SECONDS) > claims.exp {
-        return Err(TokenError::Expired);
-    }
-    let begins = claims.nbf.max(claims.iat);
-    if now_seconds.saturating_add(LEEWAY_SECONDS) < begins {
-        return Err(TokenError::NotYetValid);
-    }
     let account = &claims.kubernetes;
     let subject = crate::service_account_name(&account.namespace, &account.serviceaccount.name);
     if claims.sub != subject || account.serviceaccount.uid.is_empty() {

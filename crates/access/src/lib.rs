@@ -6,6 +6,7 @@
 mod attributes;
 pub mod audit;
 pub mod bootstrap;
+mod flow;
 pub mod impersonation;
 pub mod jwt;
 mod rbac;
@@ -14,6 +15,7 @@ mod tokens;
 mod user;
 
 pub use attributes::{Attributes, Resource, What, without_roles};
+pub use flow::{FlowRule, FlowSchema, FlowSet, NoFlowSchema};
 pub use rbac::{
     AggregationRule, Binding, Decision, FULL_AUTHORITY_NEEDED, LabelSelector, Policy, PolicyEditor,
     Role, RoleKind, RoleRef, Rule, Subject, Unreadable, aggregated_rules, check_binding,

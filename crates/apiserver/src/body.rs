@@ -9,8 +9,9 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use optik_builtin::{SettleError, Settler};
 use optik_catalog::messages;
-use optik_object::{Map, Object, SentType, Status, SyntaxError, Value};
+use optik_object::{Map, Object, SentType, Status, Value, json_type};
 use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
+use std::fmt;
 
 /// What bodies may be written in.
 const ACCEPTED: &[&str] = &[
@@ -34,7 +35,7 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
     };
     let value = value.to_str().unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
-    match media_type {
+    match media_type.to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(Encoding::Protobuf),
@@ -103,7 +104,7 @@ pub(crate) fn decode(
             drop_nulls(schema, &mut value);
         }
     }
-    let mut object = Object::try_from(value).map_err(|_| not_an_object(wanted.kind, b""))?;
+    let mut object = Object::try_from(value).unwrap_or_default();
     settle(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
     Ok(Decoded { object, warnings })
 }
@@ -163,31 +164,70 @@ pub(crate) fn decode_as(
     body: &[u8],
 ) -> Result<Object, Status> {
     let wanted = WantedType { api_version, kind };
-    read(headers, body, wanted).map(|(object, _)| object)
+    let (object, _) = read(headers, body, wanted)?;
+    wanted.check_claim(&object)?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if let Some(schema) = optik_schema::builtin(group, version, kind) {
+        let value = Value::Object(object.members().clone());
+        let sent = SentType { kind, version };
+        check_types(schema, &value)
+            .map_err(|error| Status::cannot_be_handled(sent, kind, &error.to_string()))?;
+    }
+    Ok(object)
 }
 
-/// A document, and what it gives twice.
+/// Reads options, whose trouble is told as it is.
+pub(crate) fn decode_options(
+    kind: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Object, Status> {
+    let api_version = "v1";
+    let read = document(encoding(headers)?, body, WantedType { api_version, kind });
+    let (object, _) = read.map_err(|trouble| Status::bad_request(trouble.0))?;
+    Ok(object)
+}
+
 fn read(
     headers: &HeaderMap,
     body: &[u8],
     wanted: WantedType<'_>,
 ) -> Result<(Object, Twice), Status> {
+    let read = document(encoding(headers)?, body, wanted);
+    read.map_err(|trouble| Status::unrecognized(wanted.kind, &trouble.0, body))
+}
+
+/// Why bytes are no document, in Go's words.
+struct Trouble(String);
+
+impl Trouble {
+    fn of_json(error: impl fmt::Display) -> Self {
+        Self(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
+    }
+}
+
+/// A document, and what it gives twice.
+fn document(
+    encoding: Encoding,
+    body: &[u8],
+    wanted: WantedType<'_>,
+) -> Result<(Object, Twice), Trouble> {
     let WantedType { api_version, kind } = wanted;
-    let (value, twice) = match encoding(headers)? {
+    let (value, twice) = match encoding {
         Encoding::Json => {
-            let parsed = optik_object::parse(body);
-            let parsed = parsed.map_err(|error| Status::body_malformed(kind, &error, body))?;
+            let parsed = optik_object::parse(body).map_err(Trouble::of_json)?;
             (parsed.value, Twice::Members(parsed.duplicates))
         }
         Encoding::Yaml => {
             let parsed = optik_object::yaml::parse(body);
-            let parsed =
-                parsed.map_err(|error| unrecognized(kind, &yaml_trouble(&error.to_string())))?;
+            let parsed = parsed.map_err(|error| Trouble(error.to_string()))?;
             (parsed.value, Twice::Lines(parsed.duplicates))
         }
         Encoding::Protobuf => {
             let decoded = messages().decode_or(body, api_version, kind);
-            let decoded = decoded.map_err(|error| unrecognized(kind, &error.to_string()))?;
+            let decoded = decoded.map_err(|error| Trouble(error.to_string()))?;
             (decoded.value, Twice::Members(Vec::new()))
         }
     };
@@ -196,33 +236,17 @@ fn read(
         Value::Null => Map::new().into(),
         value => value,
     };
-    let object = Object::try_from(value).map_err(|_| not_an_object(kind, body))?;
+    let what = json_type(&value);
+    let object = Object::try_from(value).map_err(|_| not_an_object(what))?;
     Ok((object, twice))
 }
 
-fn yaml_trouble(error: &str) -> String {
-    format!("couldn't get version/kind; json parse error: {error}")
-}
-
-fn unrecognized(wanted: &str, text: &str) -> Status {
-    Status::bad_request(format!(
-        "the object provided is unrecognized (must be of type {wanted}): {text}"
-    ))
-}
-
-fn not_an_object(wanted: &str, body: &[u8]) -> Status {
-    let what = match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'[') => "array",
-        Some(b'"') => "string",
-        Some(b't' | b'f') => "bool",
-        _ => "number",
-    };
-    let error = SyntaxError::Malformed(format!(
+fn not_an_object(what: &str) -> Trouble {
+    Trouble::of_json(format!(
         "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
          \"json:\\\"kind,omitempty\\\"\" }}"
-    ));
-    Status::body_malformed(wanted, &error, body)
+    ))
 }
 
 /// The type a body claims must be that of the endpoint.
@@ -238,26 +262,58 @@ fn check_type(kinds: &Kinds, kind: &Kind, object: &Object) -> Result<(), Status>
         return Ok(());
     }
     let (group, version) = sent_version.split_once('/').unwrap_or(("", &sent_version));
-    let sent = SentType {
-        kind: &sent_kind,
-        version,
+    let known = kinds.knows(group, version, &sent_kind);
+    let wanted = WantedType {
+        api_version: &kind.api_version,
+        kind: &resource.kind,
     };
-    let text = if kinds.knows(group, version, &sent_kind) {
-        let package = match resource.group.split('.').next() {
-            None | Some("") => "core",
-            Some(first) => first,
+    Err(wanted.refuse(&sent_version, &sent_kind, known))
+}
+
+impl WantedType<'_> {
+    fn group(&self) -> &str {
+        let parts = self.api_version.split_once('/');
+        parts.map_or("", |(group, _)| group)
+    }
+
+    /// Another kind, whether it is known or not.
+    fn refuse(&self, sent_version: &str, sent_kind: &str, known: bool) -> Status {
+        let (_, version) = sent_version.split_once('/').unwrap_or(("", sent_version));
+        let text = if known {
+            let package = match self.group().split('.').next() {
+                None | Some("") => "core",
+                Some(first) => first,
+            };
+            let kind = self.kind;
+            format!("converting ({version}.{sent_kind}) to ({package}.{kind}): unknown conversion")
+        } else {
+            format!(
+                "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
         };
-        format!(
-            "converting ({version}.{sent_kind}) to ({package}.{}): unknown conversion",
-            resource.kind
-        )
-    } else {
-        format!(
-            "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
-             \"pkg/runtime/scheme.go:111\""
-        )
-    };
-    Err(Status::cannot_be_handled(sent, &resource.kind, &text))
+        let sent = SentType {
+            kind: sent_kind,
+            version,
+        };
+        Status::cannot_be_handled(sent, self.kind, &text)
+    }
+
+    /// Any version of the same kind will do.
+    fn check_claim(&self, object: &Object) -> Result<(), Status> {
+        let (kind, version) = match (object.kind(), object.api_version()) {
+            ("", "") => return Ok(()),
+            ("", version) => (self.kind, version),
+            (kind, "") => (kind, self.api_version),
+            both => both,
+        };
+        let (group, number) = version.split_once('/').unwrap_or(("", version));
+        if (kind, group) == (self.kind, self.group()) {
+            return Ok(());
+        }
+        let known = optik_schema::builtin(group, number, kind).is_some();
+        Err(self.refuse(version, kind, known))
+    }
 }
 
 /// What metadata consists of; the rest is not kept.

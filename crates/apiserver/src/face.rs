@@ -52,6 +52,12 @@ impl Face {
                 for (core, group) in EVENT_MEMBERS {
                     rename(object.members_mut(), core, group);
                 }
+                for name in ["reportingController", "reportingInstance"] {
+                    // The core form writes them out when they are empty.
+                    if object.get(name).and_then(Value::as_str) == Some("") {
+                        object.members_mut().remove(name);
+                    }
+                }
             }
             Self::ScalerV1 => {
                 target_from_metrics(object, "spec", SPEC);

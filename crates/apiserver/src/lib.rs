@@ -41,7 +41,7 @@ mod trouble;
 mod watch;
 mod write;
 
-pub use access::{AccessOptions, AccountOptions, Authorization, keep_roles};
+pub use access::{AccessOptions, AccountOptions, Authorization, FlowMarks, keep_flows, keep_roles};
 pub use admission::keep_admission;
 pub use api_services::{keep_api_services, make_api_services};
 pub use body::readable;
@@ -49,8 +49,9 @@ pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
+/// What services are given of.
+pub use optik_builtin::allocation::Ranges as ServiceRanges;
 pub use places::Collection;
 pub use plugins::used_of_quota;
 pub use route::{Route, Target, route};
 pub use server::ApiServer;
-pub use write::service_network;

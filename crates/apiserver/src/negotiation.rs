@@ -54,11 +54,10 @@ impl Clause<'_> {
 
     /// The look that it asks for; `None` if there is no such thing.
     fn look(&self, encoding: Encoding, rows: RowObject) -> Option<Look> {
-        if self
-            .parameter("stream")
-            .is_some_and(|stream| stream != "watch")
-        {
-            return None;
+        match self.parameter("stream") {
+            None => {}
+            Some("watch") if encoding != Encoding::Yaml => {}
+            Some(_) => return None,
         }
         let wanted = ["as", "g", "v"].map(|name| self.parameter(name));
         let [Some(name), Some("meta.k8s.io"), Some(version)] = wanted else {

@@ -23,6 +23,29 @@ impl Default for Ranges {
     }
 }
 
+/// Why a network cannot be used for services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkError {
+    /// It is not written as `10.96.0.0/12`.
+    Malformed,
+    /// Services have addresses of IPv4 here.
+    Family,
+    /// It has too few addresses, or more than a million.
+    Size,
+}
+
+impl std::error::Error for NetworkError {}
+
+impl std::fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "it must look like 10.96.0.0/12",
+            Self::Family => "services have addresses of IPv4 here",
+            Self::Size => "its prefix must have between 12 and 30 bits",
+        })
+    }
+}
+
 /// One thing that is given to one service at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Claim {
@@ -31,6 +54,25 @@ pub enum Claim {
 }
 
 impl Ranges {
+    /// The same with another network: `10.96.0.0/12`.
+    pub fn of_network(text: &str) -> Result<Self, NetworkError> {
+        let (address, bits) = text.split_once('/').ok_or(NetworkError::Malformed)?;
+        let address: IpAddr = address.parse().map_err(|_| NetworkError::Malformed)?;
+        let bits: u32 = bits.parse().map_err(|_| NetworkError::Malformed)?;
+        let IpAddr::V4(address) = address else {
+            return Err(NetworkError::Family);
+        };
+        if !(12..=30).contains(&bits) {
+            return Err(NetworkError::Size);
+        }
+        let mask = u32::MAX << (32 - bits);
+        let first = Ipv4Addr::from(u32::from(address) & mask);
+        Ok(Self {
+            network: (first, bits),
+            ..Self::default()
+        })
+    }
+
     /// How many addresses can be given out: neither the first nor the last.
     fn addresses(&self) -> u32 {
         let free_bits = 32_u32.saturating_sub(self.network.1).min(31);
@@ -217,6 +259,23 @@ mod tests {
 
     fn service(spec: &Value) -> Object {
         Object::try_from(json!({"spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn networks_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("10.96.0.0/12", Ok("10.96.0.0/12")),
+            ("10.0.0.9/24", Ok("10.0.0.0/24")),
+            ("10.0.0.0", Err(NetworkError::Malformed)),
+            ("10.0.0/24", Err(NetworkError::Malformed)),
+            ("fd00::/112", Err(NetworkError::Family)),
+            ("10.0.0.0/8", Err(NetworkError::Size)),
+            ("10.0.0.0/31", Err(NetworkError::Size)),
+            ("10.0.0.0/-1", Err(NetworkError::Malformed)),
+        ] {
+            let read = Ranges::of_network(text).map(|ranges| ranges.network_text());
+            assert_eq!(read.as_deref(), expected.as_ref().copied(), "{text}");
+        }
     }
 
     #[test]

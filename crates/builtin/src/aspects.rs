@@ -1,6 +1,7 @@
 //! Parts of a pod that have an endpoint of their own.
 
 use crate::check::{Errors, items, text};
+use crate::prepare::quality;
 use optik_object::{FieldError, Object, Value};
 
 /// Which part.
@@ -47,10 +48,18 @@ pub fn check(aspect: Aspect, object: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = Errors::default();
     crate::check::pod(object, &mut errors);
     let mut errors = errors.into_list();
-    if aspect == Aspect::Ephemeral {
-        errors.extend(lost_or_changed(object, old));
+    match aspect {
+        Aspect::Ephemeral => errors.extend(lost_or_changed(object, old)),
+        Aspect::Resources => errors.extend(class_changed(object, old)),
     }
     errors
+}
+
+fn class_changed(object: &Object, old: &Object) -> Option<FieldError> {
+    let class = |object: &Object| quality(object.get("spec").unwrap_or(&Value::Null));
+    let before = class(old);
+    let text = "Pod QOS Class may not change as a result of resizing";
+    (class(object) != before).then(|| FieldError::invalid("spec", before, text))
 }
 
 fn lost_or_changed(object: &Object, old: &Object) -> Vec<FieldError> {

@@ -13,9 +13,10 @@ mod prepare;
 mod quantity;
 pub mod quota;
 mod rules;
+pub mod security;
 mod settle;
 
 pub use check::selects;
 pub use quantity::{Quantity, QuantityError};
 pub use rules::Rules;
-pub use settle::{SettleError, Settler};
+pub use settle::{SettleError, Settler, check_instants};

@@ -71,7 +71,7 @@ fn new_pod(object: &mut Object) {
 }
 
 /// How a pod is treated when resources are short.
-fn quality(spec: &Value) -> &'static str {
+pub(crate) fn quality(spec: &Value) -> &'static str {
     let own = &spec["resources"];
     let mut lists = Vec::new();
     if is_set(own) {

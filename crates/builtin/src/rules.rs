@@ -79,4 +79,14 @@ impl Rules {
         }
         errors.into_list()
     }
+
+    /// What is wrong with a change of the status.
+    #[must_use]
+    pub fn check_status(&self, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        if let (Some(check), Some(old)) = (self.checks.status, old) {
+            check(object, old, &mut errors);
+        }
+        errors.into_list()
+    }
 }

@@ -1,5 +1,5 @@
 //! An object as it is after a round through Go: members that are empty are gone or
-//! written out, amounts have one spelling, defaults are there.
+//! written out, amounts and instants have one spelling, defaults are there.
 
 use crate::defaults::{self, Computed, Default};
 use crate::quantity::{Quantity, QuantityError};
@@ -7,22 +7,24 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 use optik_catalog::messages;
 use optik_object::protobuf::{Form, MessageId, Shape, Type};
-use optik_object::{Map, Value};
+use optik_object::{Layout, LayoutError, Map, Value};
 use std::fmt;
 use std::sync::OnceLock;
 
 /// Why an object is none of its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettleError {
     Quantity(QuantityError),
     /// Where bytes are not written in base64.
     Base64(usize),
+    Instant(LayoutError),
 }
 
 impl fmt::Display for SettleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quantity(error) => error.fmt(f),
+            Self::Instant(error) => error.fmt(f),
             Self::Base64(at) => write!(f, "illegal base64 data at input byte {at}"),
         }
     }
@@ -102,6 +104,7 @@ enum Inside {
     Bytes,
     /// A map of them.
     ManyBytes,
+    Instant(Layout),
     Structure(MessageId),
     Structures(MessageId),
     /// A map of structures.
@@ -183,6 +186,10 @@ fn inside(shape: Shape, form: Option<(MessageId, Form)>) -> Inside {
     match (shape, form) {
         (Shape::Map, Some((_, Form::Quantity))) => Inside::Amounts,
         (_, Some((_, Form::Quantity))) => Inside::Amount,
+        (Shape::Plain | Shape::Pointer, Some((_, Form::Time))) => Inside::Instant(Layout::Seconds),
+        (Shape::Plain | Shape::Pointer, Some((_, Form::MicroTime))) => {
+            Inside::Instant(Layout::Micros)
+        }
         (Shape::List, Some((id, Form::Object))) => Inside::Structures(id),
         (Shape::Map, Some((id, Form::Object))) => Inside::Named(id),
         (_, Some((id, Form::Object))) => Inside::Structure(id),
@@ -264,6 +271,7 @@ fn settle(plan: &'static Plan, members: &mut Map, depth: Depth) -> Result<(), Se
     for (name, value) in members.iter_mut() {
         // The metadata of whole objects has rules of its own.
         if depth == Depth::Root && name == "metadata" {
+            check_instants(value)?;
             continue;
         }
         if let Some(field) = plan.field(name) {
@@ -285,6 +293,7 @@ fn enter(inside: Inside, value: &mut Value) -> Result<(), SettleError> {
             let mut texts = members.values().filter_map(Value::as_str);
             texts.try_for_each(check_base64)
         }
+        (Inside::Instant(layout), value) => spell_instant(layout, value),
         (Inside::Structure(id), Value::Object(members)) => settle(plan(id), members, Depth::Inside),
         (Inside::Structures(id), Value::Array(items)) => {
             let plan = plan(id);
@@ -305,6 +314,35 @@ fn spell(value: &mut Value, rounded: fn(Quantity) -> Quantity) -> Result<(), Set
     let text = rounded(quantity).to_string();
     if value.as_str() != Some(&text) {
         *value = text.into();
+    }
+    Ok(())
+}
+
+/// Go writes the first instant of all as nothing.
+fn spell_instant(layout: Layout, value: &mut Value) -> Result<(), SettleError> {
+    const NEVER: i64 = -62_135_596_800;
+    let Value::String(text) = value else {
+        return Ok(());
+    };
+    let instant = layout.read(text).map_err(SettleError::Instant)?;
+    if instant.seconds() == NEVER {
+        *value = Value::Null;
+        return Ok(());
+    }
+    let spelt = layout.write(instant);
+    if *text != spelt {
+        *text = spelt;
+    }
+    Ok(())
+}
+
+/// The server sets them itself, whatever a client says; but that must make sense.
+pub fn check_instants(metadata: &Value) -> Result<(), SettleError> {
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(text) = metadata.get(name).and_then(Value::as_str) {
+            let read = Layout::Seconds.read(text);
+            read.map_err(SettleError::Instant)?;
+        }
     }
     Ok(())
 }

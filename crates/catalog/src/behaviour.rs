@@ -341,6 +341,7 @@ fn name_rule(group: &str, plural: &str) -> NameRule {
     match plural {
         "namespaces" | "services" => NameRule::DnsLabel,
         "apiservices" | "ipaddresses" => NameRule::PathSegment,
+        "events" if group.is_empty() => NameRule::PathSegment,
         _ if group == "rbac.authorization.k8s.io" => NameRule::PathSegment,
         _ => NameRule::DnsSubdomain,
     }

@@ -10,7 +10,7 @@ mod units;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use standin::Reading;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -114,6 +114,7 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::units;
 use access::{Access, Entrance, Home, Ports};
 use banner::Banner;
 use clap::{Args, ValueEnum};
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, ServiceRanges};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
@@ -17,6 +17,7 @@ use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
 };
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,8 +62,8 @@ pub(crate) struct Serve {
     etcd_listen: Option<SocketAddr>,
     /// Which controllers run: * for all, a name for one more, -name for one less
     ///
-    /// Those of namespaces, garbage, service accounts, root certificates and quotas are
-    /// part of the server. Without them a kube-controller-manager can do their work.
+    /// Those of namespaces, garbage, service accounts, root certificates, quotas, roles
+    /// and policies are part of the server. Without them a kube-controller-manager can do their work.
     #[arg(
         long,
         value_name = "NAME,…",
@@ -71,6 +72,10 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+    /// Give services addresses of this network
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12",
+          value_parser = ServiceRanges::of_network)]
+    service_cluster_ip_range: ServiceRanges,
     /// Serve the store alone, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
     etcd_only: bool,
@@ -190,6 +195,7 @@ async fn serve_api(
     let entropy = Arc::new(SystemEntropy);
     let caller = Arc::new(HttpsCaller::default());
     let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
+    let api = api.with_services(options.service_cluster_ip_range.clone());
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;
@@ -208,6 +214,7 @@ async fn serve_api(
         store.clone(),
     ));
     tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
+    tokio::spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
     tokio::spawn(optik_lifecycle::keep_definitions_clean(
         api.clone(),
         store.clone(),
@@ -359,8 +366,12 @@ fn loopback_only(flag: &str, address: SocketAddr, example: &str) -> Result<(), F
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|cause| {
-        Failure::new(format!("cannot listen on {address}"), cause)
-            .hint("Is another server running? Port 0 takes a free one.")
+        let hint = match cause.kind() {
+            ErrorKind::AddrNotAvailable => "This machine has no such address.",
+            ErrorKind::PermissionDenied => "Ports below 1024 are for administrators.",
+            _ => "Is another server running? Port 0 takes a free one.",
+        };
+        Failure::new(format!("cannot listen on {address}"), cause).hint(hint)
     })
 }
 

@@ -96,6 +96,23 @@ fn a_command_line_that_makes_no_sense_exits_64() {
     expect(&["--version"], 0, "optik 0.1.0", "");
 }
 
+#[test]
+fn what_cannot_be_used_is_named() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let empty = scratch.path().join("empty.pem");
+    std::fs::write(&empty, "nothing").expect("writes");
+    let empty = empty.to_string_lossy().into_owned();
+    let free = ["serve", "--ephemeral", "--listen", "127.0.0.1:0"];
+    for flag in ["--client-ca-file", "--service-account-signing-key-file"] {
+        let words = [&free[..], &[flag, &empty]].concat();
+        expect(&words, 1, "", &format!("cannot use {empty}"));
+        let words = [&free[..], &[flag, "/none"]].concat();
+        expect(&words, 1, "", "cannot read /none");
+    }
+    let elsewhere = ["serve", "--ephemeral", "--listen", "192.0.2.1:1"];
+    expect(&elsewhere, 1, "", "This machine has no such address.");
+}
+
 /// It says when it is ready and where, stops when told to, and leaves a sound store.
 #[test]
 fn a_server_says_what_to_do_next_and_stops_in_order() {

@@ -1,67 +1,30 @@
 //! G17, G19: a server that is killed under load has every write it acknowledged, and
 //! no part of one that it did not carry out.
 
+mod support;
+
 use optik_etcd_api::etcdserverpb::kv_client::KvClient;
 use optik_etcd_api::etcdserverpb::request_op::Request;
 use optik_etcd_api::etcdserverpb::{PutRequest, RangeRequest, RequestOp, TxnRequest};
 use optik_platform::{Entropy, SeededEntropy};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use support::{Server, rounds};
 use tonic::transport::Channel;
 
 const WRITERS: usize = 8;
 /// Every transaction writes all of them: they must always agree.
 const PARTS: [&str; 3] = ["first", "second", "third"];
 
-/// More with `OPTIK_TEST_KILLS`.
-fn rounds() -> u64 {
-    let wanted = std::env::var("OPTIK_TEST_KILLS").ok();
-    wanted.and_then(|text| text.parse().ok()).unwrap_or(12)
+fn start(data: &Path) -> Server {
+    Server::start(data, &["--etcd-listen", "127.0.0.1:0"])
 }
 
-struct Server {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    url: String,
-}
-
-impl Server {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(["--etcd-listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        let mut banner = String::new();
-        let url = loop {
-            let mut line = String::new();
-            let read = stderr.read_line(&mut line).expect("text");
-            assert!(read > 0, "the server ended: {banner}");
-            banner += &line;
-            if let Some(("", url)) = line.trim().split_once("etcd ").map(|(a, b)| (a, b.trim())) {
-                break url.to_owned();
-            }
-        };
-        Self { child, stderr, url }
-    }
-
-    async fn connect(&self) -> KvClient<Channel> {
-        let client = KvClient::connect(self.url.clone()).await;
-        client.expect("the server listens before it says so")
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-        drop(self.stderr);
-    }
+async fn connect(server: &Server) -> KvClient<Channel> {
+    let client = KvClient::connect(server.url("etcd ")).await;
+    client.expect("the server listens before it says so")
 }
 
 /// What one writer knows of its own writes.
@@ -116,7 +79,7 @@ async fn read(client: &mut KvClient<Channel>, writer: usize, part: &str) -> (u64
 }
 
 async fn check(server: &Server, progress: &[Arc<Progress>]) {
-    let mut client = server.connect().await;
+    let mut client = connect(server).await;
     for (writer, progress) in progress.iter().enumerate() {
         let (first, revision) = read(&mut client, writer, PARTS[0]).await;
         for part in &PARTS[1..] {
@@ -152,13 +115,13 @@ async fn acknowledged_writes_survive_kill_9() {
         .map(|_| Arc::new(Progress::default()))
         .collect();
     let entropy = SeededEntropy::new(17);
-    for _ in 0..rounds() {
-        let server = Server::start(&data);
+    for _ in 0..rounds(12) {
+        let server = start(&data);
         check(&server, &progress).await;
         let mut tasks = Vec::new();
         for (writer, progress) in progress.iter().enumerate() {
             tasks.push(tokio::spawn(write(
-                server.connect().await,
+                connect(&server).await,
                 writer,
                 Arc::clone(progress),
             )));
@@ -178,10 +141,10 @@ async fn acknowledged_writes_survive_kill_9() {
         .map(|p| p.acknowledged.load(Ordering::SeqCst))
         .sum();
     assert!(
-        acknowledged > rounds(),
+        acknowledged > rounds(12),
         "the load was no load: {acknowledged} writes"
     );
-    let server = Server::start(&data);
+    let server = start(&data);
     check(&server, &progress).await;
     server.kill();
 }

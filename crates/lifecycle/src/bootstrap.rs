@@ -3,7 +3,7 @@
 use crate::client::{Client, note_refusal};
 use futures::StreamExt;
 use http::Method;
-use optik_apiserver::{ApiServer, service_network};
+use optik_apiserver::ApiServer;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
@@ -14,12 +14,13 @@ const TOGETHER: usize = 16;
 /// Makes what every cluster has, beside its namespaces. What exists is left alone; what
 /// cannot be made is told, and made by the next start.
 pub async fn make_bootstrap_objects(api: ApiServer, address: SocketAddr) {
+    let network = api.service_network();
     let client = Client::new(api, "bootstrap");
     let lines = TABLE.lines().filter_map(|line| {
         let (path, object) = line.split_once(' ')?;
         Some((path.to_owned(), serde_json::from_str(object).ok()?))
     });
-    let all: Vec<(String, Value)> = lines.chain(own_service(address)).collect();
+    let all: Vec<(String, Value)> = lines.chain(own_service(address, network)).collect();
     let client = &client;
     let made = futures::stream::iter(all)
         .map(|(path, object)| async move { make(client, &path, &object).await });
@@ -38,8 +39,7 @@ async fn make(client: &Client, path: &str, object: &Value) {
 }
 
 /// The API as a service of the cluster, and where it leads.
-fn own_service(address: SocketAddr) -> [(String, Value); 4] {
-    let (network, first) = service_network();
+fn own_service(address: SocketAddr, (network, first): (String, String)) -> [(String, Value); 4] {
     let port = address.port();
     // Endpoints must be reachable from elsewhere, which loopback is not.
     let ip = match address.ip() {

@@ -2,7 +2,7 @@
 
 use crate::{
     Furniture, keep_aggregated_roles, keep_collecting, keep_counting, keep_furnished,
-    keep_namespaces,
+    keep_namespaces, keep_policies_checked,
 };
 use futures::future::{BoxFuture, FutureExt};
 use optik_apiserver::ApiServer;
@@ -15,9 +15,18 @@ const ACCOUNT: &str = "serviceaccount-controller";
 const CERTIFICATE: &str = "root-ca-certificate-publisher-controller";
 const QUOTA: &str = "resourcequota-controller";
 const ROLES: &str = "clusterrole-aggregation-controller";
+const POLICIES: &str = "validatingadmissionpolicy-status-controller";
 
 /// Every controller by name.
-pub const CONTROLLERS: &[&str] = &[NAMESPACE, GARBAGE, ACCOUNT, CERTIFICATE, QUOTA, ROLES];
+pub const CONTROLLERS: &[&str] = &[
+    NAMESPACE,
+    GARBAGE,
+    ACCOUNT,
+    CERTIFICATE,
+    QUOTA,
+    ROLES,
+    POLICIES,
+];
 
 /// The controllers that run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +80,7 @@ impl Choice {
             let (api, store) = (api.clone(), store.clone());
             Some(match *name {
                 ROLES => keep_aggregated_roles(api, store).boxed(),
+                POLICIES => keep_policies_checked(api, store).boxed(),
                 NAMESPACE => keep_namespaces(api, store).boxed(),
                 GARBAGE => keep_collecting(api, store).boxed(),
                 ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),

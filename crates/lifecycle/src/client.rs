@@ -56,6 +56,13 @@ impl Client {
         answer(self.api.handle(request).await)
     }
 
+    /// A server-side apply; the query names the manager.
+    pub(crate) async fn apply(&self, path: &str, configuration: &Value) -> Answer {
+        let media_type = "application/apply-patch+yaml";
+        let request = self.request(Method::PATCH, path, Some(configuration), media_type);
+        answer(self.api.handle(request).await)
+    }
+
     /// The same for what is nobody else's concern.
     pub(crate) async fn send_unadmitted(
         &self,

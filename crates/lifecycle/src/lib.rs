@@ -12,8 +12,10 @@ mod definitions;
 mod departures;
 mod furnishing;
 mod namespaces;
+mod policies;
 mod quotas;
 mod roles;
+mod settling;
 
 pub use bootstrap::make_bootstrap_objects;
 pub use choice::{CONTROLLERS, Choice};
@@ -24,6 +26,7 @@ pub use definitions::keep_definitions_clean;
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
 pub use furnishing::{Furniture, keep_furnished};
 pub use namespaces::keep_namespaces;
+pub use policies::keep_policies_checked;
 pub use quotas::keep_counting;
 pub use roles::keep_aggregated_roles;
 

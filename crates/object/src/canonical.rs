@@ -107,14 +107,14 @@ fn write_first(map: &Map, names: &[&'static str], out: &mut Vec<u8>) -> Result<(
 
 fn write_member(name: &str, value: &Value, out: &mut Vec<u8>) {
     write_name(name, out);
-    json::write(value, out);
+    json::write_value(value, out);
 }
 
 fn write_name(name: &str, out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
-    json::write(name, out);
+    json::write_text(name, out);
     out.push(b':');
 }
 

@@ -125,6 +125,14 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TooMany { count: Some(count) }, detail)
     }
 
+    /// The same of what is below a path.
+    #[must_use]
+    pub fn below(mut self, path: &str) -> Self {
+        self.path.insert(0, '.');
+        self.path.insert_str(0, path);
+        self
+    }
+
     /// The message without the path.
     #[must_use]
     pub fn body(&self) -> String {

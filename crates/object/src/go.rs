@@ -70,11 +70,11 @@ pub(crate) fn json_float(value: f64) -> String {
     sign(value, text)
 }
 
-/// A float as `%v` prints it: as in JSON, but `1e-05`.
+/// A float as `%v` prints it: as in JSON, but `1e-05` and `1e+06`.
 #[must_use]
 pub fn plain_float(value: f64) -> String {
     let (digits, exponent) = shortest(value);
-    let text = if value != 0.0 && !(-4..21).contains(&exponent) {
+    let text = if value != 0.0 && !(-4..6).contains(&exponent) {
         scientific(&digits, exponent, 2)
     } else {
         positional(&digits, exponent)
@@ -152,7 +152,10 @@ mod tests {
             (0.001_25, "0.00125", "0.00125"),
             (100.0, "100", "100"),
             (123.456, "123.456", "123.456"),
-            (1e20, "100000000000000000000", "100000000000000000000"),
+            (999_999.0, "999999", "999999"),
+            (1e6, "1000000", "1e+06"),
+            (1_234_567.5, "1234567.5", "1.2345675e+06"),
+            (1e20, "100000000000000000000", "1e+20"),
             (1e21, "1e+21", "1e+21"),
             (1.5e-7, "1.5e-7", "1.5e-07"),
             (1e-5, "0.00001", "1e-05"),

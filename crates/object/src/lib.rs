@@ -11,6 +11,7 @@ mod canonical;
 mod field_error;
 mod go;
 mod json;
+mod layout;
 mod meta;
 mod names;
 mod object;
@@ -22,15 +23,17 @@ pub mod selector;
 mod status;
 mod stored;
 mod time;
+mod uuid;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
 pub use field_error::{FieldError, FieldErrorKind};
 pub use go::{plain_float, quote};
 pub use json::{
-    DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, occurrences, parse,
-    to_bytes,
+    DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, drop_nulls,
+    json_type, occurrences, parse, to_bytes,
 };
+pub use layout::{Layout, LayoutError};
 pub use meta::{Meta, MetaError, OwnerReference};
 pub use names::{
     Problems, dns_1035_label, dns_label, dns_subdomain, generate_name, label_key, label_value,
@@ -45,3 +48,4 @@ pub use status::{
 };
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};
+pub use uuid::uuid;

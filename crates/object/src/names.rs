@@ -73,7 +73,7 @@ impl Pattern {
 /// Most names that become part of a host name: namespaces, services.
 #[must_use]
 pub fn dns_label(name: &str) -> Problems {
-    let mut problems = too_long(name, LABEL_BYTES_MAX);
+    let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
     if !is_dns_label(name) {
         problems.push(if is_dns_subdomain(name) {
             "must not contain dots".into()
@@ -87,7 +87,7 @@ pub fn dns_label(name: &str) -> Problems {
 /// The names of custom kinds and their versions.
 #[must_use]
 pub fn dns_1035_label(name: &str) -> Problems {
-    let mut problems = too_long(name, LABEL_BYTES_MAX);
+    let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
     if !is_dns_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         problems.push(DNS_1035_LABEL.problem());
     }
@@ -97,7 +97,11 @@ pub fn dns_1035_label(name: &str) -> Problems {
 /// Most other names.
 #[must_use]
 pub fn dns_subdomain(name: &str) -> Problems {
-    let mut problems = too_long(name, SUBDOMAIN_BYTES_MAX);
+    subdomain(name, "characters")
+}
+
+fn subdomain(name: &str, unit: &str) -> Problems {
+    let mut problems = too_long(name, SUBDOMAIN_BYTES_MAX, unit);
     if !is_dns_subdomain(name) {
         problems.push(DNS_SUBDOMAIN.problem());
     }
@@ -124,7 +128,7 @@ pub fn label_key(key: &str) -> Problems {
     let (mut problems, name) = match parts[..] {
         [name] => (Vec::new(), name),
         ["", name] => (vec!["prefix part must be non-empty".into()], name),
-        [prefix, name] => (prefixed("prefix part ", dns_subdomain(prefix)), name),
+        [prefix, name] => (prefixed("prefix part ", subdomain(prefix, "bytes")), name),
         _ => {
             return vec![format!(
                 "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. \
@@ -136,7 +140,7 @@ pub fn label_key(key: &str) -> Problems {
     let of_name = if name.is_empty() {
         vec!["must be non-empty".into()]
     } else {
-        too_long(name, LABEL_PART_BYTES_MAX)
+        too_long(name, LABEL_PART_BYTES_MAX, "bytes")
     };
     problems.extend(prefixed("name part ", of_name));
     if !is_label_part(name) {
@@ -147,7 +151,7 @@ pub fn label_key(key: &str) -> Problems {
 
 #[must_use]
 pub fn label_value(value: &str) -> Problems {
-    let mut problems = too_long(value, LABEL_PART_BYTES_MAX);
+    let mut problems = too_long(value, LABEL_PART_BYTES_MAX, "bytes");
     if !value.is_empty() && !is_label_part(value) {
         problems.push(LABEL_VALUE.problem());
     }
@@ -175,9 +179,10 @@ fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-fn too_long(text: &str, bytes_max: usize) -> Problems {
+/// Clients know the limits of names in characters, those of labels in bytes.
+fn too_long(text: &str, bytes_max: usize, unit: &str) -> Problems {
     if text.len() > bytes_max {
-        vec![format!("must be no more than {bytes_max} bytes")]
+        vec![format!("must be no more than {bytes_max} {unit}")]
     } else {
         Vec::new()
     }
@@ -246,12 +251,12 @@ mod tests {
         }
         check(
             dns_label(&"a".repeat(64)),
-            &["must be no more than 63 bytes"],
+            &["must be no more than 63 characters"],
         );
         check(dns_subdomain("a.b-c.0"), &[]);
         check(
             dns_subdomain(&"a".repeat(254)),
-            &["must be no more than 253 bytes"],
+            &["must be no more than 253 characters"],
         );
     }
 

@@ -39,6 +39,22 @@ impl Timestamp {
         }
     }
 
+    fn exactly(micros: i64) -> Option<Self> {
+        let timestamp = Self::from_micros(micros);
+        (timestamp.micros == micros).then_some(timestamp)
+    }
+
+    /// A date and a time of day, so many seconds east. `None` if there is no such day.
+    pub(crate) fn at(
+        [year, month, day]: [i64; 3],
+        [hour, minute, second]: [i64; 3],
+        offset: i64,
+        micros: i64,
+    ) -> Option<Self> {
+        let seconds = of_day(year, month, day)? + hour * 3600 + minute * 60 + second;
+        Self::exactly((seconds - offset) * MICROS + micros)
+    }
+
     /// Rounded down.
     #[must_use]
     pub fn seconds(self) -> i64 {
@@ -65,10 +81,20 @@ impl fmt::Display for Timestamp {
         let (year, month, day) = civil(seconds.div_euclid(DAY_SECONDS));
         let second = seconds.rem_euclid(DAY_SECONDS);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
-        )
+        let mut text = *b"0000-00-00T00:00:00Z";
+        set_digits(&mut text[..4], year);
+        for (at, number) in [(5, month), (8, day), (11, hour), (14, minute), (17, second)] {
+            set_digits(&mut text[at..at + 2], number);
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Every write has several times in it, and `format!` takes as long as the rest of it.
+fn set_digits(places: &mut [u8], mut number: i64) {
+    for place in places.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
@@ -82,11 +108,7 @@ impl FromStr for Timestamp {
         let seconds = date_and_time(bytes).ok_or(TimestampError)?;
         let (fraction, zone) = fraction(&bytes[19..]).ok_or(TimestampError)?;
         let offset = offset(zone).ok_or(TimestampError)?;
-        let micros = (seconds - offset) * MICROS + fraction;
-        let timestamp = Self::from_micros(micros);
-        (timestamp.micros == micros)
-            .then_some(timestamp)
-            .ok_or(TimestampError)
+        Self::exactly((seconds - offset) * MICROS + fraction).ok_or(TimestampError)
     }
 }
 
@@ -99,10 +121,16 @@ fn date_and_time(bytes: &[u8]) -> Option<i64> {
     let (year, month) = (number(&bytes[..4])?, number(&bytes[5..7])?);
     let (day, hour) = (number(&bytes[8..10])?, number(&bytes[11..13])?);
     let (minute, second) = (number(&bytes[14..16])?, number(&bytes[17..19])?);
+    let midnight = of_day(year, month, day)?;
+    let on_the_clock = hour < 24 && minute < 60 && second < 60;
+    on_the_clock.then_some(midnight + hour * 3600 + minute * 60 + second)
+}
+
+/// When a day begins, if there is such a day.
+fn of_day(year: i64, month: i64, day: i64) -> Option<i64> {
     let days = days(year, month, day);
     let exists = (1..=12).contains(&month) && civil(days) == (year, month, day);
-    let on_the_clock = hour < 24 && minute < 60 && second < 60;
-    (exists && on_the_clock).then_some(days * DAY_SECONDS + hour * 3600 + minute * 60 + second)
+    exists.then_some(days * DAY_SECONDS)
 }
 
 /// Microseconds, and what follows them.

@@ -13,11 +13,13 @@ mod operations;
 mod schemas;
 mod v2;
 mod v3;
+mod whole;
 
 pub use described::Described;
 pub use gnostic::encode as to_gnostic;
 pub use v2::document as v2;
 pub use v3::{document as v3, hash, index, path_of};
+pub use whole::whole;
 
 /// What documents say of themselves.
 const TITLE: &str = "Kubernetes";

@@ -2,6 +2,7 @@
 
 use crate::schemas::key;
 use optik_catalog::{Resource, Subresource, Verb};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A path and what it takes.
@@ -75,6 +76,23 @@ const CUSTOM: &Media = &Media {
     bodies: &["application/json", "application/yaml"],
     answers: &["application/json", "application/yaml"],
 };
+
+/// A path as both versions say it, in the words of one of them.
+pub(crate) fn path_item(
+    path: &Path,
+    operation_of: impl Fn(&Operation) -> Value,
+    parameter_of: impl Fn(&str) -> Value,
+    pretty: Value,
+) -> Value {
+    let operations = path.operations.iter();
+    let mut item: Map<String, Value> = operations
+        .map(|operation| (operation.method.to_owned(), operation_of(operation)))
+        .collect();
+    let parameters = path.parameters.iter().map(|name| parameter_of(name));
+    let parameters = parameters.chain([pretty]).collect();
+    item.insert("parameters".to_owned(), parameters);
+    item.into()
+}
 
 /// The schema of any patch.
 pub(crate) fn patch_schema() -> String {

@@ -82,21 +82,12 @@ fn to_v2(schema: &mut Value) {
 }
 
 fn path_item(path: &Path) -> Value {
-    let mut item = Map::new();
-    for operation in &path.operations {
-        item.insert(operation.method.to_owned(), operation_of(operation));
-    }
-    let mut parameters: Vec<Value> = path
-        .parameters
-        .iter()
-        .map(|name| {
-            json!({"name": name, "in": "path", "required": true,
-                   "type": "string", "uniqueItems": true})
-        })
-        .collect();
-    parameters.push(query("pretty", "string"));
-    item.insert("parameters".to_owned(), parameters.into());
-    item.into()
+    let of_path = |name: &str| {
+        json!({"name": name, "in": "path", "required": true,
+               "type": "string", "uniqueItems": true})
+    };
+    let pretty = query("pretty", "string");
+    operations::path_item(path, operation_of, of_path, pretty)
 }
 
 fn query(name: &str, kind: &str) -> Value {

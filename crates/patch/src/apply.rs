@@ -217,7 +217,7 @@ impl Run<'_> {
             entry.time
         };
         Entry {
-            fields: without_unrecorded(&entry.fields),
+            fields: without_unrecorded(entry.fields),
             time,
             manager: entry.manager,
         }

@@ -91,18 +91,6 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// What JSON calls the type of a value.
-pub(crate) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// `unknown field "a"`, `duplicate field "a.b"`
 pub(crate) fn complaint(what: &str, path: &str) -> String {
     let mut text = String::new();

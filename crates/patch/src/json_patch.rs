@@ -5,8 +5,8 @@
 mod pointer;
 
 use crate::Checks;
-use crate::go::{complaint, json_type};
-use optik_object::{DEPTH_MAX, Status, Value, parse};
+use crate::go::complaint;
+use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
 use pointer::{Pointer, Target};
 
 const OPERATIONS_MAX: usize = 10_000;

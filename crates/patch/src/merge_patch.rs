@@ -2,8 +2,8 @@
 //! null members, even inside lists; null items stay.
 
 use crate::Checks;
-use crate::go::{complaint, json_type};
-use optik_object::{Map, Status, Value, parse};
+use crate::go::complaint;
+use optik_object::{Map, Status, Value, drop_nulls, json_type, parse};
 
 /// A decoded patch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,16 +76,5 @@ pub fn merge_patch(document: &mut Map, patch: Map) {
                 document.insert(name, change);
             }
         }
-    }
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
     }
 }

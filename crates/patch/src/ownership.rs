@@ -74,6 +74,13 @@ impl<'a> Comparisons<'a> {
         Ok(Some(&self.made[at].1))
     }
 
+    /// What the change wrote, in a version; nothing in one that is gone.
+    pub(crate) fn into_written(mut self, api_version: &str) -> Result<FieldSet, Unconvertible> {
+        self.at(api_version)?;
+        let made = self.made.into_iter().find(|(made, _)| made == api_version);
+        Ok(made.map_or_else(FieldSet::new, |(_, comparison)| comparison.into_written()))
+    }
+
     fn make(&self, api_version: &str) -> Result<Option<Comparison>, Unconvertible> {
         let Some(of) = self.versions.type_at(api_version) else {
             return Ok(None);
@@ -134,7 +141,7 @@ pub(crate) fn reassign(
 }
 
 /// Fields that nobody is ever recorded to own; what is below `metadata` may be owned.
-pub(crate) fn without_unrecorded(fields: &FieldSet) -> FieldSet {
+pub(crate) fn without_unrecorded(mut fields: FieldSet) -> FieldSet {
     use std::sync::OnceLock;
     static UNRECORDED: OnceLock<FieldSet> = OnceLock::new();
     let unrecorded = UNRECORDED.get_or_init(|| {
@@ -153,5 +160,6 @@ pub(crate) fn without_unrecorded(fields: &FieldSet) -> FieldSet {
             &["metadata", "resourceVersion"],
         ])
     });
-    fields.difference(unrecorded)
+    fields.subtract(unrecorded);
+    fields
 }

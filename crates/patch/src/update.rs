@@ -1,7 +1,6 @@
 //! Writes that are not applies: the writer owns what it changed.
 
 use crate::endpoint::Endpoint;
-use crate::fieldset::FieldSet;
 use crate::managed::{Entry, MANAGED_FIELDS, Managed, Operation};
 use crate::ownership::{Change, Comparisons, Force, reassign, refresh, without_unrecorded};
 use optik_object::{Map, Object, Timestamp, Value};
@@ -88,14 +87,12 @@ pub(crate) fn track(
         api_version: endpoint.api_version,
     };
     let mut comparisons = Comparisons::new(change, endpoint.versions);
-    let written = match comparisons.at(endpoint.api_version) {
-        Ok(Some(comparison)) => without_unrecorded(&comparison.written()),
-        _ => FieldSet::new(),
-    };
     // Forced, so there are no conflicts; what cannot be compared stays as it is.
     if reassign(managed, &mut comparisons, Force::Yes).is_err() {
         return;
     }
+    let written = comparisons.into_written(endpoint.api_version);
+    let written = without_unrecorded(written.unwrap_or_default());
     if written.is_empty() {
         return;
     }

@@ -46,6 +46,7 @@ pub use check::{Makers, Names};
 pub use eval::Variables;
 pub use issue::Issues;
 pub use library::{Ask, Authorizer, Decision, Of, ResourceAsk};
+pub use overloads::function_names;
 pub use pattern::Pattern;
 pub use program::{CALL_COST_MAX, CompileError, Outcome, Program};
 pub use shape::{

@@ -336,6 +336,12 @@ static FUNCTIONS: LazyLock<Functions> = LazyLock::new(|| {
     functions
 });
 
+/// The names of all functions that expressions can call, without operators.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    let names = FUNCTIONS.keys().map(String::as_str);
+    names.filter(|name| name.starts_with(char::is_alphabetic) && !name.contains('@'))
+}
+
 /// The ways to call a function; `None` if there is none of that name.
 pub(crate) fn find(name: &str) -> Option<&'static [Overload]> {
     FUNCTIONS.get(name).map(Vec::as_slice)

@@ -5,7 +5,7 @@
 
 use crate::node::{Node, Scalar, Unknown};
 use crate::schema::Type;
-use optik_object::Value;
+use optik_object::{Value, json_type};
 
 /// The first value that does not fit, in the order of sorted members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +105,9 @@ fn visit<'a>(of: Type<'a>, value: &Value, odd: &mut Oddities) -> Fit<'a> {
             }
             Ok(())
         }
-        (Node::Struct(_) | Node::Map(_) | Node::List(_), _) => Err(refuse(of, kind(value).into())),
+        (Node::Struct(_) | Node::Map(_) | Node::List(_), _) => {
+            Err(refuse(of, json_type(value).into()))
+        }
     }
 }
 
@@ -129,25 +131,15 @@ fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::IntOrString => {
             value.is_string() || value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
         }
-        Scalar::Quantity => value.is_string() || value.is_number(),
+        // Go reads whatever it is as text; who settles the object tells if it is none.
+        Scalar::Quantity => true,
     };
     let is_whole = matches!(scalar, Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString);
     match value {
         _ if fits => None,
         // Go shows the number that does not fit.
         Value::Number(number) if is_whole => Some(format!("number {number}")),
-        _ => Some(kind(value).into()),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        _ => Some(json_type(value).into()),
     }
 }
 
@@ -168,9 +160,10 @@ fn scalar_type(scalar: Scalar) -> &'static str {
         Scalar::Int64 => "int64",
         Scalar::Number => "float64",
         Scalar::Boolean => "bool",
-        Scalar::IntOrString => "intstr.IntOrString",
+        // As what Go tries to read them at last.
+        Scalar::IntOrString => "int32",
         Scalar::Quantity => "resource.Quantity",
-        Scalar::DateTime => "v1.Time",
+        Scalar::DateTime => "string",
         Scalar::Bytes => "[]uint8",
     }
 }

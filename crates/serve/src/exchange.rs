@@ -3,7 +3,7 @@
 //! Everything runs where hyper calls us, without a task of its own. A write whose client
 //! goes away is carried on with (see `carry`); a read is given up.
 
-use crate::access::{Asked, Identity, authenticate, impersonated, is_foreign};
+use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated, is_foreign};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
 use crate::audit::{Heard, Record};
 use crate::carry::Carried;
@@ -14,27 +14,41 @@ use crate::metrics;
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
+use crate::tenure::{self, Claim, Proof};
 use crate::upload;
 use crate::websocket;
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use optik_access::{Path, RequestInfo, User};
-use optik_apiserver::{Request, Response};
+use optik_apiserver::{FlowMarks, Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Nothing takes less.
 const TIME_MIN: Duration = Duration::from_micros(1);
+
+/// By which clients learn which flow their request was of.
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// For clients that wonder why they are nobody.
+const IGNORED_TOKEN: HeaderValue = HeaderValue::from_static(
+    "299 - \"the provided Authorization header contains extra space before the bearer token, \
+     and is ignored\"",
+);
 
 /// The other end of a connection.
 pub(crate) struct Caller {
@@ -48,8 +62,12 @@ pub(crate) struct Caller {
 /// What is learned about a request on its way.
 #[derive(Default)]
 struct Trail {
-    /// As whom it is carried out.
-    user: Option<Arc<User>>,
+    /// By what right it is carried out, if that may take long.
+    claim: Option<Claim>,
+    /// What its answer is marked with.
+    flow: Option<FlowMarks>,
+    /// Whether it came with a token that is none, for a space too many.
+    ignored: bool,
     /// Its place among the requests that are carried out.
     place: Option<Place>,
     record: Option<Box<Record>>,
@@ -103,7 +121,17 @@ pub(crate) async fn answer<H: Handler>(
         response = socket.switch(response, &shared.tasks);
     }
     response.headers_mut().insert(AUDIT_ID, id);
+    if let Some(FlowMarks { schema, level }) = trail.flow {
+        response.headers_mut().insert(FLOW_SCHEMA, schema);
+        response.headers_mut().insert(PRIORITY_LEVEL, level);
+    }
+    if trail.ignored {
+        response.headers_mut().append(WARNING, IGNORED_TOKEN);
+    }
     response.headers_mut().extend(welcome.unwrap_or_default());
+    if method == Method::HEAD {
+        response = without_body(response);
+    }
     let mut record = trail.record.take();
     if let Some(record) = &mut record {
         record.ended(response.status().as_u16(), form.long_running);
@@ -152,9 +180,11 @@ impl<H: Handler> Exchange<'_, H> {
             if let Some(record) = &mut trail.record {
                 record.answered(&response);
             }
-            form.apply(response, || self.end(trail.user.take(), uri))
-                .await
+            let end = || tenure::end(self.shared, trail.claim.take(), self.about.method, uri);
+            form.apply(response, end).await
         };
+        // In its place: it is large, and would be copied with everything around it.
+        let work = pin!(work);
         match limit {
             None => work.await,
             // What is due at once is late, however fast we are.
@@ -180,25 +210,6 @@ impl<H: Handler> Exchange<'_, H> {
         self.form.apply(response, never).await
     }
 
-    /// When a stream ends that would not end by itself: with the server, or with the right
-    /// to read it.
-    fn end(&self, user: Option<Arc<User>>, uri: &Uri) -> BoxFuture<'static, ()> {
-        let stop = self.shared.stop.clone().cancelled_owned();
-        // Nobody takes anything away from administrators.
-        let Some(user) = user.filter(|user| !user.is_master()) else {
-            return stop.boxed();
-        };
-        let method = self.about.method.clone();
-        let revoked = self.shared.handler.revoked(user, method, uri.clone());
-        async move {
-            tokio::select! {
-                () = stop => {}
-                () = revoked => {}
-            }
-        }
-        .boxed()
-    }
-
     async fn respond(
         &self,
         mut head: Parts,
@@ -206,44 +217,14 @@ impl<H: Handler> Exchange<'_, H> {
         trail: &mut Trail,
     ) -> Result<Response, Status> {
         let (shared, about) = (self.shared, self.about);
-        let options = &shared.options;
-        let identity = &self.caller.identity;
-        if matches!(identity, Identity::Local(_)) && is_foreign(&head) {
-            let text = "this port is for programs on this machine, not for web pages";
-            return Err(Status::forbidden_path(
-                "a browser",
-                "open",
-                about.path,
-                text,
-            ));
-        }
-        let handler = &shared.handler;
-        let (headers, tokens) = (&mut head.headers, &options.tokens);
-        let caller = authenticate(identity, headers, tokens, handler, &*options.clock);
-        trail.record = self.begin_record(headers, caller.as_deref().ok());
-        let caller = caller?;
-        let asked = about.info.attributes();
-        let user = match impersonated(handler, &caller, headers, &asked)? {
-            Some(other) => {
-                if let Some(record) = &mut trail.record {
-                    record.acting_as(&other);
-                }
-                other
+        let user = match self.admit(&mut head, trail).await {
+            Ok(user) => user,
+            Err(refusal) => {
+                trail.place = None;
+                upload::forget(body, &head.headers).await;
+                return Ok(*refusal);
             }
-            None => caller,
         };
-        if let Some(lane) = self.lane() {
-            match shared.flow.enter(lane, &user).await {
-                Ok(place) => trail.place = place,
-                Err(Full) => return Ok(too_many()),
-            }
-        }
-        let allowed = handler.authorize(&user, &asked);
-        if let Some(record) = &mut trail.record {
-            record.decided(allowed.is_ok(), handler.reason(&user, &asked));
-        }
-        allowed?;
-        trail.user = Some(Arc::clone(&user));
         if let Some(page) = pages::find(&shared.health, about).await {
             return Ok(page);
         }
@@ -252,7 +233,8 @@ impl<H: Handler> Exchange<'_, H> {
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
-        let Ok(body) = timeout(options.limits.request_max, upload::read(body)).await else {
+        let limit = shared.options.limits.request_max;
+        let Ok(body) = timeout(limit, upload::read(body)).await else {
             return Ok(too_late());
         };
         let request = Request {
@@ -271,6 +253,62 @@ impl<H: Handler> Exchange<'_, H> {
             record.panicked();
         }
         done
+    }
+
+    /// As whom the request is carried out, when it is its turn; or the answer to those for
+    /// whom it is not.
+    async fn admit(&self, head: &mut Parts, trail: &mut Trail) -> Result<Arc<User>, Box<Response>> {
+        let (shared, about) = (self.shared, self.about);
+        let options = &shared.options;
+        let identity = &self.caller.identity;
+        let accept = head.headers.get(ACCEPT).cloned();
+        if matches!(identity, Identity::Local(_)) && is_foreign(head) {
+            let text = "this port is for programs on this machine, not for web pages";
+            let status = Status::forbidden_path("a browser", "open", about.path, text);
+            return Err(Box::new(refused(&status, accept)));
+        }
+        let handler = &shared.handler;
+        let (headers, tokens) = (&mut head.headers, &options.tokens);
+        let believed = authenticate(identity, headers, tokens, handler, &*options.clock);
+        let caller = believed.as_ref().ok().map(|(user, _)| &**user);
+        trail.record = self.begin_record(headers, caller);
+        let (caller, by) = match believed {
+            Ok(believed) => believed,
+            Err(status) => return Err(Box::new(refused(&status, accept))),
+        };
+        let long = self.form.long_running;
+        let proof = long.then(|| Proof::new(by, handler));
+        trail.ignored = caller.is_anonymous() && has_ignored_token(headers);
+        let asked = about.info.attributes();
+        let other = impersonated(handler, &caller, headers, &asked);
+        let other = other.map_err(|status| denied(&status, accept.clone()))?;
+        if let (Some(other), Some(record)) = (&other, &mut trail.record) {
+            record.acting_as(&other.user);
+        }
+        let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
+        // Streams belong to no flow, but for watches.
+        if !long || about.info.verb() == "watch" {
+            trail.flow = handler.flow(&user, &asked);
+        }
+        if let Some(lane) = self.lane() {
+            match shared.flow.enter(lane, &user).await {
+                Ok(place) => trail.place = place,
+                Err(Full) => {
+                    let now = options.clock.monotonic();
+                    return Err(Box::new(too_many(shared.flow.come_again_after(now))));
+                }
+            }
+        }
+        let allowed = handler.authorize(&user, &asked);
+        if let Some(record) = &mut trail.record {
+            record.decided(allowed.is_ok(), handler.reason(&user, &asked));
+        }
+        allowed.map_err(|status| denied(&status, accept))?;
+        trail.claim = proof.map(|proof| match other {
+            Some(other) => Claim::acting(proof, caller, other),
+            None => Claim::own(proof, caller),
+        });
+        Ok(user)
     }
 
     /// Who failed to prove who they are is nobody.
@@ -320,11 +358,11 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// The client is to come again.
-fn too_many() -> Response {
+/// The client is to come again, after so many seconds.
+fn too_many(seconds: u64) -> Response {
     let text = "Too many requests, please try again later.\n";
     Response::text(StatusCode::TOO_MANY_REQUESTS, text)
-        .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+        .with_header(RETRY_AFTER, seconds.into())
         .with_header(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
@@ -333,6 +371,21 @@ async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
     let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
+}
+
+/// What somebody may not do.
+fn denied(status: &Status, accept: Option<HeaderValue>) -> Box<Response> {
+    let nosniff = HeaderValue::from_static("nosniff");
+    Box::new(refused(status, accept).with_header(X_CONTENT_TYPE_OPTIONS, nosniff))
+}
+
+/// Only the head of an answer: over HTTP/2 nobody else takes its body away.
+fn without_body(response: http::Response<Content>) -> http::Response<Content> {
+    let (mut head, content) = response.into_parts();
+    if let Content::Whole(bytes) = content {
+        head.headers.insert(CONTENT_LENGTH, bytes.len().into());
+    }
+    http::Response::from_parts(head, Content::Whole(Bytes::new()))
 }
 
 /// A refusal, in what the client reads.

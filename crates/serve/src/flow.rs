@@ -6,7 +6,9 @@
 //! themselves, not in front of others.
 
 use crate::options::Limits;
+use crate::retry::Refusals;
 use optik_access::User;
+use optik_platform::Monotonic;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tokio::time::timeout;
 pub(crate) struct Flow {
     reading: Arc<Pool>,
     writing: Arc<Pool>,
+    refusals: Refusals,
 }
 
 /// Which pool a request belongs to.
@@ -45,7 +48,14 @@ impl Flow {
         Self {
             reading: pool(limits.reads_max),
             writing: pool(limits.writes_max),
+            refusals: Refusals::default(),
         }
+    }
+
+    /// In how many seconds somebody is to come again who finds no room now.
+    pub(crate) fn come_again_after(&self, now: Monotonic) -> u64 {
+        let second = now.since(Monotonic::default()).as_secs();
+        self.refusals.one_more(second)
     }
 
     /// A place for a request, perhaps after a while. Administrators need none: they must

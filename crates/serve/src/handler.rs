@@ -1,8 +1,7 @@
 //! What answers requests.
 
-use http::{Method, Uri};
-use optik_access::{Attributes, Path, RequestInfo, User, without_roles};
-use optik_apiserver::{ApiServer, Request, Response};
+use optik_access::{Attributes, User, without_roles};
+use optik_apiserver::{ApiServer, FlowMarks, Request, Response};
 use optik_object::Status;
 use std::sync::Arc;
 
@@ -53,17 +52,27 @@ pub trait Handler: Send + Sync + 'static {
         Err(asked.refuse(caller, ""))
     }
 
-    /// Completes when a user may no longer do what they have begun.
-    fn revoked(
-        &self,
-        user: Arc<User>,
-        method: Method,
-        uri: Uri,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        drop((user, method, uri));
+    /// Answers, as often as it is asked, whether a token that [`Handler::authenticate`]
+    /// accepted is still good.
+    fn while_good(&self, token: &[u8]) -> StillGood {
+        let _ = token;
+        Box::new(|| true)
+    }
+
+    /// Completes with the next change of what users may do, from this call on.
+    fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
+
+    /// What the answer to a request is marked with, for the flow that it belongs to.
+    fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
+        let _ = (user, asked);
+        None
+    }
 }
+
+/// Whether something that was good still is.
+pub type StillGood = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Handler for ApiServer {
     fn handle(&self, request: Request) -> impl Future<Output = Response> + Send {
@@ -95,19 +104,15 @@ impl Handler for ApiServer {
         ApiServer::impersonate(self, caller, wanted, asked)
     }
 
-    fn revoked(
-        &self,
-        user: Arc<User>,
-        method: Method,
-        uri: Uri,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let api = self.clone();
-        let may = move |api: &Self, user: &User| {
-            let path = Path::decode(uri.path());
-            let query = uri.query().unwrap_or_default();
-            let info = RequestInfo::read(method.as_str(), &path, query);
-            ApiServer::authorize(api, user, &info.attributes()).is_ok()
-        };
-        async move { ApiServer::revoked(&api, user, may).await }
+    fn while_good(&self, token: &[u8]) -> StillGood {
+        ApiServer::while_good(self, token)
+    }
+
+    fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
+        ApiServer::access_changed(self)
+    }
+
+    fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
+        ApiServer::flow(self, user, asked)
     }
 }

@@ -23,14 +23,16 @@ mod pages;
 mod peers;
 pub mod pki;
 mod query;
+mod retry;
 mod server;
+mod tenure;
 mod tls;
 mod upload;
 mod websocket;
 
 pub use audit::{Audit, AuditFile, AuditFileError, Rotation};
 pub use cors::Origins;
-pub use handler::Handler;
+pub use handler::{Handler, StillGood};
 pub use kubeconfig::Kubeconfig;
 pub use optik_access::{TokenFileError, Tokens};
 pub use options::{Check, Limits, Options};

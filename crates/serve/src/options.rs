@@ -74,6 +74,9 @@ pub struct Limits {
     pub requests_waiting_per_user_max: usize,
     /// How long they wait.
     pub wait_max: Duration,
+    /// How often it is asked whether those who read streams are still believed. A change of
+    /// roles is looked at at once.
+    pub review_period: Duration,
     /// From the order to stop to the closing of ports; meanwhile only `/readyz` fails, so
     /// that load balancers look elsewhere first.
     pub stop_delay: Duration,
@@ -95,6 +98,7 @@ impl Default for Limits {
             requests_waiting_max: 10_000,
             requests_waiting_per_user_max: 500,
             wait_max: Duration::from_secs(15),
+            review_period: Duration::from_secs(10),
             stop_delay: Duration::ZERO,
             drain_max: Duration::from_secs(30),
         }

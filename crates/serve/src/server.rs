@@ -7,6 +7,7 @@ use crate::metrics::Metrics;
 use crate::options::{Limits, Options};
 use crate::pages::Health;
 use crate::peers::{Patience, Peers};
+use crate::tenure::{self, Tenures};
 use crate::tls::TlsMaterial;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto::Builder;
@@ -43,12 +44,16 @@ pub(crate) struct Shared<H> {
     pub(crate) metrics: Metrics,
     pub(crate) flow: Flow,
     pub(crate) peers: Arc<Peers>,
+    /// Streams that end when their right does.
+    pub(crate) tenures: Tenures,
     pub(crate) protocol: Builder<TokioExecutor>,
     /// Connections, and writes that may outlive theirs.
     pub(crate) tasks: TaskTracker,
     /// Ends the streams that would not end by themselves.
     pub(crate) stop: CancellationToken,
     slots: Arc<Semaphore>,
+    /// Held by the port that looks after all of them.
+    chores: tokio::sync::Mutex<()>,
 }
 
 impl<H: Handler> Server<H> {
@@ -61,6 +66,8 @@ impl<H: Handler> Server<H> {
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             peers: Arc::default(),
+            tenures: Tenures::default(),
+            chores: tokio::sync::Mutex::default(),
             protocol: protocol(limits.streams_per_connection_max),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -92,7 +99,7 @@ impl<H: Handler> Server<H> {
         let _cut = CutAtEnd(Arc::clone(&shared.peers));
         tokio::select! {
             () = accept_all(shared, &listener, tls) => {}
-            () = sweep(shared) => {}
+            () = chores(shared) => {}
             () = told_to_stop(shared, shutdown) => {}
         }
         drop(listener);
@@ -151,6 +158,12 @@ async fn accept(
             }
         }
     }
+}
+
+/// What is done once for all ports. Never returns.
+async fn chores<H: Handler>(shared: &Shared<H>) {
+    let _turn = shared.chores.lock().await;
+    tokio::join!(sweep(shared), tenure::review(shared));
 }
 
 /// Never returns.

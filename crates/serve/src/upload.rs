@@ -1,6 +1,8 @@
 //! Reading what a client sends, but not more than we are willing to hold.
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::EXPECT;
 use http_body::Body;
 use optik_apiserver::BODY_BYTES_MAX;
 use optik_object::Status;
@@ -12,6 +14,33 @@ use tokio::time::timeout;
 /// What is a little too long is received and thrown away; more is not worth it.
 const DISCARDED_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX as u64;
 const DISCARDING_MAX: Duration = Duration::from_secs(1);
+
+/// And of those who are refused before anything is read.
+const REFUSED_BYTES_MAX: u64 = 64 * 1024;
+const REFUSED_MAX: Duration = Duration::from_millis(250);
+
+/// Lets somebody who is refused finish sending, if that is little and soon: a stream that is
+/// closed on what is being sent takes the answer with it, in some clients of HTTP/2.
+pub(crate) async fn forget<B>(mut body: B, headers: &HeaderMap)
+where
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+{
+    // Who asks first is not to send.
+    let waits = headers.contains_key(EXPECT);
+    if waits || body.is_end_stream() || body.size_hint().lower() > REFUSED_BYTES_MAX {
+        return;
+    }
+    let little = async {
+        let mut left = REFUSED_BYTES_MAX;
+        while let Ok(Some(piece)) = piece(&mut body).await {
+            left = left.saturating_sub(piece.len() as u64);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = timeout(REFUSED_MAX, little).await;
+}
 
 /// The whole body.
 ///

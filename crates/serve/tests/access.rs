@@ -2,15 +2,20 @@
 
 mod support;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use http::header::AUTHORIZATION;
 use http_body_util::BodyExt;
-use optik_serve::pki::Pki;
+use optik_platform::SystemEntropy;
+use optik_serve::pki::{Circumstances, Pair, Pki, server_names};
 use serde_json::json;
 use support::client::{Client, VERSIONS, Version, request, tls};
 use support::{Port, Running};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 const GOOD: &str = "Bearer secret";
 
@@ -27,6 +32,58 @@ async fn a_client_certificate_says_who_it_is() {
         assert_eq!(who["groups"], groups);
         assert_eq!(who["credentials"], false, "they are nobody else's business");
     }
+}
+
+fn pem(what: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")
+}
+
+/// Checklist 96 of policy.
+#[tokio::test]
+async fn name_and_groups_of_a_certificate_e96() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = Circumstances {
+        now: support::now(),
+        entropy: &SystemEntropy,
+    };
+    let names = server_names(support::LOCALHOST, None);
+    let pki = Pki::in_directory(directory.path(), names, at).unwrap();
+    let file = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    let signer = PrivateKeyDer::from_pem_slice(file("ca.key").as_bytes()).unwrap();
+    let signer = rcgen::KeyPair::try_from(&signer).unwrap();
+    let authority = CertificateDer::from_pem_slice(file("ca.crt").as_bytes()).unwrap();
+    let signer = rcgen::Issuer::from_ca_cert_der(&authority, signer).unwrap();
+    let alice = |names: &[(rcgen::DnType, &str)]| {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, name) in names {
+            params.distinguished_name.push(kind.clone(), *name);
+        }
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &signer).unwrap();
+        Pair {
+            certificate: pem("CERTIFICATE", certificate.der()),
+            key: pem("PRIVATE KEY", &key.serialize_der()),
+        }
+    };
+    let running = Running::known_by(pki).await;
+    let devs = alice(&[
+        (rcgen::DnType::OrganizationName, "devs"),
+        (rcgen::DnType::CommonName, "alice"),
+    ]);
+    let mut client = Client::certified(&running, Version::Http2, &devs).await;
+    let who = client.get("/who", &[]).await.json();
+    assert_eq!(who["name"], "alice");
+    assert_eq!(who["groups"], json!(["devs", "system:authenticated"]));
+    let id = who["extra"]["authentication.kubernetes.io/credential-id"][0].as_str();
+    let id = id.unwrap_or_default().strip_prefix("X509SHA256=").unwrap();
+    assert_eq!(id.len(), 64, "{id}");
+    // Without a name nobody is known by it.
+    let nameless = alice(&[(rcgen::DnType::OrganizationName, "system:masters")]);
+    let mut client = Client::certified(&running, Version::Http2, &nameless).await;
+    assert_eq!(client.get("/who", &[]).await.status, 403);
 }
 
 #[tokio::test]
@@ -84,9 +141,52 @@ async fn nobody_sees_only_the_public_pages() {
             let answer = client.get(path, &[]).await;
             assert_eq!(answer.status, 403);
             assert_eq!(answer.json()["message"], message);
+            assert_eq!(answer.header("x-content-type-options"), "nosniff");
         }
         let write = request(Method::POST, "/healthz", &[], "{}");
         assert_eq!(client.send(write).await.status, 403);
+    }
+}
+
+/// A space too many before a token is told to those whom it makes nobody.
+#[tokio::test]
+async fn a_token_that_is_ignored() {
+    let running = Running::start(Port::Tls).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let warning = "299 - \"the provided Authorization header contains extra space before the \
+                   bearer token, and is ignored\"";
+    for (sent, told) in [
+        ("Bearer  secret", warning),
+        ("bearer   x", warning),
+        ("Bearer", ""),
+        ("Bearer  ", ""),
+        ("Basic  x", ""),
+    ] {
+        let answer = client.get("/version", &[(AUTHORIZATION, sent)]).await;
+        assert_eq!(answer.status, 200, "{sent}");
+        assert_eq!(answer.header("warning"), told, "{sent}");
+    }
+}
+
+/// The head of an answer is the same without its body.
+#[tokio::test]
+async fn only_the_head() {
+    let running = Running::start(Port::Tls).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        for path in ["/whole/4000", "/stream/4000", "/nothing"] {
+            let credentials = [(AUTHORIZATION, GOOD)];
+            let whole = client.get(path, &credentials).await;
+            let head = client
+                .send(request(Method::HEAD, path, &credentials, ""))
+                .await;
+            assert_eq!(head.status, whole.status, "{version:?} {path}");
+            assert_eq!(head.text(), "");
+            let length = head.header("content-length");
+            let known = whole.headers.contains_key("content-length");
+            let expected = known.then(|| whole.body.len().to_string());
+            assert_eq!(length, expected.unwrap_or_default(), "{version:?} {path}");
+        }
     }
 }
 

@@ -241,6 +241,54 @@ async fn settings_and_pings_without_end() {
     flood(&running, |_| frame(6, 0, 0, &[0; 8])).await;
 }
 
+/// Kind, flags and stream of the next frame.
+async fn next_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> (u8, u8, u32) {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut payload).await.unwrap();
+    let of = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    (head[3], head[4], of)
+}
+
+/// Who is refused in the middle of sending a little may finish: a reset would make some
+/// clients forget the answer.
+#[tokio::test]
+async fn a_refusal_lets_the_client_finish() {
+    const PING: u8 = 6;
+    let running = Running::start(Port::Tls).await;
+    let mut stream = tls(&running, Version::Http2, None).await;
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    // :method POST, :scheme https, :path /who, :authority localhost; the body follows.
+    let mut headers = vec![0x83, 0x87, 0x04, 0x04];
+    headers.extend(b"/who");
+    headers.extend([0x01, 0x09]);
+    headers.extend(b"localhost");
+    stream.write_all(&frame(1, 0x4, 1, &headers)).await.unwrap();
+    // The answer to this one says that the head has arrived.
+    let ping = frame(PING, 0, 0, &[1; 8]);
+    stream.write_all(&ping).await.unwrap();
+    let mut seen = Vec::new();
+    while next_frame(&mut stream).await.0 != PING {}
+    stream.write_all(&frame(0, 0x1, 1, b"{}")).await.unwrap();
+    stream.write_all(&ping).await.unwrap();
+    let ended =
+        |seen: &[(u8, u8, u32)]| seen.iter().any(|(_, flags, of)| *of == 1 && flags & 1 == 1);
+    while !ended(&seen) {
+        seen.push(
+            timeout(PATIENCE, next_frame(&mut stream))
+                .await
+                .expect("an answer"),
+        );
+    }
+    stream.write_all(&ping).await.unwrap();
+    while next_frame(&mut stream).await.0 != PING {}
+    let reset = seen.iter().any(|(kind, _, of)| (*kind, *of) == (3, 1));
+    assert!(!reset, "{seen:?}");
+}
+
 /// A head that goes on in ever more frames.
 #[tokio::test(flavor = "multi_thread")]
 async fn continuations_without_end() {

@@ -8,6 +8,7 @@ use optik_access::audit::AuditPolicy;
 use optik_platform::SystemClock;
 use optik_serve::{Audit, AuditFile, Limits, Options, Origins, Rotation, Tokens};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use support::client::{Client, VERSIONS, Version, request};
@@ -76,6 +77,56 @@ async fn whoever_floods_is_told_to_come_again_85_e106() {
     let last = tokio::spawn(async move { again.send(request).await.status });
     running.handler.gate.notify_one();
     assert_eq!(last.await.unwrap(), 201);
+}
+
+/// How many writes the server has begun to answer, as it counts itself.
+async fn writes_in_flight(client: &mut Client) -> usize {
+    let page = client.get("/metrics", &[(AUTHORIZATION, "Bearer c")]).await;
+    let line = "apiserver_current_inflight_requests{request_kind=\"mutating\"} ";
+    let mut found = page
+        .text()
+        .lines()
+        .filter_map(|text| text.strip_prefix(line));
+    found.next().map_or(0, |count| count.parse().unwrap())
+}
+
+/// Fifty requests of one user are before kim's; she waits for those that are being carried
+/// out and one more, and for none of the rest.
+#[tokio::test]
+async fn a_flood_does_not_hurt_others() {
+    let limits = Limits {
+        writes_max: 2,
+        ..Limits::default()
+    };
+    let options = Options { limits, ..narrow() };
+    let running = Running::with(Port::Tls, options).await;
+    let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
+    let come = async |token: &str| {
+        let (mut client, request) = (Client::new(&running, Version::Http2).await, post(token));
+        tokio::spawn(async move { client.send(request).await.status })
+    };
+    let mut watchdog = Client::new(&running, Version::Http2).await;
+    let mut flood = Vec::new();
+    for _ in 0..50 {
+        flood.push(come("Bearer a").await);
+    }
+    while writes_in_flight(&mut watchdog).await < 50 {}
+    let kim = come("Bearer b").await;
+    while writes_in_flight(&mut watchdog).await < 51 {}
+    for count in 1..=4 {
+        running.handler.gate.notify_one();
+        reaches(&running.handler.finished, count).await;
+    }
+    let served = tokio::time::timeout(Duration::from_secs(20), kim).await;
+    assert_eq!(served.expect("she is served").unwrap(), 201);
+    assert_eq!(*running.handler.finished.borrow(), 4, "and they still wait");
+    for count in 5..=51 {
+        running.handler.gate.notify_one();
+        reaches(&running.handler.finished, count).await;
+    }
+    for request in flood {
+        assert_eq!(request.await.unwrap(), 201);
+    }
 }
 
 /// Watches take nobody's place.
@@ -166,11 +217,7 @@ rules:
 - level: Metadata
 ";
 
-/// Checklist 107 of policy.
-#[tokio::test]
-async fn what_was_sent_and_answered_is_written_down_e107() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("audit.log");
+fn audited(path: &Path, policy: &str) -> Options {
     let rotation = Rotation {
         bytes_max: 1 << 20,
         files_max: 0,
@@ -178,13 +225,104 @@ async fn what_was_sent_and_answered_is_written_down_e107() {
     };
     let clock = Arc::new(SystemClock::default());
     let audit = Audit {
-        policy: AuditPolicy::parse(POLICY.as_bytes()).unwrap(),
-        file: AuditFile::open(&path, rotation, clock).unwrap(),
+        policy: AuditPolicy::parse(policy.as_bytes()).unwrap(),
+        file: AuditFile::open(path, rotation, clock).unwrap(),
     };
-    let options = Options {
+    Options {
         audit: Some(Arc::new(audit)),
         ..options()
+    }
+}
+
+fn events(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+const LEVELS: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- {level: None, resources: [{group: g, resources: [nothing]}]}
+- {level: Metadata, resources: [{group: g, resources: [metas]}]}
+- {level: Request, resources: [{group: g, resources: [requests]}]}
+- {level: RequestResponse, resources: [{group: g, resources: [wholes]}], omitManagedFields: true}
+- {level: RequestResponse, resources: [{group: g}, {group: ''}, {group: authentication.k8s.io}]}
+";
+
+/// Each level has what those before it have; nothing shows what is secret.
+#[tokio::test]
+async fn how_much_is_written_down_e107() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let running = Running::with(Port::Tls, audited(&path, LEVELS)).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let object =
+        json!({"kind": "Thing", "metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
+    let lean = json!({"kind": "Thing", "metadata": {"name": "a"}});
+    let nothing = Value::Null;
+    let cases = [
+        ("metas", "Metadata", &nothing, &nothing),
+        ("requests", "Request", &object, &nothing),
+        ("wholes", "RequestResponse", &lean, &lean),
+        ("others", "RequestResponse", &object, &object),
+    ];
+    let post = async |client: &mut Client, path: &str, body: &Value| {
+        let headers = [(AUTHORIZATION, "Bearer secret")];
+        let request = request(Method::POST, path, &headers, body.to_string());
+        assert_eq!(client.send(request).await.status, 201, "{path}");
     };
+    post(&mut client, "/apis/g/v1/nothing", &object).await;
+    for (plural, ..) in &cases {
+        post(&mut client, &format!("/apis/g/v1/{plural}"), &object).await;
+    }
+    let review = json!({"spec": {"token": "hunter2"}});
+    let path_of_review = "/apis/authentication.k8s.io/v1/tokenreviews";
+    post(&mut client, path_of_review, &review).await;
+    // A refusal that quotes what was sent.
+    for path in [path_of_review, "/apis/g/v1/metas"] {
+        let headers = [(AUTHORIZATION, "Bearer secret")];
+        let sent = format!("hunter{}", path.len());
+        let answer = client.send(request(Method::POST, path, &headers, sent)).await;
+        assert_eq!(answer.status, 400);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"message\":\"hunter16\""), "others are told");
+    assert!(!text.contains(&format!("hunter{}", path_of_review.len())));
+    assert!(
+        !text.contains("hunter2") && !text.contains("Bearer"),
+        "{text}"
+    );
+    let events = events(&text);
+    let stages: Vec<_> = events.iter().map(|event| event["stage"].as_str()).collect();
+    let both = [Some("RequestReceived"), Some("ResponseComplete")];
+    assert_eq!(stages, both.repeat(cases.len() + 3));
+    for (events, (plural, level, sent, answered)) in events.chunks(2).zip(cases) {
+        let [received, complete] = events else {
+            panic!("an event alone: {events:?}")
+        };
+        for event in events {
+            assert_eq!(event["level"], level, "{plural}");
+            assert_eq!(event["auditID"], received["auditID"]);
+        }
+        assert_eq!(
+            received["requestObject"], nothing,
+            "it has not been read yet"
+        );
+        assert_eq!(&complete["requestObject"], sent, "{plural}");
+        assert_eq!(&complete["responseObject"], answered, "{plural}");
+        assert_eq!(complete["responseStatus"]["code"], 201);
+    }
+}
+
+/// Checklist 107 of policy.
+#[tokio::test]
+async fn what_was_sent_and_answered_is_written_down_e107() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let options = audited(&path, POLICY);
     let running = Running::with(Port::Tls, options).await;
     let mut client = Client::new(&running, Version::Http2).await;
     let headers = [
@@ -226,10 +364,7 @@ async fn what_was_sent_and_answered_is_written_down_e107() {
     let text = tokio::time::timeout(Duration::from_secs(20), written);
     let text = text.await.expect("seven events");
     assert!(!text.contains("hunter2"), "secrets are not written down");
-    let events: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events = events(&text);
     let first = &events[0];
     for (member, value) in [
         ("kind", json!("Event")),

@@ -3,8 +3,8 @@
 mod support;
 
 use optik_platform::{SystemEntropy, UnixMillis};
-use optik_serve::Kubeconfig;
 use optik_serve::pki::{Circumstances, Pki, PkiError, server_names, write_private};
+use optik_serve::{Kubeconfig, TlsMaterial};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -182,4 +182,29 @@ fn a_server_that_listens_everywhere_has_a_name_for_it() {
     let names = server_names("0.0.0.0".parse().unwrap(), None);
     assert!(names.iter().all(|name| name != "0.0.0.0"), "{names:?}");
     assert!(names.contains(&"127.0.0.1".to_owned()));
+}
+
+/// Keys as `openssl` has long written them: SEC 1 with and without a block for its curve, and
+/// PKCS#1. A key of somebody else's certificate is refused.
+#[test]
+fn keys_in_older_forms() {
+    let pairs: [(&[u8], &[u8]); 3] = [
+        (
+            include_bytes!("keys/sec1.crt"),
+            include_bytes!("keys/sec1.key"),
+        ),
+        (
+            include_bytes!("keys/sec1-p384.crt"),
+            include_bytes!("keys/sec1-p384.key"),
+        ),
+        (
+            include_bytes!("keys/pkcs1.crt"),
+            include_bytes!("keys/pkcs1.key"),
+        ),
+    ];
+    for (at, (certificate, key)) in pairs.iter().enumerate() {
+        TlsMaterial::new(certificate, key, b"").unwrap();
+        let (_, other) = pairs[(at + 1) % pairs.len()];
+        assert!(TlsMaterial::new(certificate, other, b"").is_err());
+    }
 }

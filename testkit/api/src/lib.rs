@@ -6,6 +6,8 @@
 //! * [`Target`] says where the server is, [`Client`] speaks to it, [`Traits`] say what
 //!   it can do.
 //! * [`samples`] has the smallest valid object of every kind.
+//! * [`crowd`] makes many objects that come to an end together.
+//! * [`pod_security`] has what a real server made of pods in namespaces with labels.
 //!
 //! The suite uses nothing of the server but its port: what passes here passes for any
 //! client, and a suite that passes on another server proves its checks right.
@@ -15,9 +17,11 @@ mod check;
 mod client;
 mod connection;
 mod crds;
+pub mod crowd;
 mod failure;
 mod kinds;
 mod object;
+pub mod pod_security;
 mod protobuf;
 mod report;
 pub mod samples;

@@ -110,7 +110,7 @@ pub const ASSERTIONS: &[(u16, &[&str])] = &[
     (80, &["wire::health_in_detail"]),
     (81, &["wire::health_in_detail"]),
     (82, &["wire::health_in_detail"]),
-    (83, &["access::strangers_see_little_e95"]),
+    (83, &["access::strangers_see_little"]),
     (87, &["wire::the_version_is_told"]),
     (88, &["wire::requests_are_counted"]),
 ];

@@ -80,6 +80,48 @@ async fn access_that_is_revoked_is_gone_at_once() {
     server.stop().await;
 }
 
+/// A watch does not outlive the token it was opened with: what that is bound to goes, or its
+/// account does, or another of the same name comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_end_with_their_token() {
+    let (server, client) = start().await;
+    let core = "/api/v1/namespaces/default";
+    let account = json!({"metadata": {"name": "robot"}});
+    post(&client, &format!("{core}/serviceaccounts"), &account).await;
+    let_read(&client, "system:serviceaccount:default:robot").await;
+    let issue = async |spec: Value| {
+        let path = format!("{core}/serviceaccounts/robot/token");
+        let made = client.post(&path, &json!({"spec": spec})).await.unwrap();
+        let made = made.is(201).unwrap();
+        made["status"]["token"].as_str().unwrap().to_owned()
+    };
+    let watch = async |token: &str| {
+        let request = Request::get(format!("{core}/configmaps?watch=1"))
+            .header("authorization", format!("Bearer {token}"));
+        client.another().watch_as(request).await.unwrap()
+    };
+    let secret = json!({"metadata": {"name": "s"}});
+    post(&client, &format!("{core}/secrets"), &secret).await;
+    let reference = json!({"kind": "Secret", "apiVersion": "v1", "name": "s"});
+    let bound = issue(json!({"boundObjectRef": reference})).await;
+    let plain = issue(json!({})).await;
+    let (mut by_bound, mut by_plain) = (watch(&bound).await, watch(&plain).await);
+    let gone = async |path: String| client.delete(&path).await.unwrap().is(200).unwrap();
+    gone(format!("{core}/secrets/s")).await;
+    let end = by_bound.next(PATIENCE).await;
+    assert!(matches!(end, Next::End), "{end:?}");
+    // The other goes on, until its account is another one.
+    let map = json!({"metadata": {"name": "a"}});
+    post(&client, &format!("{core}/configmaps"), &map).await;
+    let event = by_plain.next(PATIENCE).await;
+    assert!(matches!(event, Next::Event(_)), "{event:?}");
+    gone(format!("{core}/serviceaccounts/robot")).await;
+    post(&client, &format!("{core}/serviceaccounts"), &account).await;
+    let end = by_plain.next(PATIENCE).await;
+    assert!(matches!(end, Next::End), "{end:?}");
+    server.stop().await;
+}
+
 /// Small documents that stand for large ones are refused, not built.
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_that_explode() {

@@ -19,9 +19,60 @@ fn every_assertion_has_a_check() {
     );
 }
 
+/// Of access, what a client cannot show on any server: it needs a certificate, a full server,
+/// a log.
+const SHOWN_ELSEWHERE: &[(u16, &str)] = &[
+    (96, "crates/serve/tests/access.rs"),
+    (106, "crates/serve/tests/flow.rs"),
+    (107, "crates/serve/tests/flow.rs"),
+];
+
+#[test]
+fn every_assertion_about_access_has_a_check() {
+    let mut shown = covered(Contract::Extension);
+    for (number, file) in SHOWN_ELSEWHERE {
+        let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(file);
+        assert!(
+            text.contains(&format!("_e{number}(")),
+            "{file}: no {number}"
+        );
+        shown.insert(*number);
+    }
+    let missing: Vec<u16> = (94..=107)
+        .filter(|number| !shown.contains(number))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 fn covered(contract: Contract) -> BTreeSet<u16> {
     let checks = suite::all().filter(|check| check.contract == contract);
     checks.flat_map(|check| check.numbers).copied().collect()
+}
+
+/// What the contract on extension says of garbage and namespaces: a check here, or a test
+/// of `lifecycle` if it takes controllers.
+#[test]
+fn every_assertion_of_lifecycle_has_a_test() {
+    let mut covered = covered(Contract::Extension);
+    covered.extend(suite::all().filter_map(|check| number_of(check.name)));
+    for file in ["collecting.rs", "namespaces.rs"] {
+        let path = format!("{}/tests/lifecycle/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect(file);
+        let tests = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("async fn "));
+        covered.extend(tests.filter_map(|test| number_of(test.split('(').next()?)));
+    }
+    let missing: Vec<u16> = (80..=93)
+        .filter(|number| !covered.contains(number))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Of the contract on extension: names may end in `_e12`.
+fn number_of(name: &str) -> Option<u16> {
+    name.rsplit_once("_e")?.1.parse().ok()
 }
 
 #[test]

@@ -18,7 +18,16 @@ const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
 
 const MERGING: &[RangeInclusive<u16>] = &[1..=120];
 
-const EXTENSION: &[RangeInclusive<u16>] = &[34..=34, 39..=44, 46..=47, 57..=58, 60..=79];
+const EXTENSION: &[RangeInclusive<u16>] = &[
+    34..=34,
+    39..=44,
+    46..=47,
+    57..=58,
+    60..=79,
+    88..=90,
+    94..=95,
+    97..=105,
+];
 
 const CONCURRENCY: &[RangeInclusive<u16>] = &[1..=82, 84..=97, 99..=112, 114..=118];
 

@@ -96,6 +96,10 @@ impl Plain {
     }
 
     fn object(&mut self, object: &mut Map<String, Value>) {
+        // A bookmark is at the newest revision, which is also that of what others do.
+        if object.get("type").is_some_and(|kind| kind == "BOOKMARK") {
+            at_the_newest(object);
+        }
         let is_list = object.contains_key("items") || object.contains_key("rows");
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             // The newest revision is also that of what others do.
@@ -144,6 +148,20 @@ impl Plain {
                 ("cells", Value::Array(cells)) => cells.iter_mut().for_each(without_age),
                 _ => self.value(value),
             }
+        }
+    }
+}
+
+fn at_the_newest(members: &mut Map<String, Value>) {
+    for (name, value) in members {
+        match value {
+            Value::String(text) if name == "resourceVersion" => "<newest>".clone_into(text),
+            Value::Object(members) => at_the_newest(members),
+            Value::Array(items) => {
+                let items = items.iter_mut().filter_map(Value::as_object_mut);
+                items.for_each(at_the_newest);
+            }
+            _ => {}
         }
     }
 }

@@ -142,6 +142,7 @@ impl Step {
         let put = |text: &String| text.replace(&mark, word);
         Self {
             title: put(&self.title),
+            method: put(&self.method),
             path: put(&self.path),
             body: put(&self.body),
             headers: self
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_it_stands() {
-        let text = "for people\n### one {{what}}\n@each what a b\n@keep rv /metadata/resourceVersion\nPOST /x/{{what}}?y=1\nAccept: text/plain\n\n{\"a\":\n \"{{what}}\"}\n\n### two\nGET /\n";
+        let text = "for people\n### one {{what}}\n@each what a b\n@keep rv /metadata/resourceVersion\nP-{{what}} /x/{{what}}?y=1\nAccept: text/plain\n\n{\"a\":\n \"{{what}}\"}\n\n### two\nGET /\n";
         let script = Script::parse(text).unwrap();
         let titles: Vec<_> = script
             .steps
@@ -171,7 +172,7 @@ mod tests {
         let step = &script.steps[1];
         assert_eq!(
             (step.method.as_str(), step.path.as_str()),
-            ("POST", "/x/b?y=1")
+            ("P-b", "/x/b?y=1")
         );
         assert_eq!(step.headers, [("accept".into(), "text/plain".into())]);
         assert_eq!(step.body, "{\"a\":\n \"b\"}");

@@ -5,9 +5,10 @@ use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{SystemClock, SystemEntropy};
-use optik_serve::{Options as ServeOptions, Server};
+use optik_serve::{Limits, Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -96,13 +97,14 @@ impl TestServer {
             store.clone(),
         ));
         tasks.spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
+        tasks.spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
         tasks.spawn(optik_lifecycle::keep_definitions_clean(
             api.clone(),
             store.clone(),
         ));
         let listener = listen().await;
         let address = listener.local_addr().expect("it is bound");
-        let server = Server::new(api.clone(), ServeOptions::default());
+        let server = Server::new(api.clone(), impatient());
         server.ready();
         let (stop, mut stopped) = watch::channel(false);
         tasks.spawn(async move {
@@ -143,6 +145,17 @@ impl TestServer {
         self.stop.send_replace(true);
         self.store.close().await;
         self.tasks.shutdown().await;
+    }
+}
+
+/// Nobody who tests wants to wait until credentials are looked at again.
+fn impatient() -> ServeOptions {
+    ServeOptions {
+        limits: Limits {
+            review_period: Duration::from_millis(100),
+            ..Limits::default()
+        },
+        ..ServeOptions::default()
     }
 }
 

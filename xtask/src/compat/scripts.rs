@@ -34,7 +34,7 @@ fn with_kubectl(program: &Path) -> Outcome {
 pub(crate) fn controller_manager() -> Outcome {
     let manager = tools::kube_controller_manager()?;
     let script = root().join("compat/controller-manager/run.sh");
-    Around::start_with(&["--controllers="])?.run(
+    Around::start_with("")?.run(
         Command::new("bash")
             .arg(script)
             .env("CONTROLLER_MANAGER", manager),

@@ -16,16 +16,17 @@ pub(crate) struct Around {
 }
 
 impl Around {
+    /// What would be put into every namespace would stand among what clients count.
     pub(crate) fn start() -> Result<Self, String> {
-        Self::start_with(&[])
+        Self::start_with("*,-root-ca-certificate-publisher-controller")
     }
 
-    /// The same with more options.
-    pub(crate) fn start_with(more: &[&str]) -> Result<Self, String> {
+    /// The same with these controllers.
+    pub(crate) fn start_with(controllers: &str) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
         let data = scratch.path().join("data");
-        let data = data.to_string_lossy();
-        let more = [&["--data", &data], more].concat();
+        let controllers = format!("--controllers={controllers}");
+        let more = [&controllers, "--data", &data.to_string_lossy()];
         Self::start_in(scratch, &tools::optik()?, &more)
     }
 
@@ -42,8 +43,6 @@ impl Around {
         let mut serve = Command::new(program);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
-            // What it puts into every namespace would stand among what clients count.
-            .arg("--controllers=*,-root-ca-certificate-publisher-controller")
             .args(["--etcd-listen", &etcd])
             .arg("--kubeconfig-out")
             .arg(&kubeconfig)

@@ -1,14 +1,25 @@
-//! The little of DER that public keys need.
+//! The little of DER that keys need.
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+/// What SEC 1 writes behind the secret: the curve, and the public key.
+const CURVE: u8 = 0xa0;
+const PUBLIC: u8 = 0xa1;
 
 /// `SEQUENCE { OID ecPublicKey, OID prime256v1 }`
 const EC_P256: &[u8] = &[
     0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
     0xce, 0x3d, 0x03, 0x01, 0x07,
 ];
+/// `SEQUENCE { OID ecPublicKey, OID secp384r1 }`
+const EC_P384: &[u8] = &[
+    0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
+    0x00, 0x22,
+];
+/// Where those name their curve.
+const OF_CURVE: usize = 11;
 /// `SEQUENCE { OID rsaEncryption, NULL }`
 const RSA: &[u8] = &[
     0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
@@ -18,6 +29,7 @@ const RSA: &[u8] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
     P256(&'a [u8]),
+    P384(&'a [u8]),
     Rsa(&'a [u8]),
 }
 
@@ -25,6 +37,7 @@ pub(super) enum Key<'a> {
 pub(super) fn wrap(key: Key<'_>) -> Vec<u8> {
     let (algorithm, bits) = match key {
         Key::P256(bits) => (EC_P256, bits),
+        Key::P384(bits) => (EC_P384, bits),
         Key::Rsa(bits) => (RSA, bits),
     };
     let mut string = vec![0];
@@ -55,11 +68,11 @@ pub(super) fn unwrap(info: &[u8]) -> Option<Key<'_>> {
     if !rest.is_empty() {
         return None;
     }
-    let (of, after) = match (inner.strip_prefix(EC_P256), inner.strip_prefix(RSA)) {
-        (Some(after), _) => (Key::P256 as fn(_) -> _, after),
-        (_, Some(after)) => (Key::Rsa as fn(_) -> _, after),
-        _ => return None,
-    };
+    let kinds: [(&[u8], fn(_) -> _); 3] =
+        [(EC_P256, Key::P256), (EC_P384, Key::P384), (RSA, Key::Rsa)];
+    let (of, after) = kinds
+        .into_iter()
+        .find_map(|(algorithm, of)| Some((of, inner.strip_prefix(algorithm)?)))?;
     let (bits, rest) = read(BIT_STRING, after)?;
     match bits {
         [0, bits @ ..] if rest.is_empty() => Some(of(bits)),
@@ -74,6 +87,38 @@ pub(super) fn rsa_numbers(key: &[u8]) -> Option<(&[u8], &[u8])> {
     let (exponent, _) = read(INTEGER, rest)?;
     let trim = |number: &'_ [u8]| number.iter().take_while(|byte| **byte == 0).count();
     Some((&modulus[trim(modulus)..], &exponent[trim(exponent)..]))
+}
+
+/// A key on a curve as SEC 1 writes it, in files that say `EC PRIVATE KEY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Elliptic<'a> {
+    pub(super) secret: &'a [u8],
+    pub(super) public: Key<'a>,
+}
+
+/// `None` as well if it does not say its public half, or is on a curve that we do not know.
+pub(super) fn elliptic(key: &[u8]) -> Option<Elliptic<'_>> {
+    let (inner, rest) = read(SEQUENCE, key)?;
+    let (version, after) = read(INTEGER, inner)?;
+    let (secret, mut after) = read(OCTET_STRING, after)?;
+    if !rest.is_empty() || version != [1] {
+        return None;
+    }
+    let mut curve = None;
+    if let Some((found, behind)) = read(CURVE, after) {
+        (curve, after) = (Some(found), behind);
+    }
+    let (public, _) = read(PUBLIC, after)?;
+    let (bits, _) = read(BIT_STRING, public)?;
+    let bits = bits.strip_prefix(&[0])?;
+    let on = |algorithm: &[u8]| curve.is_none_or(|curve| curve == &algorithm[OF_CURVE..]);
+    // The curve need not be said; points on it are as long as they are.
+    let public = match bits.len() {
+        65 if on(EC_P256) => Key::P256(bits),
+        97 if on(EC_P384) => Key::P384(bits),
+        _ => return None,
+    };
+    Some(Elliptic { secret, public })
 }
 
 /// The `SubjectPublicKeyInfo` in a certificate.

@@ -6,8 +6,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::rsa::KeyPair as RsaKeyPair;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED,
+    ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair,
+    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey, VerificationAlgorithm,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,7 +19,7 @@ use thiserror::Error;
 pub enum KeyError {
     #[error("no PEM of a key")]
     NoPem,
-    #[error("neither a P-256 nor an RSA key, or not in PKCS#8 or PKCS#1")]
+    #[error("not a key of RSA, P-256 or P-384 in PKCS#8, PKCS#1 or SEC 1")]
     Unsupported,
     #[error("only a public key, which cannot sign")]
     PublicOnly,
@@ -34,7 +35,7 @@ pub struct SigningKey {
 }
 
 enum Pair {
-    Ec(Box<EcdsaKeyPair>),
+    Ec(Kind, Box<EcdsaKeyPair>),
     Rsa(Box<RsaKeyPair>),
 }
 
@@ -49,9 +50,18 @@ pub struct PublicKey {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Ec,
+    P256,
+    P384,
     Rsa,
 }
+
+/// What keys on curves sign with.
+const CURVES: [(Kind, &EcdsaSigningAlgorithm); 2] = [
+    (Kind::P256, &ECDSA_P256_SHA256_FIXED_SIGNING),
+    (Kind::P384, &ECDSA_P384_SHA384_FIXED_SIGNING),
+];
+/// What `openssl ecparam` writes before a key, and the key says again.
+const CURVE_ALONE: &str = "EC PARAMETERS";
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,23 +91,32 @@ impl SigningKey {
     /// # Errors
     /// If there is no key that can sign in it.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
-        let random = SystemRandom::new();
         let (label, bytes) = blocks(text).into_iter().next().ok_or(KeyError::NoPem)?;
-        let pair = match label.as_str() {
-            "PRIVATE KEY" => {
-                EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bytes, &random)
-                    .map(|pair| Pair::Ec(Box::new(pair)))
-                    .or_else(|_| {
-                        RsaKeyPair::from_pkcs8(&bytes).map(|pair| Pair::Rsa(Box::new(pair)))
-                    })
-            }
-            "RSA PRIVATE KEY" => RsaKeyPair::from_der(&bytes).map(|pair| Pair::Rsa(Box::new(pair))),
+        Self::from_block(&label, &bytes)
+    }
+
+    fn from_block(label: &str, bytes: &[u8]) -> Result<Self, KeyError> {
+        let pair = match label {
+            "PRIVATE KEY" => on_a_curve(bytes).or_else(|| {
+                let pair = RsaKeyPair::from_pkcs8(bytes).ok()?;
+                Some(Pair::Rsa(Box::new(pair)))
+            }),
+            "EC PRIVATE KEY" => elliptic(bytes),
+            "RSA PRIVATE KEY" => RsaKeyPair::from_der(bytes)
+                .ok()
+                .map(|pair| Pair::Rsa(Box::new(pair))),
             "PUBLIC KEY" => return Err(KeyError::PublicOnly),
             _ => return Err(KeyError::Unsupported),
         };
-        let pair = pair.map_err(|_| KeyError::Unsupported)?;
+        let pair = pair.ok_or(KeyError::Unsupported)?;
         let public = match &pair {
-            Pair::Ec(pair) => PublicKey::new(Key::P256(pair.public_key().as_ref())),
+            Pair::Ec(kind, pair) => {
+                let bits = pair.public_key().as_ref();
+                PublicKey::new(match kind {
+                    Kind::P384 => Key::P384(bits),
+                    _ => Key::P256(bits),
+                })
+            }
             Pair::Rsa(pair) => PublicKey::new(Key::Rsa(pair.public_key().as_ref())),
         };
         Ok(Self { pair, public })
@@ -111,7 +130,7 @@ impl SigningKey {
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let random = SystemRandom::new();
         match &self.pair {
-            Pair::Ec(pair) => {
+            Pair::Ec(_, pair) => {
                 let signature = pair.sign(&random, message).map_err(|_| KeyError::Sign)?;
                 Ok(signature.as_ref().to_vec())
             }
@@ -128,7 +147,8 @@ impl SigningKey {
 impl PublicKey {
     fn new(key: Key<'_>) -> Self {
         let (kind, bits) = match key {
-            Key::P256(bits) => (Kind::Ec, bits),
+            Key::P256(bits) => (Kind::P256, bits),
+            Key::P384(bits) => (Kind::P384, bits),
             Key::Rsa(bits) => (Kind::Rsa, bits),
         };
         Self {
@@ -155,7 +175,7 @@ impl PublicKey {
                 .and_then(der::unwrap)
                 .map(Self::new)
                 .ok_or(KeyError::Unsupported),
-            _ => SigningKey::from_pem(pem(&label, &bytes).as_bytes()).map(|key| key.public),
+            label => SigningKey::from_block(label, &bytes).map(|key| key.public),
         };
         blocks.into_iter().map(read).collect()
     }
@@ -169,22 +189,20 @@ impl PublicKey {
     #[must_use]
     pub fn algorithm(&self) -> &'static str {
         match self.kind {
-            Kind::Ec => "ES256",
+            Kind::P256 => "ES256",
+            Kind::P384 => "ES384",
             Kind::Rsa => "RS256",
         }
     }
 
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        let bits = &self.bits;
-        match self.kind {
-            Kind::Ec => {
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, bits).verify(message, signature)
-            }
-            Kind::Rsa => {
-                UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, bits).verify(message, signature)
-            }
-        }
-        .is_ok()
+        let algorithm: &dyn VerificationAlgorithm = match self.kind {
+            Kind::P256 => &ECDSA_P256_SHA256_FIXED,
+            Kind::P384 => &ECDSA_P384_SHA384_FIXED,
+            Kind::Rsa => &RSA_PKCS1_2048_8192_SHA256,
+        };
+        let key = UnparsedPublicKey::new(algorithm, &self.bits);
+        key.verify(message, signature).is_ok()
     }
 
     /// As a set of keys for others has it.
@@ -192,11 +210,15 @@ impl PublicKey {
     pub fn jwk(&self) -> Value {
         let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         match self.kind {
-            Kind::Ec => {
+            Kind::P256 | Kind::P384 => {
+                let curve = match self.kind {
+                    Kind::P384 => "P-384",
+                    _ => "P-256",
+                };
                 let point = self.bits.get(1..).unwrap_or_default();
                 let (x, y) = point.split_at(point.len() / 2);
                 json!({
-                    "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
+                    "use": "sig", "kty": "EC", "kid": self.id, "crv": curve, "alg": self.algorithm(),
                     "x": number(x), "y": number(y),
                 })
             }
@@ -211,6 +233,30 @@ impl PublicKey {
     }
 }
 
+/// A key of PKCS#8 on one of our curves.
+fn on_a_curve(bytes: &[u8]) -> Option<Pair> {
+    let random = SystemRandom::new();
+    CURVES.into_iter().find_map(|(kind, algorithm)| {
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, bytes, &random).ok()?;
+        Some(Pair::Ec(kind, Box::new(pair)))
+    })
+}
+
+/// A key of SEC 1.
+fn elliptic(bytes: &[u8]) -> Option<Pair> {
+    let key = der::elliptic(bytes)?;
+    let (kind, public) = match key.public {
+        Key::P256(bits) => (Kind::P256, bits),
+        Key::P384(bits) => (Kind::P384, bits),
+        Key::Rsa(_) => return None,
+    };
+    let (_, algorithm) = CURVES.into_iter().find(|(curve, _)| *curve == kind)?;
+    let random = SystemRandom::new();
+    let pair =
+        EcdsaKeyPair::from_private_key_and_public_key(algorithm, key.secret, public, &random);
+    Some(Pair::Ec(kind, Box::new(pair.ok()?)))
+}
+
 fn pem(label: &str, bytes: &[u8]) -> String {
     let text = STANDARD.encode(bytes);
     let mut out = format!("-----BEGIN {label}-----\n");
@@ -221,7 +267,7 @@ fn pem(label: &str, bytes: &[u8]) -> String {
     out + &format!("-----END {label}-----\n")
 }
 
-/// The labels and contents of a PEM file.
+/// The labels and contents of a PEM file, but for what says nothing of keys.
 fn blocks(text: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(text);
     let mut found = Vec::new();
@@ -236,6 +282,7 @@ fn blocks(text: &[u8]) -> Vec<(String, Vec<u8>)> {
             open = Some((label, String::new()));
         } else if label("-----END ").is_some() {
             if let Some((label, content)) = open.take()
+                && label != CURVE_ALONE
                 && let Ok(bytes) = STANDARD.decode(content)
             {
                 found.push((label, bytes));

@@ -31,6 +31,12 @@ fn keys() -> (SigningKey, Vec<PublicKey>) {
     (key, public)
 }
 
+/// As a token is believed at a time.
+fn check(token: &[u8], keys: &[PublicKey], issuer: &str, now: i64) -> Result<Claims, TokenError> {
+    let claims = verify(token, keys, issuer)?;
+    claims.check_times(now).map(|()| claims)
+}
+
 fn encoded(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
@@ -39,23 +45,42 @@ fn encoded(value: &Value) -> String {
 fn a_token_is_believed_while_it_is_valid() {
     let (key, public) = keys();
     let token = sign(&key, &claims()).unwrap();
-    let check = |now| verify(token.as_bytes(), &public, ISSUER, now);
-    assert_eq!(check(NOW).unwrap(), claims());
-    assert_eq!(check(NOW + 3600 + LEEWAY_SECONDS).unwrap(), claims());
-    assert_eq!(check(NOW + 3601 + LEEWAY_SECONDS), Err(TokenError::Expired));
+    let at = |now| check(token.as_bytes(), &public, ISSUER, now);
+    assert_eq!(at(NOW).unwrap(), claims());
+    assert_eq!(at(NOW + 3600 + LEEWAY_SECONDS).unwrap(), claims());
+    assert_eq!(at(NOW + 3601 + LEEWAY_SECONDS), Err(TokenError::Expired));
+    assert_eq!(at(NOW - LEEWAY_SECONDS - 1), Err(TokenError::NotYetValid));
     assert_eq!(
-        check(NOW - LEEWAY_SECONDS - 1),
-        Err(TokenError::NotYetValid)
-    );
-    assert_eq!(
-        verify(token.as_bytes(), &public, "https://other", NOW),
+        check(token.as_bytes(), &public, "https://other", NOW),
         Err(TokenError::Foreign)
     );
     let (_, others) = keys();
     assert_eq!(
-        verify(token.as_bytes(), &others, ISSUER, NOW),
-        Err(TokenError::Signature)
+        check(token.as_bytes(), &others, ISSUER, NOW),
+        Err(TokenError::UnknownKey)
     );
+}
+
+/// Each of its times alone makes it worthless.
+#[test]
+fn every_time_counts() {
+    let of = |exp, nbf, iat| Claims {
+        exp,
+        nbf,
+        iat,
+        ..claims()
+    };
+    let far = 2 * LEEWAY_SECONDS;
+    for (claims, expected) in [
+        (of(NOW, NOW, NOW), Ok(())),
+        (of(NOW - far, NOW, NOW), Err(TokenError::Expired)),
+        (of(NOW + 1, NOW + far, NOW), Err(TokenError::NotYetValid)),
+        (of(NOW + 1, NOW, NOW + far), Err(TokenError::FromTheFuture)),
+        (of(i64::MIN, 0, 0), Err(TokenError::Expired)),
+        (of(i64::MAX, i64::MIN, i64::MIN), Ok(())),
+    ] {
+        assert_eq!(claims.check_times(NOW), expected, "{claims:?}");
+    }
 }
 
 /// What the token says about its algorithm only ever makes it worse.
@@ -84,7 +109,7 @@ fn forged_headers() {
         (serde_json::json!({}), parts[2]),
     ] {
         let forged = format!("{}.{body}.{signature}", encoded(&header));
-        let found = verify(forged.as_bytes(), &public, ISSUER, NOW);
+        let found = check(forged.as_bytes(), &public, ISSUER, NOW);
         assert!(found.is_err(), "{header}");
     }
     let mut other = claims();
@@ -92,7 +117,7 @@ fn forged_headers() {
     let moved = encoded(&serde_json::to_value(&other).unwrap());
     let forged = format!("{}.{moved}.{}", parts[0], parts[2]);
     assert_eq!(
-        verify(forged.as_bytes(), &public, ISSUER, NOW),
+        check(forged.as_bytes(), &public, ISSUER, NOW),
         Err(TokenError::Signature)
     );
     for odd in [
@@ -105,7 +130,7 @@ fn forged_headers() {
         &format!("{token}.x"),
     ] {
         assert!(
-            verify(odd.as_bytes(), &public, ISSUER, NOW).is_err(),
+            check(odd.as_bytes(), &public, ISSUER, NOW).is_err(),
             "{odd}"
         );
     }
@@ -119,7 +144,7 @@ fn claims_agree_with_each_other() {
     other.sub = "system:serviceaccount:n:t".into();
     let token = sign(&key, &other).unwrap();
     assert_eq!(
-        verify(token.as_bytes(), &public, ISSUER, NOW),
+        check(token.as_bytes(), &public, ISSUER, NOW),
         Err(TokenError::Claims)
     );
 }
@@ -146,12 +171,52 @@ fn keys_of_others() {
     let certified = PublicKey::all_from_pem(include_bytes!("rsa-test-key.crt.pem")).unwrap();
     assert_eq!(certified, public);
     assert_eq!(
-        verify(token.as_bytes(), &public, ISSUER, NOW).unwrap(),
+        check(token.as_bytes(), &public, ISSUER, NOW).unwrap(),
         claims()
     );
     assert_eq!(public[0].jwk()["e"], "AQAB");
+    let older = SigningKey::from_pem(include_bytes!("rsa-test-key.pkcs1.pem")).unwrap();
+    assert_eq!(older.public(), rsa.public());
     assert_eq!(
         SigningKey::from_pem(include_bytes!("rsa-test-key.pub.pem")).unwrap_err(),
         KeyError::PublicOnly
+    );
+}
+
+/// Keys on curves, as `openssl ecparam` and `openssl ec` write them (SEC 1, the first with its
+/// curve in a block of its own), and as `openssl genpkey` does (PKCS#8).
+#[test]
+fn keys_on_curves_of_others() {
+    let p256: [&[u8]; 2] = [
+        include_bytes!("p256-test-key.sec1.pem"),
+        include_bytes!("p256-test-key.pem"),
+    ];
+    let p384: [&[u8]; 2] = [
+        include_bytes!("p384-test-key.sec1.pem"),
+        include_bytes!("p384-test-key.pem"),
+    ];
+    let public: [&[u8]; 2] = [
+        include_bytes!("p256-test-key.pub.pem"),
+        include_bytes!("p384-test-key.pub.pem"),
+    ];
+    for (files, public, algorithm) in [(p256, public[0], "ES256"), (p384, public[1], "ES384")] {
+        let public = PublicKey::all_from_pem(public).unwrap();
+        assert_eq!(public[0].jwk()["alg"], algorithm);
+        for file in files {
+            let key = SigningKey::from_pem(file).unwrap();
+            assert_eq!([key.public().clone()], *public, "{algorithm}");
+            assert_eq!(PublicKey::all_from_pem(file).unwrap(), public);
+            let token = sign(&key, &claims()).unwrap();
+            assert_eq!(check(token.as_bytes(), &public, ISSUER, NOW), Ok(claims()));
+        }
+    }
+    // Something else before the key; another curve.
+    let whole = p256[0];
+    let text = String::from_utf8_lossy(whole).replace("EC PARAMETERS", "OTHER");
+    assert!(SigningKey::from_pem(text.as_bytes()).is_err());
+    let other = include_bytes!("p521-test-key.sec1.pem");
+    assert_eq!(
+        SigningKey::from_pem(other).unwrap_err(),
+        KeyError::Unsupported
     );
 }

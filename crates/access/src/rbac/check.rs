@@ -1,7 +1,7 @@
 //! What a role or a binding must look like.
 
 use optik_object::{
-    FieldError, Map, Object, Value, dns_subdomain, label_key, label_value, path_segment,
+    FieldError, Map, Object, Value, dns_subdomain, path_segment, selector::check_label_selector,
 };
 use serde_json::json;
 
@@ -102,63 +102,13 @@ fn check_aggregation(aggregation: &Map, errors: &mut Vec<FieldError>) {
 }
 
 fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let before = errors.len();
-    let labels = format!("{path}.matchLabels");
-    for (key, value) in selector
-        .get("matchLabels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let problems = label_key(key).into_iter();
-        errors
-            .extend(problems.map(|text| FieldError::invalid(labels.as_str(), key.as_str(), text)));
-        let value = value.as_str().unwrap_or_default();
-        let problems = label_value(value).into_iter();
-        errors.extend(problems.map(|text| FieldError::invalid(labels.as_str(), value, text)));
+    let found = check_label_selector(selector);
+    let is_wrong = !found.is_empty();
+    errors.extend(found.into_iter().map(|error| error.below(path)));
+    if is_wrong {
+        let text = "invalid label selector.";
+        errors.push(FieldError::invalid(path, Value::Null, text));
     }
-    for (at, expression) in items(selector.get("matchExpressions")).iter().enumerate() {
-        check_expression(
-            expression,
-            &format!("{path}.matchExpressions[{at}]"),
-            errors,
-        );
-    }
-    if errors.len() > before {
-        errors.push(FieldError::invalid(
-            path,
-            Value::Null,
-            "invalid label selector.",
-        ));
-    }
-}
-
-fn check_expression(expression: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let text = |member: &str| {
-        expression
-            .get(member)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let values = items(expression.get("values"));
-    match text("operator") {
-        "In" | "NotIn" if values.is_empty() => {
-            let text = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(format!("{path}.values"), text));
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(format!("{path}.values"), text));
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => {
-            let text = "not a valid selector operator";
-            errors.push(FieldError::invalid(format!("{path}.operator"), other, text));
-        }
-    }
-    let key = text("key");
-    let problems = label_key(key).into_iter();
-    errors.extend(problems.map(|text| FieldError::invalid(format!("{path}.key"), key, text)));
 }
 
 /// A RoleBinding, or a ClusterRoleBinding if it has no namespace; `old` is what it was.

@@ -18,4 +18,5 @@ pub use objects::{
     aggregated_rules,
 };
 pub use policy::{Decision, Policy, PolicyEditor};
+pub(crate) use rule::list;
 pub use rule::{Rule, covers};

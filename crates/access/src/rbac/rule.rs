@@ -40,7 +40,7 @@ pub struct Rule {
 }
 
 /// Nothing is a list, too.
-pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
     Option::<Vec<T>>::deserialize(from).map(Option::unwrap_or_default)

@@ -1,66 +1,34 @@
-//! Tokens of service accounts: made on request, believed while what they are bound to
-//! is there.
+//! Tokens of service accounts: made on request.
 //!
-//! A signature is checked once; after that a token is known by its digest. Whether the
-//! account and what else it is bound to are still there is asked every time: of an object
-//! that has not changed since it was looked at, only the revision is compared.
+//! Whether one is believed is decided in `belief`.
 
+use super::belief::Believed;
 use super::options::AccountOptions;
 use crate::kinds::{Kind, parse_stored};
 use crate::trouble::read_failed;
-use optik_access::jwt::{self, Audiences, Claims, Kubernetes, PublicKey, Reference, TokenError};
-use optik_access::{User, service_account_groups, service_account_name};
+use optik_access::jwt::{self, Audiences, Claims, Kubernetes, PublicKey, Reference};
+use optik_access::service_account_name;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
 use optik_platform::{Clock, Entropy};
-use optik_store::{Revision, Snapshot, Store};
+use optik_store::{Snapshot, Store};
 use serde_json::json;
-use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-/// How many tokens are known before all are forgotten.
-const TOKENS_MAX: usize = 10_000;
 const SECONDS_DEFAULT: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 /// Kubelets that ask for exactly this get a year, and warnings after this.
 const SECONDS_WARN_ONLY: i64 = 3607;
 const SECONDS_EXTENDED: i64 = 365 * 24 * 60 * 60;
-/// How long what is bound to a deleted object is still believed, so that it can clean up.
-const DELETED_GRACE_SECONDS: i64 = 60;
-const EXTRA: &str = "authentication.kubernetes.io/";
 
 pub(crate) struct Accounts {
-    options: Arc<AccountOptions>,
-    keys: Vec<PublicKey>,
-    store: Store,
+    pub(super) options: Arc<AccountOptions>,
+    pub(super) keys: Vec<PublicKey>,
+    pub(super) store: Store,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    known: Mutex<BTreeMap<[u8; 32], Known>>,
+    pub(super) believed: Believed,
 }
-
-/// A token whose signature was right.
-#[derive(Clone)]
-struct Known {
-    user: Arc<User>,
-    audiences: Vec<String>,
-    expires: i64,
-    begins: i64,
-    bound: Vec<Bound>,
-}
-
-/// An object that must be there.
-#[derive(Clone)]
-struct Bound {
-    key: String,
-    uid: String,
-    seen: Revision,
-    /// When it goes, if it has been deleted.
-    ends: Option<i64>,
-}
-
-/// Why a token is not accepted, as reviews tell it.
-pub(crate) type Refusal = String;
 
 impl Accounts {
     pub(crate) fn new(
@@ -83,106 +51,16 @@ impl Accounts {
             store,
             clock,
             entropy,
-            known: Mutex::default(),
+            believed: Believed::default(),
         }
     }
 
-    fn now(&self) -> i64 {
+    pub(super) fn now(&self) -> i64 {
         i64::try_from(self.clock.wall().0 / 1000).unwrap_or(i64::MAX)
     }
 
     pub(crate) fn audiences(&self) -> &[String] {
         self.options.audiences()
-    }
-
-    /// Whether the token looks like one of ours.
-    pub(crate) fn is_ours(&self, token: &[u8]) -> bool {
-        jwt::claims_to_be_by(token, &self.options.issuer)
-    }
-
-    /// Whose token it is, and which of these audiences it is for.
-    pub(crate) fn authenticate(
-        &self,
-        token: &[u8],
-        audiences: &[String],
-    ) -> Result<(Arc<User>, Vec<String>), Refusal> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
-        let known = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&digest)
-            .cloned();
-        let (mut known, new) = match known {
-            Some(known) => (known, false),
-            None => (self.read(token).map_err(|error| error.to_string())?, true),
-        };
-        let now = self.now();
-        if now.saturating_sub(DELETED_GRACE_SECONDS) > known.expires {
-            return Err(TokenError::Expired.to_string());
-        }
-        if now.saturating_add(DELETED_GRACE_SECONDS) < known.begins {
-            return Err(TokenError::NotYetValid.to_string());
-        }
-        let changed = self.check_bound(&mut known.bound, now)?;
-        let fits: Vec<String> = known
-            .audiences
-            .iter()
-            .filter(|audience| audiences.contains(audience))
-            .cloned()
-            .collect();
-        let answer = match fits.is_empty() {
-            false => Ok((Arc::clone(&known.user), fits)),
-            true => Err(format!(
-                "token audiences {:?} is invalid for the target audiences {:?}",
-                known.audiences, audiences
-            )),
-        };
-        if new || changed {
-            let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if all.len() >= TOKENS_MAX {
-                all.clear();
-            }
-            all.insert(digest, known);
-        }
-        answer
-    }
-
-    fn read(&self, token: &[u8]) -> Result<Known, TokenError> {
-        let claims = jwt::verify(token, &self.keys, &self.options.issuer, self.now())?;
-        Ok(Known {
-            bound: bound(&claims.kubernetes),
-            expires: claims.exp,
-            begins: claims.nbf.max(claims.iat),
-            user: Arc::new(user(&claims)),
-            audiences: claims.aud.0,
-        })
-    }
-
-    /// Whether everything is there; true if something was looked at anew.
-    fn check_bound(&self, bound: &mut [Bound], now: i64) -> Result<bool, Refusal> {
-        let invalid = || "service account token has been invalidated".to_owned();
-        let state = self.store.snapshot();
-        let mut changed = false;
-        for bound in bound {
-            let there = state.get(bound.key.as_bytes()).ok_or_else(invalid)?;
-            if there.mod_revision() != bound.seen {
-                let object = parse_stored(there.value()).map_err(|_| invalid())?;
-                if object.uid() != bound.uid {
-                    return Err(invalid());
-                }
-                bound.ends = object.deletion_timestamp().map(Timestamp::seconds);
-                bound.seen = there.mod_revision();
-                changed = true;
-            }
-            if bound
-                .ends
-                .is_some_and(|ends| ends.saturating_add(DELETED_GRACE_SECONDS) < now)
-            {
-                return Err(invalid());
-            }
-        }
-        Ok(changed)
     }
 
     /// What OpenID calls the configuration of a provider.
@@ -364,7 +242,7 @@ fn check_place(request: &Object, namespace: &str, name: &str) -> Result<(), Stat
     Ok(())
 }
 
-fn key(directory: &str, namespace: &str, name: &str) -> String {
+pub(super) fn key(directory: &str, namespace: &str, name: &str) -> String {
     match namespace {
         "" => format!("/registry/{directory}/{name}"),
         namespace => format!("/registry/{directory}/{namespace}/{name}"),
@@ -392,7 +270,7 @@ fn find(state: &Snapshot, directory: &str, namespace: &str, name: &str) -> Resul
 }
 
 /// Where nodes are kept.
-const NODES: &str = "minions";
+pub(super) const NODES: &str = "minions";
 
 /// Binds a token to an object, which must be there.
 fn bind(
@@ -406,6 +284,13 @@ fn bind(
         .api_version
         .split_once('/')
         .unwrap_or(("", &target.api_version));
+    let known = matches!(
+        (group, target.kind.as_str()),
+        ("", "Pod" | "Node" | "Secret")
+    );
+    if known && target.name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let object = match (group, target.kind.as_str()) {
         ("", "Pod") => {
             let pod = find(state, "pods", namespace, &target.name)?;
@@ -466,60 +351,6 @@ fn reference(object: &Object) -> Reference {
         name: object.name().into(),
         uid: object.uid().into(),
     }
-}
-
-/// What must be there for a token to be believed. The node of a pod is only told.
-fn bound(kubernetes: &Kubernetes) -> Vec<Bound> {
-    let namespace = kubernetes.namespace.as_str();
-    let of_pod = kubernetes.pod.is_some();
-    let bound = [
-        (
-            "serviceaccounts",
-            namespace,
-            Some(&kubernetes.serviceaccount),
-        ),
-        ("pods", namespace, kubernetes.pod.as_ref()),
-        ("secrets", namespace, kubernetes.secret.as_ref()),
-        (NODES, "", kubernetes.node.as_ref().filter(|_| !of_pod)),
-    ];
-    let bound = bound
-        .into_iter()
-        .filter_map(|(directory, namespace, reference)| {
-            let reference = reference?;
-            Some(Bound {
-                key: key(directory, namespace, &reference.name),
-                uid: reference.uid.clone(),
-                seen: Revision::ZERO,
-                ends: None,
-            })
-        });
-    bound.collect()
-}
-
-fn user(claims: &Claims) -> User {
-    let kubernetes = &claims.kubernetes;
-    let mut user = User {
-        name: claims.sub.clone(),
-        uid: kubernetes.serviceaccount.uid.clone(),
-        groups: service_account_groups(&kubernetes.namespace),
-        ..User::default()
-    };
-    let mut say = |name: &str, value: &str| {
-        if !value.is_empty() {
-            user.extra
-                .insert(format!("{EXTRA}{name}"), vec![value.to_owned()]);
-        }
-    };
-    if !claims.jti.is_empty() {
-        say("credential-id", &format!("JTI={}", claims.jti));
-    }
-    for (what, reference) in [("pod", &kubernetes.pod), ("node", &kubernetes.node)] {
-        if let Some(reference) = reference {
-            say(&format!("{what}-name"), &reference.name);
-            say(&format!("{what}-uid"), &reference.uid);
-        }
-    }
-    user.authenticated()
 }
 
 fn token_request_resource() -> ResourceName<'static> {

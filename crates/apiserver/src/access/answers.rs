@@ -1,22 +1,23 @@
 //! Requests about access itself.
 
 use super::bootstrap::{Planned, plan};
+use super::flows::FlowMarks;
 use super::reviews::{Reviewer, Verdict};
 use super::token_request_kind;
-use crate::admission::Told;
 use crate::body;
 use crate::exchange::{Response, User};
+use crate::kinds::Kinds;
 use crate::route::Route;
-use crate::server::{ApiServer, Asked, Shared};
+use crate::server::{ApiServer, Asked, Own, Shared};
 use crate::trouble::read_failed;
-use crate::write::{self, OptionsKind, Part, WriteOptions, record_ownership};
+use crate::write::{OptionsKind, Part, WriteOptions, consult, record_ownership};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use optik_access::{Attributes, Resource, impersonation};
 use optik_object::{Object, Status};
-use optik_store::{Origin, Revision, Snapshot};
+use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
 /// How many roles are written at a time; the store makes them durable together.
@@ -61,19 +62,42 @@ impl ApiServer {
         found.ok().map(|(user, _)| user)
     }
 
-    /// Completes when a user may no longer do what they are doing.
-    pub async fn revoked(&self, user: Arc<User>, still_may: impl Fn(&Self, &User) -> bool) {
+    /// Answers, as often as it is asked, whether a token that was good still is.
+    #[must_use]
+    pub fn while_good(&self, token: &[u8]) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let accounts = self.shared.accounts.as_ref();
+        let Some(Ok(known)) = accounts.map(|accounts| accounts.known(token)) else {
+            return Box::new(|| false);
+        };
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || {
+            let accounts = shared.accounts.as_ref();
+            accounts.is_some_and(|accounts| accounts.check(&known).is_ok())
+        })
+    }
+
+    /// Completes with the next change of what users may do, from this call on.
+    pub fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut changes = self.shared.gate.subscribe();
-        while changes.changed().await.is_ok() {
-            if !still_may(self, &user) {
-                return;
+        async move {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
-        std::future::pending::<()>().await;
+    }
+
+    /// What a request is to be marked with, for the flow that it belongs to.
+    #[must_use]
+    pub fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
+        self.shared.flows.find(user, asked)
     }
 
     pub(crate) fn catch_up_with_roles(&self, state: &Snapshot) {
         self.shared.gate.catch_up(state);
+    }
+
+    pub(crate) fn catch_up_with_flows(&self, state: &Snapshot) {
+        self.shared.flows.catch_up(state);
     }
 
     /// Makes the roles that every cluster has, gives back what was taken from them, and
@@ -100,29 +124,17 @@ impl ApiServer {
         Ok(())
     }
 
-    async fn write_planned(
-        &self,
-        kinds: &crate::kinds::Kinds,
-        planned: Planned,
-    ) -> Result<(), Status> {
-        let verb = match planned.based_on {
-            Revision::ZERO => "create",
-            _ => "update",
+    async fn write_planned(&self, kinds: &Kinds, planned: Planned) -> Result<(), Status> {
+        let own = Own {
+            kinds,
+            kind: &planned.kind,
+            manager: "kube-apiserver",
         };
-        let mut origin = Origin::system(verb);
-        origin.manager = "kube-apiserver".into();
-        let nobody = (&User::default(), &Told::default());
-        let mut writing = self
-            .shared
-            .own_writing(kinds, &planned.kind, origin, nobody);
-        writing.namespace = Some(planned.namespace.as_str()).filter(|name| !name.is_empty());
-        if verb == "create" {
-            return write::create(&writing, planned.object).await.map(drop);
+        if planned.based_on == Revision::ZERO {
+            return self.shared.make_own(own, planned.object).await;
         }
-        let name = planned.object.name().to_owned();
-        write::update(&writing, &name, Part::Main, planned.object)
-            .await
-            .map(drop)
+        let (part, object) = (Part::Main, planned.object);
+        self.shared.change_own(own, part, object).await
     }
 }
 
@@ -144,7 +156,11 @@ impl Shared {
         }
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let object = asked.decode(Part::Main, &options)?;
+        let mut object = asked.decode(Part::Main, &options)?;
+        if asked.kind.is_namespaced() {
+            check_namespace(&object, namespace)?;
+        }
+        object.set_namespace(namespace);
         let reviewer = Reviewer {
             gate: &self.gate,
             tokens: &self.tokens,
@@ -178,12 +194,15 @@ impl Shared {
             return Err(Status::resource_not_found());
         };
         let form = asked.form()?;
-        WriteOptions::read(&asked.query, OptionsKind::Create)?;
+        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let kind = token_request_kind();
-        let (headers, bytes) = (&asked.request.headers, &asked.request.body);
-        let mut request = body::decode_as(&kind.api_version, &kind.resource.kind, headers, bytes)?;
-        request.set_type(&kind.resource.kind, &kind.api_version);
+        let decoded = body::decode(asked.kinds, kind, asked.request, options.validation)?;
+        asked.told.warn(decoded.warnings);
+        let mut request = decoded.object;
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
+        check_namespace(&request, namespace)?;
+        let writing = asked.writing(self, options, "create");
+        consult(&writing, "token", kind, name, &mut request).await?;
         let (answer, warnings) = accounts.issue(namespace, name, request).await?;
         asked.told.warn(warnings);
         self.formed(form, kind, StatusCode::CREATED, encoded(&answer)?)
@@ -220,6 +239,14 @@ impl Shared {
         };
         self.gate
             .check(&asked.request.user, &Attributes::on("create", create))
+    }
+}
+
+/// What says where it belongs must belong where it is sent.
+fn check_namespace(object: &Object, namespace: &str) -> Result<(), Status> {
+    match object.namespace().is_empty() || object.namespace() == namespace {
+        true => Ok(()),
+        false => Err(Status::namespace_differs()),
     }
 }
 

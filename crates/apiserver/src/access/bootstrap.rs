@@ -9,7 +9,6 @@ use std::sync::Arc;
 /// What must be written so that the roles of the system are what they should be.
 pub(crate) struct Planned {
     pub(crate) kind: Arc<Kind>,
-    pub(crate) namespace: String,
     pub(crate) object: Object,
     /// Zero if it is new.
     pub(crate) based_on: Revision,
@@ -23,9 +22,8 @@ pub(crate) fn plan(kinds: &Kinds, state: &Snapshot) -> Vec<Planned> {
             continue;
         };
         let object = wanted.object;
-        let namespace = object.namespace().to_owned();
-        let place = (!namespace.is_empty()).then_some(namespace.as_str());
-        let key = kind.key(place, object.name());
+        let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
+        let key = kind.key(namespace, object.name());
         let (object, based_on) = match state.get(key.as_bytes()) {
             None => (object, Revision::ZERO),
             Some(there) => {
@@ -42,7 +40,6 @@ pub(crate) fn plan(kinds: &Kinds, state: &Snapshot) -> Vec<Planned> {
         };
         all.push(Planned {
             kind: Arc::clone(kind),
-            namespace,
             object,
             based_on,
         });

@@ -5,6 +5,7 @@
 
 use super::accounts::Accounts;
 use super::gate::Gate;
+use super::selectors;
 use optik_access::{Attributes, Resource, Tokens, User};
 use optik_catalog::Review;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
@@ -52,6 +53,7 @@ impl Reviewer<'_> {
             }
             Review::OwnRules => self.own_rules(&mut object)?,
             Review::Oneself => {
+                *object.metadata_mut() = Map::new();
                 object.set_creation_timestamp(Some(self.now));
                 json!({"userInfo": described(self.user)})
             }
@@ -95,6 +97,10 @@ impl Reviewer<'_> {
         let mut status = json!({"allowed": decision.allowed});
         if !decision.reason.is_empty() {
             status["reason"] = decision.reason.into();
+        }
+        let ignored = selectors::ignored(&spec["resourceAttributes"]);
+        if !ignored.is_empty() {
+            status["evaluationError"] = ignored.into();
         }
         status
     }
@@ -304,7 +310,8 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
                 text,
             )]
         }
-        _ => Vec::new(),
+        (true, false) => selectors::check(resource),
+        (false, true) => Vec::new(),
     }
 }
 

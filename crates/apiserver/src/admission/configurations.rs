@@ -3,7 +3,8 @@
 use super::policies::check_condition;
 use crate::calling::{check_port, check_service_path, check_url};
 use optik_object::{
-    FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key, label_value,
+    FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key,
+    selector::check_label_selector,
 };
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -196,50 +197,8 @@ fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>)
 }
 
 pub(super) fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    for (key, value) in labels {
-        let path = format!("{path}.matchLabels");
-        for problem in label_key(key) {
-            errors.push(FieldError::invalid(path.clone(), key.as_str(), problem));
-        }
-        for problem in label_value(text(value)) {
-            errors.push(FieldError::invalid(path.clone(), text(value), problem));
-        }
-    }
-    let expressions = selector["matchExpressions"].as_array();
-    for (at, expression) in expressions.into_iter().flatten().enumerate() {
-        let path = format!("{path}.matchExpressions[{at}]");
-        check_expression(expression, &path, errors);
-    }
-}
-
-fn check_expression(expression: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let values = texts(&expression["values"]);
-    match text(&expression["operator"]) {
-        "In" | "NotIn" if values.is_empty() => {
-            let text = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(format!("{path}.values"), text));
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(format!("{path}.values"), text));
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => {
-            let text = "not a valid selector operator";
-            errors.push(FieldError::invalid(format!("{path}.operator"), other, text));
-        }
-    }
-    let key = text(&expression["key"]);
-    for problem in label_key(key) {
-        errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
-    }
-    for (at, value) in values.into_iter().enumerate() {
-        for problem in label_value(value) {
-            let path = format!("{path}.values[{at}]");
-            errors.push(FieldError::invalid(path, value, problem));
-        }
-    }
+    let found = check_label_selector(selector).into_iter();
+    errors.extend(found.map(|error| error.below(path)));
 }
 
 fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {

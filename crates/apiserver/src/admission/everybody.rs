@@ -2,7 +2,7 @@
 
 use super::Admission;
 use super::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
-use super::policies::{MutatingPolicies, Policies, ValidatingPolicies};
+use super::policies::{Holding, MutatingPolicies, Policies, ValidatingPolicies};
 use crate::access::{Escalation, Gate};
 use crate::plugins;
 use std::sync::Arc;
@@ -18,20 +18,17 @@ pub(crate) fn everybody(
     steps.push(Arc::new(Escalation {
         gate: Arc::clone(gate),
     }));
-    steps.push(Arc::new(MutatingPolicies {
+    let holding = Holding {
         policies: Arc::clone(policies),
         outside: asking.outside.clone(),
         gate: Arc::clone(gate),
-    }));
+    };
+    steps.push(Arc::new(MutatingPolicies(holding.clone())));
     steps.push(Arc::new(MutatingHooks {
         hooks: Arc::clone(hooks),
         asking: asking.clone(),
     }));
-    steps.push(Arc::new(ValidatingPolicies {
-        policies: Arc::clone(policies),
-        outside: asking.outside.clone(),
-        gate: Arc::clone(gate),
-    }));
+    steps.push(Arc::new(ValidatingPolicies(holding)));
     steps.push(Arc::new(ValidatingHooks {
         hooks: Arc::clone(hooks),
         asking,

@@ -35,9 +35,6 @@ async fn follow(api: &ApiServer, store: &Store, directory: &str) -> Result<(), W
     api.refresh_admission(&state);
     drop(state);
     loop {
-        if policies::DIRECTORIES.contains(&directory) {
-            api.settle_policies().await;
-        }
         watch.next().await?;
         api.refresh_admission(&store.snapshot());
     }

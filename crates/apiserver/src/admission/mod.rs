@@ -13,9 +13,11 @@ mod draft;
 mod everybody;
 mod follow;
 pub(crate) mod hooks;
+mod kept;
 pub(crate) mod matching;
 mod metrics;
 pub(crate) mod policies;
+mod request;
 mod told;
 
 pub(crate) use attributes::{Attributes, Operation, Wish};

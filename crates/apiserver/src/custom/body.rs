@@ -3,7 +3,8 @@
 use super::Custom;
 use crate::kinds::Kind;
 use crate::write::FieldValidation;
-use optik_object::{FieldError, Object, ResourceName, Status, SyntaxError, Value};
+use optik_builtin::check_instants;
+use optik_object::{FieldError, Object, ResourceName, SentType, Status, SyntaxError, Value};
 use optik_schema::structural::unknown_in;
 use optik_schema::{builtin, check_types, unknown_fields};
 
@@ -17,7 +18,12 @@ pub(crate) fn check_body(
 ) -> Result<(Object, Vec<String>), Status> {
     check_type(kind, &object, body)?;
     let mut value = Value::from(object);
-    let unknown = prune(custom, &mut value).map_err(Status::bad_request)?;
+    let sent = SentType {
+        kind: &kind.resource.kind,
+        version: &kind.resource.version,
+    };
+    let refuse = |text: String| Status::cannot_be_handled(sent, sent.kind, &text);
+    let unknown = prune(custom, &mut value).map_err(refuse)?;
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings = unknown;
@@ -44,6 +50,7 @@ fn prune(custom: &Custom, value: &mut Value) -> Result<Vec<String>, String> {
     {
         let of = some.at(field.of);
         check_types(of, metadata).map_err(|error| error.to_string())?;
+        check_instants(metadata).map_err(|error| error.to_string())?;
         let found = unknown_fields(of, metadata).into_iter();
         unknown.extend(found.map(|path| format!("metadata.{path}")));
         unknown.sort();

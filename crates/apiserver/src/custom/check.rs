@@ -2,7 +2,7 @@
 
 use super::{Custom, ScalePaths};
 use crate::write::Part;
-use optik_object::{FieldError, FieldErrorKind, Object, Value};
+use optik_object::{FieldError, FieldErrorKind, Object, Value, plain_float};
 use optik_schema::structural::{
     OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate,
 };
@@ -91,12 +91,27 @@ fn check_replicas(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         Some(_) => return,
         None => {
-            let error = format!("{path} accessor error: {found} is not an int64");
+            let error = format!("{path} accessor error: {}", not_of_type(found, "int64"));
             errors.push(FieldError::invalid(path, 0, error));
             return;
         }
     };
     errors.push(FieldError::invalid(path, found.clone(), text));
+}
+
+fn not_of_type(found: &Value, wanted: &str) -> String {
+    let (shown, name) = match found {
+        Value::String(text) => (text.clone(), "string"),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => (whole.to_string(), "int64"),
+            None => (plain_float(number.as_f64().unwrap_or_default()), "float64"),
+        },
+        Value::Bool(value) => (value.to_string(), "bool"),
+        Value::Array(_) => (found.to_string(), "[]interface {}"),
+        Value::Object(_) => (found.to_string(), "map[string]interface {}"),
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
+    };
+    format!("{shown} is of the type {name}, expected {wanted}")
 }
 
 fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldError>) {
@@ -106,7 +121,7 @@ fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldE
         && let Some(found) = find(value, path)
         && !found.is_string()
     {
-        let error = format!("{path} accessor error: {found} is not a string");
+        let error = format!("{path} accessor error: {}", not_of_type(found, "string"));
         errors.push(FieldError::invalid(path, "", error));
     }
 }

@@ -1,8 +1,7 @@
 //! ServiceAccount: a pod acts for somebody, and carries a token that says so.
 
-use super::{find, makes, refuse};
-use crate::admission::{Attributes, Draft, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, find, makes, refuse};
+use crate::admission::Attributes;
 use optik_object::{Object, Status, Value, generate_name};
 use serde_json::{Value as Json, json};
 
@@ -11,21 +10,13 @@ const VOLUME: &str = "kube-api-access-";
 
 pub(super) struct Accounts;
 
-impl Step for Accounts {
+impl Plugin for Accounts {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         makes(attributes, "", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = match &mut draft.object {
-            Some(pod) => represent(attributes, pod),
-            None => Ok(()),
-        };
-        ready(done).boxed()
+    fn change(&self, attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        represent(attributes, pod)
     }
 }
 

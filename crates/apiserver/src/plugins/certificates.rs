@@ -1,13 +1,12 @@
 //! Who asks for a certificate is written into the request by the server.
 
-use super::makes;
-use crate::admission::{Attributes, Draft, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
-use optik_object::{Status, Value};
+use super::{Plugin, makes};
+use crate::admission::Attributes;
+use optik_object::{Object, Status, Value};
 
 pub(super) struct Certificates;
 
-impl Step for Certificates {
+impl Plugin for Certificates {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         makes(
             attributes,
@@ -16,14 +15,8 @@ impl Step for Certificates {
         )
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let request = draft.object.as_mut();
-        let spec = request.and_then(|object| object.members_mut().get_mut("spec"));
-        if let Some(Value::Object(spec)) = spec {
+    fn change(&self, attributes: &Attributes<'_>, request: &mut Object) -> Result<(), Status> {
+        if let Some(Value::Object(spec)) = request.members_mut().get_mut("spec") {
             let user = attributes.user;
             for member in ["username", "uid", "groups", "extra"] {
                 spec.remove(member);
@@ -39,6 +32,6 @@ impl Step for Certificates {
                 spec.insert("groups".into(), groups.into());
             }
         }
-        ready(Ok(())).boxed()
+        Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! DefaultStorageClass, DefaultIngressClass: what names no class gets the default one.
 
-use super::{all, makes};
-use crate::admission::{Attributes, Draft, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, all, makes};
+use crate::admission::Attributes;
 use optik_object::{Object, Status, Value};
 
 pub(super) struct Classes;
@@ -25,21 +24,15 @@ const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
     ),
 ];
 
-impl Step for Classes {
+impl Plugin for Classes {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         let mut kinds = CLASSES.iter();
         kinds.any(|(group, plural, ..)| makes(attributes, group, plural))
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        if let Some(object) = &mut draft.object {
-            name_class(attributes, object);
-        }
-        ready(Ok(())).boxed()
+    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+        name_class(attributes, object);
+        Ok(())
     }
 }
 

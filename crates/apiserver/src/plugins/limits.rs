@@ -1,8 +1,7 @@
 //! LimitRanger: containers get what a LimitRange says, and no more.
 
-use super::{all, any, makes, refuse, together};
-use crate::admission::{Attributes, Draft, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, all, any, makes, refuse, together};
+use crate::admission::Attributes;
 use optik_builtin::limits;
 use optik_object::{Object, Status};
 
@@ -16,47 +15,30 @@ fn concerned(attributes: &Attributes<'_>) -> bool {
     makes(attributes, "", "pods") || makes(attributes, "", "persistentvolumeclaims")
 }
 
-impl Step for Limits {
+impl Plugin for Limits {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         concerned(attributes) && any(attributes.store, &directory(attributes))
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        if makes(attributes, "", "pods")
-            && let Some(pod) = &mut draft.object
-        {
+    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+        if makes(attributes, "", "pods") {
             for range in all(attributes.store, &directory(attributes)) {
-                limits::fill(&range, pod);
+                limits::fill(&range, object);
             }
         }
-        ready(Ok(())).boxed()
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Object>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        ready(check(attributes, object)).boxed()
-    }
-}
-
-fn check(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let Some(object) = object else {
-        return Ok(());
-    };
-    for range in all(attributes.store, &directory(attributes)) {
-        let problems = match attributes.is("", "pods") {
-            true => limits::check_pod(&range, object),
-            false => limits::check_claim(&range, object),
-        };
-        if !problems.is_empty() {
-            return Err(refuse(attributes, &together(&problems)));
+    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+        for range in all(attributes.store, &directory(attributes)) {
+            let problems = match attributes.is("", "pods") {
+                true => limits::check_pod(&range, object),
+                false => limits::check_claim(&range, object),
+            };
+            if !problems.is_empty() {
+                return Err(refuse(attributes, &together(&problems)));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -8,25 +8,71 @@ mod limits;
 mod pods;
 mod priority;
 mod quota;
+mod security;
 
 pub use quota::used_of_quota;
 
-use crate::admission::{Attributes, Operation, Step};
+use crate::admission::{Attributes, Draft, Operation, Step};
 use crate::kinds::parse_stored;
+use futures::future::{BoxFuture, FutureExt, ready};
 use optik_object::{Object, Status};
 use optik_store::{KeyRange, Store};
 use std::sync::Arc;
 
+/// A step that decides at once, about an object that is there.
+trait Plugin: Send + Sync {
+    /// As [`Step::concerns`].
+    fn concerns(&self, attributes: &Attributes<'_>) -> bool;
+
+    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+        let _ = (attributes, object);
+        Ok(())
+    }
+
+    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+        let _ = (attributes, object);
+        Ok(())
+    }
+}
+
+struct AtOnce<P>(P);
+
+impl<P: Plugin> Step for AtOnce<P> {
+    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+        self.0.concerns(attributes)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        draft: &'a mut Draft,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let object = draft.object.as_mut();
+        let done = object.map_or(Ok(()), |object| self.0.change(attributes, object));
+        ready(done).boxed()
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: Option<&'a Object>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let done = object.map_or(Ok(()), |object| self.0.check(attributes, object));
+        ready(done).boxed()
+    }
+}
+
 /// In the order in which they are asked, before everybody else.
 pub(crate) fn first() -> Vec<Arc<dyn Step>> {
     vec![
-        Arc::new(limits::Limits),
-        Arc::new(accounts::Accounts),
-        Arc::new(priority::Priority),
-        Arc::new(pods::Tolerations),
-        Arc::new(classes::Classes),
-        Arc::new(pods::Runtime),
-        Arc::new(certificates::Certificates),
+        Arc::new(AtOnce(limits::Limits)),
+        Arc::new(AtOnce(accounts::Accounts)),
+        Arc::new(AtOnce(security::Security)),
+        Arc::new(AtOnce(priority::Priority)),
+        Arc::new(AtOnce(pods::Tolerations)),
+        Arc::new(AtOnce(classes::Classes)),
+        Arc::new(AtOnce(pods::Runtime)),
+        Arc::new(AtOnce(certificates::Certificates)),
     ]
 }
 

@@ -1,8 +1,7 @@
 //! Smaller things that happen to new pods.
 
-use super::{find, makes, refuse};
-use crate::admission::{Attributes, Draft, Operation, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, find, makes, refuse};
+use crate::admission::{Attributes, Operation};
 use optik_object::{Object, Status, Value};
 use serde_json::json;
 
@@ -14,22 +13,16 @@ const TROUBLE: &[&str] = &[
     "node.kubernetes.io/unreachable",
 ];
 
-impl Step for Tolerations {
+impl Plugin for Tolerations {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         attributes.is("", "pods")
             && attributes.subresource.is_empty()
             && attributes.operation != Operation::Delete
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        if let Some(pod) = &mut draft.object {
-            tolerate(pod);
-        }
-        ready(Ok(())).boxed()
+    fn change(&self, _: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        tolerate(pod);
+        Ok(())
     }
 }
 
@@ -57,21 +50,13 @@ fn tolerate(pod: &mut Object) {
 /// RuntimeClass: it must exist, and says what it costs.
 pub(super) struct Runtime;
 
-impl Step for Runtime {
+impl Plugin for Runtime {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         makes(attributes, "", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = match &mut draft.object {
-            Some(pod) => apply_class(attributes, pod),
-            None => Ok(()),
-        };
-        ready(done).boxed()
+    fn change(&self, attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        apply_class(attributes, pod)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Priority: a pod's number comes from its class.
 
-use super::{all, find, makes, refuse};
-use crate::admission::{Attributes, Draft, Operation, Step};
-use futures::future::{BoxFuture, FutureExt, ready};
+use super::{Plugin, all, find, makes, refuse};
+use crate::admission::{Attributes, Operation};
 use optik_object::{Object, Status, Value};
 
 const CLASSES: &str = "/registry/priorityclasses/";
@@ -15,33 +14,23 @@ fn is_class(attributes: &Attributes<'_>) -> bool {
         && attributes.operation != Operation::Delete
 }
 
-impl Step for Priority {
+impl Plugin for Priority {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
         makes(attributes, "", "pods") || is_class(attributes)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = match &mut draft.object {
-            Some(pod) if makes(attributes, "", "pods") => settle(attributes, pod),
-            _ => Ok(()),
-        };
-        ready(done).boxed()
+    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+        match makes(attributes, "", "pods") {
+            true => settle(attributes, object),
+            false => Ok(()),
+        }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Object>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = match object {
-            Some(class) if is_class(attributes) => check_default(attributes, class),
-            _ => Ok(()),
-        };
-        ready(done).boxed()
+    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+        match is_class(attributes) {
+            true => check_default(attributes, object),
+            false => Ok(()),
+        }
     }
 }
 

@@ -118,8 +118,8 @@ async fn create(
     }
     check_place(writing, name, &mut object)?;
     writing.creation.clone()?;
-    begin(writing, &mut object).await?;
-    Ok(create_once(writing, object).await?.ok())
+    let ground = begin(writing, &mut object).await?;
+    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile.

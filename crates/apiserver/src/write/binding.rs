@@ -1,6 +1,7 @@
 //! Giving a pod to a node.
 
 use super::admit::{self, Subject};
+use super::update::{check_incarnation, told_key};
 use super::{Outcome, Patience, Writing};
 use crate::kinds::parse_stored;
 use crate::trouble::damaged;
@@ -8,9 +9,10 @@ use bytes::Bytes;
 use optik_object::{FieldError, Map, Object, ResourceName, Status, Value};
 use serde_json::json;
 
+/// What cannot be done is told of this.
 const BINDING: ResourceName<'static> = ResourceName {
     group: "",
-    plural: "bindings",
+    plural: "pods/binding",
     kind: "Binding",
 };
 
@@ -28,8 +30,11 @@ pub(crate) async fn bind(
             .unwrap_or(writing.kind),
         ..Subject::created(writing, name)
     };
-    if binding.namespace().is_empty() {
-        binding.set_namespace(writing.namespace.unwrap_or_default());
+    let namespace = writing.namespace.unwrap_or_default();
+    match binding.namespace() {
+        "" => binding.set_namespace(namespace),
+        other if other != namespace => return Err(Status::namespace_differs()),
+        _ => {}
     }
     admit::mutate(writing, subject, None, &mut binding).await?;
     let node = target(&binding, name)?;
@@ -42,7 +47,21 @@ pub(crate) async fn bind(
         let current = latest.get(key.as_bytes());
         let current = current.ok_or_else(|| Status::not_found(resource, name))?;
         let mut pod = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
-        assign(writing, &mut pod, name, &node)?;
+        check_incarnation(writing, &key, &pod, &binding)?;
+        let (sent, stored) = (
+            binding.resource_version(),
+            current.mod_revision().to_string(),
+        );
+        if !sent.is_empty() && sent != stored {
+            let key = told_key(writing, &key);
+            return Err(Status::revision_differs(
+                resource,
+                name,
+                key,
+                [sent, &stored],
+            ));
+        }
+        assign(writing, &mut pod, &binding, &node)?;
         let bytes = Bytes::from(writing.encode(&pod)?);
         if writing.options.dry_run {
             return Ok(());
@@ -55,33 +74,68 @@ pub(crate) async fn bind(
 }
 
 fn target(binding: &Object, name: &str) -> Result<String, Status> {
-    let target = binding.get("target");
-    let node = target.and_then(|target| target.get("name")?.as_str());
-    match node {
-        Some(node) if !node.is_empty() => Ok(node.into()),
-        _ => {
-            let error = FieldError::required("target.name", "");
-            Err(Status::invalid(BINDING, name, &[error]))
+    if binding.name() != name {
+        let text = "name in URL does not match name in Binding object";
+        return Err(Status::bad_request(text));
+    }
+    let target = binding.get("target").unwrap_or(&Value::Null);
+    let text = |member: &str| target[member].as_str().unwrap_or_default();
+    let mut errors = Vec::new();
+    let (kind, node) = (text("kind"), text("name"));
+    if !matches!(kind, "" | "Node") {
+        let supported = &["Node", "<empty>"];
+        errors.push(FieldError::not_supported("target.kind", kind, supported));
+    }
+    if node.is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    match &errors[..] {
+        [] => Ok(node.to_owned()),
+        [error] => Err(Status::storage_failure(error.to_string())),
+        errors => {
+            let texts: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+            Err(Status::storage_failure(format!("[{}]", texts.join(", "))))
         }
     }
 }
 
-fn assign(writing: &Writing<'_>, pod: &mut Object, name: &str, node: &str) -> Result<(), Status> {
-    let resource = writing.kind.resource.name();
+fn assign(
+    writing: &Writing<'_>,
+    pod: &mut Object,
+    binding: &Object,
+    node: &str,
+) -> Result<(), Status> {
+    let name = binding.name();
+    let refuse = |text: &str| {
+        Err(Status::conflict(
+            BINDING,
+            name,
+            &format!("pod {name} {text}"),
+        ))
+    };
     if pod.is_being_deleted() {
-        let text = format!("pod {name} is being deleted, cannot be assigned to a host");
-        return Err(Status::conflict(resource, name, &text));
+        return refuse("is being deleted, cannot be assigned to a host");
     }
     let now = writing.now().to_string();
     let spec = member(pod.members_mut(), "spec");
     if let Some(there) = spec.get("nodeName").and_then(Value::as_str)
         && !there.is_empty()
     {
-        let text = format!("pod {name} is already assigned to node \"{there}\"");
-        return Err(Status::conflict(resource, name, &text));
+        return refuse(&format!("is already assigned to node \"{there}\""));
+    }
+    let gates = spec.get("schedulingGates").and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        return refuse("has non-empty .spec.schedulingGates");
     }
     spec.insert("nodeName".into(), node.into());
+    for notes in ["annotations", "labels"] {
+        let given = binding.metadata().and_then(|metadata| metadata.get(notes));
+        if let Some(Value::Object(given)) = given {
+            member(pod.metadata_mut(), notes).extend(given.clone());
+        }
+    }
     let status = member(pod.members_mut(), "status");
+    status.remove("nominatedNodeName");
     let conditions = status.entry("conditions").or_insert(json!([]));
     if let Value::Array(conditions) = conditions {
         conditions.retain(|condition| condition.get("type") != Some(&"PodScheduled".into()));

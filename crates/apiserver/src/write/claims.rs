@@ -8,7 +8,7 @@
 use super::Writing;
 use super::metadata::new_uid;
 use crate::kinds::Kind;
-use optik_builtin::allocation::{Claim, Ranges, allocate, claims};
+use optik_builtin::allocation::{Claim, allocate, claims};
 use optik_object::{FieldError, Object, Status};
 use optik_store::{Compare, KeyRange, Op, Put, Revision, Snapshot, Txn};
 use serde_json::json;
@@ -16,13 +16,6 @@ use serde_json::json;
 /// Where addresses are kept: as objects that clients can read.
 const ADDRESSES: &str = "/registry/ipaddresses/";
 const PORTS: &str = "/registry/ranges/servicenodeports/";
-
-/// The network of services, and the address in it that is the API's own.
-#[must_use]
-pub fn service_network() -> (String, String) {
-    let ranges = Ranges::default();
-    (ranges.network_text(), ranges.first_address().to_string())
-}
 
 fn key(claim: Claim) -> String {
     match claim {
@@ -53,7 +46,7 @@ pub(super) fn give(
     let own = held(kind, old);
     let is_taken = |claim: Claim| state.get(key(claim).as_bytes()).is_some();
     let random = writing.entropy.next_u64();
-    let given = allocate(object, &Ranges::default(), &own, &is_taken, random);
+    let given = allocate(object, writing.services, &own, &is_taken, random);
     given
         .map_err(|error: FieldError| Status::invalid(kind.resource.name(), object.name(), &[error]))
 }

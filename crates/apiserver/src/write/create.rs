@@ -4,7 +4,7 @@ use super::admit::{self, Subject};
 use super::update::Part;
 use super::{Outcome, Writing, Written, claims, metadata, ownership, rules};
 use crate::kinds::parse_stored;
-use crate::namespaces;
+use crate::namespaces::{Ground, check_open};
 use bytes::Bytes;
 use optik_object::{Object, Status, generate_name, set_on_create};
 use optik_patch::check_managers;
@@ -21,35 +21,46 @@ pub(crate) async fn create(writing: &Writing<'_>, mut object: Object) -> Result<
     if set_on_create(object.resource_version()) {
         return Err(Status::revision_on_create());
     }
-    begin(writing, &mut object).await?;
+    let ground = begin(writing, &mut object).await?;
     if object.generate_name().is_empty() {
-        return create_once(writing, object).await?;
+        return create_once(writing, object, ground.as_ref()).await?;
     }
     if object.name().is_empty() {
-        return create_with_generated_name(writing, &object).await;
+        return create_with_generated_name(writing, &object, ground.as_ref()).await;
     }
     // A name that was given is not made again, but is refused as if it had been.
     let name = object.name().to_owned();
-    let created = create_once(writing, object).await?;
+    let created = create_once(writing, object, ground.as_ref()).await?;
     created.map_err(|_| Status::generated_name_taken(writing.kind.resource.name(), &name))
 }
 
 /// What happens to a new object before it is one: who made it is noted, and others have
-/// their say. Once, however often its name is tried.
-pub(super) async fn begin(writing: &Writing<'_>, object: &mut Object) -> Result<(), Status> {
+/// their say. Once, however often its name is tried. Returns what it will stand on.
+pub(super) async fn begin(
+    writing: &Writing<'_>,
+    object: &mut Object,
+) -> Result<Option<Ground>, Status> {
     rules::default(writing.kind, object);
     ownership::record(writing, Part::Main, None, object);
     let name = object.name().to_owned();
     rules::check_open(writing.kind, &name)?;
-    if let Some(namespace) = writing.namespace {
-        namespaces::check_open(writing.store, writing.kind, namespace, &name).await?;
-    }
-    admit::mutate(writing, Subject::created(writing, &name), None, object).await
+    let ground = find_ground(writing, &name).await?;
+    admit::mutate(writing, Subject::created(writing, &name), None, object).await?;
+    Ok(ground)
+}
+
+async fn find_ground(writing: &Writing<'_>, name: &str) -> Result<Option<Ground>, Status> {
+    let Some(namespace) = writing.namespace else {
+        return Ok(None);
+    };
+    let ground = check_open(writing.store, writing.kind, namespace, name).await?;
+    Ok(Some(ground))
 }
 
 async fn create_with_generated_name(
     writing: &Writing<'_>,
     object: &Object,
+    ground: Option<&Ground>,
 ) -> Result<Written, Status> {
     let base = object.generate_name();
     let mut name = String::new();
@@ -58,7 +69,7 @@ async fn create_with_generated_name(
         name = generate_name(base, random as u32);
         let mut named = object.clone();
         named.set_name(&name);
-        if let Ok(written) = create_once(writing, named).await? {
+        if let Ok(written) = create_once(writing, named, ground).await? {
             return Ok(written);
         }
     }
@@ -86,6 +97,7 @@ pub(super) fn settle_namespace(writing: &Writing<'_>, object: &mut Object) -> Re
 pub(super) async fn create_once(
     writing: &Writing<'_>,
     mut object: Object,
+    ground: Option<&Ground>,
 ) -> Result<Result<Written, Status>, Status> {
     let kind = writing.kind;
     let uid = metadata::new_uid(writing.entropy);
@@ -108,7 +120,7 @@ pub(super) async fn create_once(
             true => object.clone(),
             false => std::mem::take(&mut object),
         };
-        if let Some(done) = store_new(writing, &key, &mut given).await? {
+        if let Some(done) = store_new(writing, &key, &mut given, ground).await? {
             return Ok(done);
         }
     }
@@ -123,6 +135,7 @@ async fn store_new(
     writing: &Writing<'_>,
     key: &str,
     object: &mut Object,
+    ground: Option<&Ground>,
 ) -> Result<Option<Result<Written, Status>>, Status> {
     if writing.kind.rules.allocates() {
         let state = writing.latest().await?;
@@ -138,19 +151,31 @@ async fn store_new(
         let body = writing.show(&bytes, Revision::ZERO)?;
         return Ok(Some(Ok(created(body))));
     }
-    let stored = writing.kept(object, &bytes).await?;
-    let written = (object, &mut bytes, stored);
-    let done = writing.put_object(key, Revision::ZERO, None, written);
-    if let Outcome::At(revision) = done.await? {
-        return Ok(Some(Ok(created(writing.show(&bytes, revision)?))));
+    // Of a namespace that changed meanwhile, but is there; hardly ever.
+    let mut moved = None;
+    for _ in 0..GIVING_ATTEMPTS {
+        let stored = writing.kept(object, &bytes).await?;
+        let ground = moved.as_ref().or(ground);
+        let written = (&mut *object, &mut bytes, stored);
+        let done = writing.put_object(key, (Revision::ZERO, None), written, ground);
+        if let Outcome::At(revision) = done.await? {
+            return Ok(Some(Ok(created(writing.show(&bytes, revision)?))));
+        }
+        let latest = writing.latest().await?;
+        let there = latest.get(key.as_bytes());
+        let stands = ground.is_none_or(|ground| ground.holds(&latest));
+        if there.is_none() && !stands {
+            moved = find_ground(writing, &name).await?;
+            continue;
+        }
+        if there.is_none() && writing.kind.rules.allocates() {
+            return Ok(None);
+        }
+        let there = there.map(|version| version.value().clone());
+        let taken = taken(writing, &name, &there.unwrap_or_default());
+        return Ok(Some(Err(taken)));
     }
-    let latest = writing.latest().await?;
-    let there = latest.get(key.as_bytes());
-    if there.is_none() && writing.kind.rules.allocates() {
-        return Ok(None);
-    }
-    let there = there.map(|version| version.value().clone());
-    Ok(Some(Err(taken(writing, &name, &there.unwrap_or_default()))))
+    Err(Status::timeout("its namespace changes all the time", 0))
 }
 
 fn created(body: Bytes) -> Written {

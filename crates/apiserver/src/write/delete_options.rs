@@ -1,10 +1,10 @@
 //! How a deletion is to be done.
 
 use super::options::check_dry_run;
-use crate::body::decode_as;
+use crate::body::decode_options;
 use crate::query::Query;
 use http::HeaderMap;
-use optik_object::{FieldError, Map, Status, Value};
+use optik_object::{FieldError, Map, Status, Value, json_type};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
@@ -68,7 +68,7 @@ impl DeleteOptions {
         if body.iter().all(u8::is_ascii_whitespace) {
             return from_query(query);
         }
-        let options = decode_as("v1", "DeleteOptions", headers, body)?;
+        let options = decode_options("DeleteOptions", headers, body)?;
         from_body(options.members())
     }
 }
@@ -86,55 +86,111 @@ impl DeleteOptions {
 
 fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
-    judge(Raw {
+    judge(&Raw {
         grace_period_seconds: query.number("gracePeriodSeconds")?,
         uid: None,
         revision: None,
         orphan: query.flag("orphanDependents"),
-        policy: query
-            .get("propagationPolicy")
-            .filter(|text| !text.is_empty()),
+        policy: query.get("propagationPolicy"),
         dry_run,
     })
 }
 
 fn from_body(members: &Map) -> Result<DeleteOptions, Status> {
-    let kind = members.get("kind").and_then(Value::as_str).unwrap_or("");
-    if !matches!(kind, "" | "DeleteOptions") {
-        return Err(Status::bad_request(format!(
-            "decoded object cannot be converted to DeleteOptions: {kind}"
-        )));
-    }
-    let preconditions = members.get("preconditions");
-    let condition = |name: &str| {
-        let value = preconditions?.get(name)?.as_str()?;
-        Some(value.to_owned())
+    let options = Members {
+        of: Some(members),
+        called: "DeleteOptions.",
     };
-    let dry_run = members.get("dryRun").and_then(Value::as_array);
-    judge(Raw {
-        grace_period_seconds: members.get("gracePeriodSeconds").and_then(Value::as_i64),
-        uid: condition("uid"),
-        revision: condition("resourceVersion"),
-        orphan: members.get("orphanDependents").and_then(Value::as_bool),
-        policy: members.get("propagationPolicy").and_then(Value::as_str),
-        dry_run: dry_run
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect(),
+    check_kind(options)?;
+    let conditions = Members {
+        of: options.get("preconditions", "v1.Preconditions", Value::as_object)?,
+        called: "Preconditions.preconditions.",
+    };
+    let dry_run = options.get("dryRun", "[]string", Value::as_array)?;
+    let dry_run = dry_run.into_iter().flatten().map(|item| {
+        let text = item.as_str();
+        text.ok_or_else(|| options.misfit("dryRun", item, "string"))
+    });
+    let policy = "propagationPolicy";
+    judge(&Raw {
+        grace_period_seconds: options.get("gracePeriodSeconds", "int64", Value::as_i64)?,
+        uid: conditions.get("uid", "types.UID", Value::as_str)?,
+        revision: conditions.get("resourceVersion", "string", Value::as_str)?,
+        orphan: options.get("orphanDependents", "bool", Value::as_bool)?,
+        policy: options.get(policy, "v1.DeletionPropagation", Value::as_str)?,
+        dry_run: dry_run.collect::<Result<_, _>>()?,
     })
+}
+
+fn check_kind(options: Members<'_>) -> Result<(), Status> {
+    let text = |name| {
+        let at_the_root = Members {
+            called: ".",
+            ..options
+        };
+        let text = at_the_root.get(name, "string", Value::as_str);
+        text.map(Option::unwrap_or_default).map_err(|status| {
+            let trouble = "couldn't get version/kind; json parse error";
+            Status::bad_request(format!("{trouble}: {}", status.message()))
+        })
+    };
+    let (version, kind) = (text("apiVersion")?, text("kind")?);
+    if matches!(kind, "" | "DeleteOptions") {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+         \"pkg/runtime/scheme.go:111\""
+    )))
+}
+
+/// Members whose types are checked: a condition that nobody understood would be none.
+#[derive(Clone, Copy)]
+struct Members<'m> {
+    of: Option<&'m Map>,
+    /// As Go calls what they are members of.
+    called: &'static str,
+}
+
+impl<'m> Members<'m> {
+    /// Nothing is as good as null.
+    fn get<T>(
+        self,
+        name: &str,
+        wanted: &str,
+        read: impl Fn(&'m Value) -> Option<T>,
+    ) -> Result<Option<T>, Status> {
+        match self.of.and_then(|members| members.get(name)) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(read)),
+                None => Err(self.misfit(name, value, wanted)),
+            },
+        }
+    }
+
+    fn misfit(self, name: &str, found: &Value, wanted: &str) -> Status {
+        let shown = match found {
+            Value::Number(number) if wanted == "int64" => format!("number {number}"),
+            other => json_type(other).to_owned(),
+        };
+        let called = self.called;
+        Status::bad_request(format!(
+            "json: cannot unmarshal {shown} into Go struct field {called}{name} of type {wanted}"
+        ))
+    }
 }
 
 struct Raw<'a> {
     grace_period_seconds: Option<i64>,
-    uid: Option<String>,
-    revision: Option<String>,
+    uid: Option<&'a str>,
+    revision: Option<&'a str>,
     orphan: Option<bool>,
     policy: Option<&'a str>,
     dry_run: Vec<&'a str>,
 }
 
-fn judge(raw: Raw<'_>) -> Result<DeleteOptions, Status> {
+fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
     let mut errors = Vec::new();
     let by_policy = match raw.policy {
         None => None,
@@ -165,8 +221,8 @@ fn judge(raw: Raw<'_>) -> Result<DeleteOptions, Status> {
     });
     Ok(DeleteOptions {
         grace_period_seconds: raw.grace_period_seconds,
-        uid: raw.uid,
-        revision: raw.revision,
+        uid: raw.uid.map(String::from),
+        revision: raw.revision.map(String::from),
         dependents: by_policy.or(by_flag),
         policy: by_policy,
         orphan: raw.orphan,

@@ -4,7 +4,7 @@ use crate::kinds::Kind;
 use optik_catalog::NameRule;
 use optik_object::{
     FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain, label_key,
-    label_value, path_segment,
+    label_value, path_segment, uuid,
 };
 use optik_platform::Entropy;
 
@@ -13,17 +13,8 @@ const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernet
 
 /// A random (version 4) uid.
 pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
-    let (high, low) = (entropy.next_u64(), entropy.next_u64());
-    let high = high & !0xf000 | 0x4000;
-    let low = low & !(0b11 << 62) | 0b10 << 62;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let text = uuid(entropy.next_u64(), entropy.next_u64());
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Starts an object's life. What the client said about it before does not count.
@@ -54,22 +45,42 @@ pub(super) fn copy_member(object: &mut Object, from: &Object, member: &str) {
 
 /// What holds for the metadata of every object.
 pub(super) fn check(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
-    let name = object.name();
+    let rule = match kind.resource.behaviour.name {
+        NameRule::DnsSubdomain => dns_subdomain,
+        NameRule::DnsLabel => dns_label,
+        NameRule::PathSegment => path_segment,
+    };
+    let (name, start) = (object.name(), object.generate_name());
+    if !start.is_empty() {
+        let problems = rule(&as_if_more_followed(start));
+        complain("metadata.generateName", start, problems, errors);
+    }
     if name.is_empty() {
         let text = "name or generateName is required";
         errors.push(FieldError::required("metadata.name", text));
     } else {
-        let problems = match kind.resource.behaviour.name {
-            NameRule::DnsSubdomain => dns_subdomain(name),
-            NameRule::DnsLabel => dns_label(name),
-            NameRule::PathSegment => path_segment(name),
-        };
-        complain("metadata.name", name, problems, errors);
+        complain("metadata.name", name, rule(name), errors);
+    }
+    if object.generation() < 0 {
+        let text = "must be greater than or equal to 0";
+        let error = FieldError::invalid("metadata.generation", object.generation(), text);
+        errors.push(error);
     }
     check_labels(object, errors);
     check_annotations(object, errors);
-    check_finalizers(kind, object, errors);
     check_owners(object, errors);
+    check_finalizers(kind, object, errors);
+}
+
+/// The start of a name may end with a dash; what Go puts there takes a letter with it.
+fn as_if_more_followed(start: &str) -> String {
+    match start.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept = rest.char_indices().next_back().map_or(0, |(at, _)| at);
+            format!("{}a", &rest[..kept])
+        }
+        _ => start.to_owned(),
+    }
 }
 
 fn complain(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
@@ -110,15 +121,35 @@ pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<Fi
             errors,
         );
     }
+    let has = |wanted: &str| object.finalizers().any(|finalizer| finalizer == wanted);
+    if has("orphan") && has("foregroundDeletion") {
+        let all: Vec<&str> = object.finalizers().collect();
+        let text = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", all, text));
+    }
+    if kind.resource.behaviour.plain_finalizers {
+        return;
+    }
     for (at, finalizer) in object.finalizers().enumerate() {
-        let path = format!("metadata.finalizers[{at}]");
-        if !finalizer.contains('/')
-            && !STANDARD_FINALIZERS.contains(&finalizer)
-            && !kind.resource.behaviour.plain_finalizers
-        {
-            let text = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(path, finalizer, text));
-        }
+        check_known(format!("metadata.finalizers[{at}]"), finalizer, errors);
+    }
+}
+
+/// Those that hold the content of a namespace.
+pub(super) fn check_holders(object: &Object, errors: &mut Vec<FieldError>) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let holders = spec["finalizers"].as_array().into_iter().flatten();
+    for (at, holder) in holders.filter_map(Value::as_str).enumerate() {
+        let path = format!("spec.finalizers[{at}]");
+        complain(&path, holder, label_key(holder), errors);
+        check_known(path, holder, errors);
+    }
+}
+
+fn check_known(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        let text = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, finalizer, text));
     }
 }
 
@@ -136,10 +167,17 @@ fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if text(member).is_empty() {
+            let value = text(member);
+            let has_no_version = member == "apiVersion" && value.matches('/').count() > 1;
+            if value.is_empty() || has_no_version {
                 let path = format!("metadata.ownerReferences.{member}");
-                errors.push(FieldError::invalid(path, "", what));
+                errors.push(FieldError::invalid(path, value, what));
             }
+        }
+        if (text("apiVersion"), text("kind")) == ("v1", "Event") {
+            let what = "/v1, Kind=Event is disallowed from being an owner";
+            let path = "metadata.ownerReferences";
+            errors.push(FieldError::invalid(path, owner.clone(), what));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             controllers.push(format!("{}/{}", text("kind"), text("name")));

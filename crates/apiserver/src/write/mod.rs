@@ -4,6 +4,7 @@ mod admit;
 mod apply;
 mod binding;
 mod claims;
+mod consult;
 mod create;
 mod delete;
 mod delete_options;
@@ -18,7 +19,7 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::bind;
-pub use claims::service_network;
+pub(crate) use consult::consult;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
 pub(crate) use delete_options::DeleteOptions;
@@ -37,9 +38,11 @@ use crate::conversion::{kept, read_one};
 use crate::exchange::User;
 use crate::kinds::{Kind, Kinds, Shown};
 use crate::lifetimes::Lifetimes;
+use crate::namespaces::Ground;
 use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
+use optik_builtin::allocation::Ranges as ServiceRanges;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
@@ -60,6 +63,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
     pub(crate) lifetimes: &'a Lifetimes,
+    pub(crate) services: &'a ServiceRanges,
     pub(crate) kinds: &'a Kinds,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) namespace: Option<&'a str>,
@@ -157,16 +161,22 @@ impl Writing<'_> {
             .map_err(|error| Status::bad_request(error.to_string()))
     }
 
-    /// Writes an object if the key is still at `expected`. One that is too large with the
-    /// record of its managers is kept without it; who applies is told instead.
+    /// Writes an object if the key is still at `expected`, and what it stands on is still
+    /// there. One that is too large with the record of its managers is kept without it; who
+    /// applies is told instead.
     async fn put_object(
         &self,
         key: &str,
-        expected: Revision,
-        old: Option<&Object>,
+        (expected, old): (Revision, Option<&Object>),
         (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
+        ground: Option<&Ground>,
     ) -> Result<Outcome, Status> {
-        let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
+        let grounded = |put: Put| {
+            let mut txn = Txn::put_if(expected, put);
+            txn.compares.extend(ground.map(Ground::condition));
+            txn
+        };
+        let mut txn = grounded(self.limited(key, &stored).await?);
         claims::extend(self, (old, Some(object)), &mut txn);
         match self.store.commit(txn, self.origin.clone()).await {
             Err(CommitError::Txn(TxnError::TooLarge { .. }))
@@ -175,12 +185,12 @@ impl Writing<'_> {
             {
                 *bytes = Bytes::from(self.encode(object)?);
                 let stored = self.kept(object, bytes).await?;
-                self.put(key, expected, &stored).await
+                self.commit(grounded(Put::new(key, stored))).await
             }
             Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
                 self.lifetimes.forget();
                 let put = self.limited(key, &stored).await?;
-                self.commit(Txn::put_if(expected, put)).await
+                self.commit(grounded(put)).await
             }
             done => outcome(done),
         }

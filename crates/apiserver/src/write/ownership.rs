@@ -155,8 +155,8 @@ fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
         return FieldSet::new();
     };
     match part {
-        Part::Main => FieldSet::of_fields(&[&["status"]]),
-        Part::Finalize | Part::Scale | Part::Aspect(_) => FieldSet::new(),
+        Part::Main | Part::Finalize => FieldSet::of_fields(&[&["status"]]),
+        Part::Scale | Part::Aspect(_) => FieldSet::new(),
         Part::Status => {
             let mut paths: Vec<&[&str]> = vec![&["spec"]];
             match keeps {

@@ -81,6 +81,7 @@ pub(super) fn check(
             Some(old) => aspects::check(aspect, object, old),
             None => Vec::new(),
         },
+        (Hook::None | Hook::ApiService, Part::Status) => kind.rules.check_status(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
@@ -204,23 +205,9 @@ pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &
     }
 }
 
-/// An update through `/finalize`: only the finalizers of `spec` change.
+/// An update through `/finalize`: all but the status changes.
 pub(super) fn on_finalize(object: &mut Object, old: &Object) {
-    let spec = object.members_mut().remove("spec");
-    *object.members_mut() = old.members().clone();
-    let finalizers = spec.and_then(|spec| spec.get("finalizers").cloned());
-    let spec = object.members_mut().entry("spec").or_insert(Value::Null);
-    if !spec.is_object() {
-        *spec = Map::new().into();
-    }
-    if let Value::Object(spec) = spec {
-        match finalizers {
-            Some(Value::Array(list)) if !list.is_empty() => {
-                spec.insert("finalizers".into(), list.into());
-            }
-            _ => drop(spec.remove("finalizers")),
-        }
-    }
+    take_member(object, old, "status");
 }
 
 fn take_member(object: &mut Object, from: &Object, member: &str) {

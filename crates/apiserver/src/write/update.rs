@@ -99,8 +99,8 @@ async fn create_instead(
     }
     writing.creation.clone()?;
     let mut object = body.clone();
-    begin(writing, &mut object).await?;
-    Ok(create_once(writing, object).await?.ok())
+    let ground = begin(writing, &mut object).await?;
+    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
@@ -151,7 +151,7 @@ pub(super) async fn replace(
     }
     let written = (&mut object, &mut bytes, stored);
     match writing
-        .put_object(key, revision, Some(&old), written)
+        .put_object(key, (revision, Some(&old)), written, None)
         .await?
     {
         Outcome::At(revision) => answer(&bytes, revision),
@@ -199,7 +199,10 @@ async fn changed_scale(
     let view = scale::managed_view(writing, old, revision)?;
     admit::mutate(writing, subject, Some((&view, revision)), &mut body).await?;
     scale::check(body.name(), &body)?;
-    sent.check_base(writing, revision)?;
+    // Also where the parent itself must be named with its revision.
+    if !sent.revision.is_empty() {
+        sent.check_base(writing, revision)?;
+    }
     let asked = body.clone();
     let mut object = scale::changed_parent(writing, old, &view, body)?;
     ownership::keep_times(old, &mut object);
@@ -209,7 +212,7 @@ async fn changed_scale(
 
 /// Whether the write is about the object that is there, and not about one of the same name
 /// that was there before.
-fn check_incarnation(
+pub(super) fn check_incarnation(
     writing: &Writing<'_>,
     key: &str,
     old: &Object,
@@ -223,7 +226,16 @@ fn check_incarnation(
         stored: old.uid(),
     };
     let resource = writing.kind.resource.name();
+    let key = told_key(writing, key);
     Err(Status::uid_changed(resource, body.name(), key, mismatch))
+}
+
+/// Upstream's dry runs know their keys without the prefix of the store.
+pub(super) fn told_key<'k>(writing: &Writing<'_>, key: &'k str) -> &'k str {
+    match writing.options.dry_run {
+        true => key.strip_prefix("/registry").unwrap_or(key),
+        false => key,
+    }
 }
 
 /// What a body said about what it is based on.
@@ -278,6 +290,9 @@ pub(super) fn prepare(
         // And at these four times.
         let long = check_managers(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
+    }
+    if part == Part::Finalize {
+        metadata::check_holders(&object, &mut errors);
     }
     errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
     let warnings = rules::warnings(kind, part, &object, Some(old));

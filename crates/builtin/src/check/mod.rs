@@ -3,12 +3,17 @@
 //! Metadata is checked elsewhere, for all kinds alike.
 
 mod batch;
+mod certificates;
 mod config;
 mod containers;
 mod cron;
+mod csi;
+mod devices;
 mod difference;
 mod errors;
+mod flow;
 mod network;
+mod nodes;
 mod path;
 mod pods;
 mod policy;
@@ -16,6 +21,7 @@ mod read;
 mod resources;
 mod selectors;
 mod services;
+mod statuses;
 mod storage;
 mod volumes;
 mod words;
@@ -48,6 +54,17 @@ pub(crate) struct Checks {
     pub(crate) change: Option<CheckUpdate>,
     /// Changes are looked at before the object itself.
     pub(crate) change_first: bool,
+    /// What a kind has against a change of the status.
+    pub(crate) status: Option<CheckUpdate>,
+}
+
+impl Checks {
+    const fn of_status(self, check: CheckUpdate) -> Self {
+        Self {
+            status: Some(check),
+            ..self
+        }
+    }
 }
 
 const fn checks(check: Check) -> Checks {
@@ -56,6 +73,7 @@ const fn checks(check: Check) -> Checks {
         update: Some(check),
         change: None,
         change_first: false,
+        status: None,
     }
 }
 
@@ -80,6 +98,7 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
             update: None,
             change: Some(pods::pod_update),
             change_first: false,
+            status: Some(statuses::pod),
         },
         ("", "podtemplates") => checks(workloads::pod_template),
         ("", "replicationcontrollers") => checks(workloads::replication_controller),
@@ -87,6 +106,11 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
         ("", "secrets") => change_first(config::secret, config::secret_update),
         ("", "services") => change_first(services::service, services::service_update),
         ("", "endpoints") => checks(services::endpoints),
+        ("", "nodes") => with(nodes::node, nodes::node_update),
+        ("", "namespaces") => Checks {
+            update: None,
+            ..checks(nodes::namespace)
+        },
         ("", "persistentvolumeclaims") => with(storage::claim, storage::claim_update),
         ("", "persistentvolumes") => with(storage::volume, storage::volume_update),
         ("", "resourcequotas") => with(policy::quota, policy::quota_update),
@@ -94,14 +118,20 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
         ("", "events") => checks(policy::core_event),
         ("events.k8s.io", "events") => Checks {
             create: Some(policy::new_group_event),
-            update: None,
             change: Some(policy::group_event_update),
-            change_first: false,
+            ..Checks::default()
         },
-        ("apps", "deployments") => with(workloads::deployment, workloads::fixed_selector),
-        ("apps", "replicasets") => with(workloads::replica_set, workloads::fixed_selector),
-        ("apps", "daemonsets") => with(workloads::daemon_set, workloads::fixed_selector),
-        ("apps", "statefulsets") => with(workloads::stateful_set, workloads::stateful_set_update),
+        ("apps", "deployments") => {
+            with(workloads::deployment, workloads::fixed_selector).of_status(statuses::deployment)
+        }
+        ("apps", "replicasets") => {
+            with(workloads::replica_set, workloads::fixed_selector).of_status(statuses::replica_set)
+        }
+        ("apps", "daemonsets") => {
+            with(workloads::daemon_set, workloads::fixed_selector).of_status(statuses::daemon_set)
+        }
+        ("apps", "statefulsets") => with(workloads::stateful_set, workloads::stateful_set_update)
+            .of_status(statuses::stateful_set),
         ("apps", "controllerrevisions") => with(
             workloads::controller_revision,
             workloads::controller_revision_update,
@@ -126,6 +156,43 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
             update: None,
             ..with(storage::class, storage::class_update)
         },
+        ("storage.k8s.io", "csidrivers") => with(csi::driver, csi::driver_update),
+        ("storage.k8s.io", "csinodes") => with(csi::node, csi::node_update),
+        ("storage.k8s.io", "csistoragecapacities") => Checks {
+            update: None,
+            ..with(csi::capacity, csi::capacity_update)
+        },
+        ("storage.k8s.io", "volumeattachments") => with(csi::attachment, csi::attachment_update),
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            change_first(csi::attributes_class, csi::attributes_class_update)
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => checks(certificates::request),
+        ("node.k8s.io", "runtimeclasses") => {
+            with(nodes::runtime_class, nodes::runtime_class_update)
+        }
+        ("networking.k8s.io", "ipaddresses") => Checks {
+            update: None,
+            ..with(network::ip_address, network::ip_address_update)
+        },
+        ("networking.k8s.io", "servicecidrs") => Checks {
+            update: None,
+            ..checks(network::service_cidr)
+        },
+        ("resource.k8s.io", "deviceclasses") => checks(devices::class),
+        ("resource.k8s.io", "resourceclaims") => Checks {
+            update: None,
+            ..with(devices::claim, devices::fixed_spec)
+        },
+        ("resource.k8s.io", "resourceclaimtemplates") => Checks {
+            update: None,
+            ..with(devices::claim_template, devices::fixed_spec)
+        },
+        ("resource.k8s.io", "resourceslices") => Checks {
+            update: None,
+            ..with(devices::slice, devices::slice_update)
+        },
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => checks(flow::schema),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => checks(flow::level),
         ("scheduling.k8s.io", "priorityclasses") => Checks {
             update: None,
             ..with(policy::priority_class, policy::priority_class_update)

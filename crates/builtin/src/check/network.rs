@@ -1,11 +1,12 @@
-//! Ingresses and network policies.
+//! Ingresses, network policies, and addresses of services.
 
 use super::errors::Errors;
 use super::path::Path;
+use super::pods::ip;
 use super::read::{int, is_set, items, text};
 use super::selectors::selector;
 use super::words::{PORT_RANGE, port_name, wildcard_subdomain};
-use optik_object::{Object, Value, dns_label, dns_subdomain};
+use optik_object::{Object, Value, dns_label, dns_subdomain, path_segment};
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -263,7 +264,7 @@ fn peer(path: Path<'_>, peer: &Value, errors: &mut Errors) {
     }
 }
 
-fn network(path: Path<'_>, cidr: &str, errors: &mut Errors) {
+pub(crate) fn network(path: Path<'_>, cidr: &str, errors: &mut Errors) {
     let good = cidr.split_once('/').is_some_and(|(address, bits)| {
         let most = match address.parse::<IpAddr>() {
             Ok(IpAddr::V4(_)) => 32,
@@ -275,5 +276,55 @@ fn network(path: Path<'_>, cidr: &str, errors: &mut Errors) {
     if !good {
         let message = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         errors.invalid(path, cidr, message);
+    }
+}
+
+pub(crate) fn ip_address(object: &Object, errors: &mut Errors) {
+    let metadata = Path::root("metadata");
+    ip(metadata.child("name"), object.name(), errors);
+    let path = SPEC.child("parentRef");
+    let parent = &spec(object)["parentRef"];
+    if !is_set(parent) {
+        return errors.required(path, "");
+    }
+    let group = text(&parent["group"]);
+    if !group.is_empty() {
+        errors.problems(path.child("group"), group, dns_subdomain(group));
+    }
+    for (member, needed) in [("resource", true), ("name", true), ("namespace", false)] {
+        let own = path.child(member);
+        match text(&parent[member]) {
+            "" if needed => errors.required(own, ""),
+            "" => {}
+            name => errors.problems(own, name, path_segment(name)),
+        }
+    }
+}
+
+pub(crate) fn ip_address_update(new: &Object, old: &Object, errors: &mut Errors) {
+    let (now, before) = (&spec(new)["parentRef"], &spec(old)["parentRef"]);
+    errors.is_fixed(SPEC.child("parentRef"), now, before);
+}
+
+pub(crate) fn service_cidr(object: &Object, errors: &mut Errors) {
+    let path = SPEC.child("cidrs");
+    let cidrs = items(&spec(object)["cidrs"]);
+    match cidrs.len() {
+        0 => return errors.required(path, "at least one CIDR required"),
+        1 | 2 => {}
+        _ => {
+            let shown = json!({"CIDRs": cidrs});
+            return errors.invalid(path, shown, "may only hold up to 2 values");
+        }
+    }
+    for (at, cidr) in cidrs.iter().enumerate() {
+        network(path.index(at), text(cidr), errors);
+    }
+    if let [one, two] = cidrs
+        && text(one).contains(':') == text(two).contains(':')
+    {
+        let message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and \
+                       2001:db8::/64";
+        errors.invalid(path, json!(cidrs), message);
     }
 }

@@ -362,6 +362,7 @@ fn event(object: &Object, reporter: &'static str, errors: &mut Errors) {
 /// Events of the newer group must say more.
 pub(crate) fn new_group_event(object: &Object, errors: &mut Errors) {
     event(object, "reportingController", errors);
+    series(object, errors);
     if !is_set(member(object, "eventTime")) {
         errors.required(Path::root("eventTime"), "");
     }
@@ -382,8 +383,26 @@ pub(crate) fn new_group_event(object: &Object, errors: &mut Errors) {
     }
 }
 
+/// One event is no series.
+fn series(object: &Object, errors: &mut Errors) {
+    let series = member(object, "series");
+    if series.is_null() {
+        return;
+    }
+    let path = Path::root("series");
+    if int(&series["count"]).unwrap_or(0) < 2 {
+        errors.invalid(path.child("count"), "", "should be at least 2");
+    }
+    if !is_set(&series["lastObservedTime"]) {
+        errors.required(path.child("lastObservedTime"), "");
+    }
+}
+
 pub(crate) fn group_event_update(new: &Object, old: &Object, errors: &mut Errors) {
     event(new, "reportingController", errors);
+    if member(new, "series") != member(old, "series") {
+        series(new, errors);
+    }
     for name in [
         "involvedObject",
         "reason",

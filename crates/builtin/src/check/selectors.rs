@@ -3,6 +3,7 @@
 use super::errors::Errors;
 use super::path::Path;
 use super::read::{entries, is_set, items, text};
+use optik_object::selector::check_label_selector;
 use optik_object::{Value, label_key, label_value};
 
 /// What a list of labels must be.
@@ -26,36 +27,8 @@ pub(crate) fn annotations(path: Path<'_>, annotations: &Value, errors: &mut Erro
 
 /// `matchLabels` and `matchExpressions`.
 pub(crate) fn selector(path: Path<'_>, selector: &Value, errors: &mut Errors) {
-    labels(path.child("matchLabels"), &selector["matchLabels"], errors);
-    let list = path.child("matchExpressions");
-    for (at, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
-        expression(list.index(at), requirement, errors);
-    }
-}
-
-fn expression(path: Path<'_>, requirement: &Value, errors: &mut Errors) {
-    let values = items(&requirement["values"]);
-    match text(&requirement["operator"]) {
-        "In" | "NotIn" if values.is_empty() => {
-            let message = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.required(path.child("values"), message);
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.forbidden(path.child("values"), message);
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => errors.invalid(
-            path.child("operator"),
-            other,
-            "not a valid selector operator",
-        ),
-    }
-    let key = text(&requirement["key"]);
-    errors.problems(path.child("key"), key, label_key(key));
-    for (at, value) in values.iter().enumerate() {
-        let list = path.child("values");
-        errors.problems(list.index(at), text(value), label_value(text(value)));
+    for error in check_label_selector(selector) {
+        errors.push(error.below(&path.to_string()));
     }
 }
 

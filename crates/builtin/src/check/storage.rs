@@ -224,18 +224,36 @@ fn source(spec: &Value, errors: &mut Errors) {
                     errors.required(SPEC.child("nodeAffinity"), message);
                 }
             }
-            "csi" => {
-                let driver = text(&source["driver"]);
-                csi_driver_name(path.child("driver"), driver, errors);
-                if text(&source["volumeHandle"]).is_empty() {
-                    errors.required(path.child("volumeHandle"), "");
-                }
-            }
+            "csi" => csi_source(path, source, errors),
             _ => {}
         }
     }
     if sources == 0 {
         errors.required(SPEC, "must specify a volume type");
+    }
+}
+
+fn csi_source(path: Path<'_>, source: &Value, errors: &mut Errors) {
+    let driver = text(&source["driver"]);
+    csi_driver_name(path.child("driver"), driver, errors);
+    if text(&source["volumeHandle"]).is_empty() {
+        errors.required(path.child("volumeHandle"), "");
+    }
+}
+
+/// A volume that is only there while it is attached: of a driver, and without a size.
+pub(crate) fn inline_volume(path: Path<'_>, spec: &Value, errors: &mut Errors) {
+    let own = path.child("csi");
+    if !is_set(&spec["csi"]) {
+        errors.required(own, "has to be specified in the context of inline volumes");
+    }
+    let modes = path.child("accessModes");
+    if items(&spec["accessModes"]).is_empty() {
+        errors.required(modes, "");
+    }
+    access_modes(modes, &spec["accessModes"], errors);
+    if is_set(&spec["csi"]) {
+        csi_source(own, &spec["csi"], errors);
     }
 }
 

@@ -61,6 +61,20 @@ pub(crate) fn config_key(key: &str) -> Problems {
     problems
 }
 
+pub(crate) fn c_identifier(name: &str) -> Problems {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if begins && name.chars().all(fits) {
+        return Vec::new();
+    }
+    vec![
+        "a valid C identifier must start with alphabetic character or '_', followed by a string \
+         of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex \
+         used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+            .into(),
+    ]
+}
+
 pub(crate) fn header_name(name: &str) -> Problems {
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
         return Vec::new();

@@ -16,9 +16,11 @@ pub(crate) fn of(message: &str) -> Option<Computed> {
         "core/v1.Volume" => volume,
         "core/v1.Pod" => pod,
         "core/v1.PodSpec" => pod_spec,
+        "core/v1.PodStatus" => pod_status,
         "core/v1.Secret" => secret,
         "core/v1.Service" => service,
         "core/v1.Namespace" => namespace,
+        "core/v1.NodeSpec" => node_spec,
         "core/v1.NodeStatus" => node_status,
         "core/v1.LimitRangeItem" => limit_range_item,
         "core/v1.ReplicationController" => replication_controller,
@@ -34,6 +36,23 @@ pub(crate) fn of(message: &str) -> Option<Computed> {
         "resource/v1.ExactDeviceRequest" | "resource/v1.DeviceSubRequest" => device_request,
         _ => return None,
     })
+}
+
+/// The one address and the list of them say the same; the one has the say.
+fn pod_status(members: &mut Map) {
+    let first = |members: &Map| {
+        let list = members.get("podIPs").and_then(Value::as_array)?;
+        list.first()?.get("ip")?.as_str().map(String::from)
+    };
+    match (text(members, "podIP"), first(members)) {
+        ("", None) => {}
+        ("", Some(first)) => drop(members.insert("podIP".into(), first.into())),
+        (own, first) if first.as_deref() != Some(own) => {
+            let list = json!([{"ip": own}]);
+            members.insert("podIPs".into(), list);
+        }
+        _ => {}
+    }
 }
 
 fn absent(members: &Map, name: &str) -> bool {
@@ -237,6 +256,20 @@ fn namespace(members: &mut Map) {
         && let Some(labels) = object(metadata, "labels")
     {
         labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+/// The older field has the say; the newer one begins with it.
+fn node_spec(members: &mut Map) {
+    let own = text(members, "podCIDR").to_owned();
+    let list = members.get("podCIDRs").and_then(Value::as_array);
+    let first = list.and_then(|list| list.first()).and_then(Value::as_str);
+    match first.map(str::to_owned) {
+        Some(first) if own.is_empty() => drop(members.insert("podCIDR".into(), first.into())),
+        first if !own.is_empty() && first.as_deref() != Some(&own) => {
+            members.insert("podCIDRs".into(), json!([own]));
+        }
+        _ => {}
     }
 }
 

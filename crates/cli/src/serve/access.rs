@@ -349,7 +349,7 @@ impl Access {
         self.use_own_pair(&mut pki)?;
         let mut authorities = pki.authority.clone().into_bytes();
         if let Some(file) = &self.client_ca_file {
-            authorities.extend(read(file)?);
+            authorities.extend(certificates(file)?);
         }
         Ok(Papers { pki, authorities })
     }
@@ -458,4 +458,15 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+/// A file of certificates. One without any would let nobody in whom it should.
+fn certificates(file: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = read(file)?;
+    let begin = b"-----BEGIN CERTIFICATE-----";
+    if bytes.windows(begin.len()).any(|window| window == begin) {
+        return Ok(bytes);
+    }
+    let text = format!("cannot use {}: no PEM of a certificate", file.display());
+    Err(Failure::text(text))
 }

@@ -30,6 +30,7 @@ pub(super) const PROGRAM: Program = Program {
         "secure-port",
         "cert-dir",
         "authorization-mode",
+        "service-cluster-ip-range",
     ],
     translate,
 };
@@ -59,6 +60,12 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
         format!("--authorization-mode={}", mode(flags)?),
         CONTROLLERS.to_owned(),
     ];
+    if let Some(ranges) = last(flags, "service-cluster-ip-range") {
+        // Of two families the one that we have.
+        let mut ranges = ranges.split(',').filter(|range| !range.contains(':'));
+        let range = ranges.next().filter(|range| !range.is_empty());
+        words.extend(range.map(|range| format!("--service-cluster-ip-range={range}")));
+    }
     if let Some(directory) = last(flags, "cert-dir") {
         let own_pair = flags.contains_key("tls-cert-file");
         words.extend(certificates(Path::new(directory), own_pair));

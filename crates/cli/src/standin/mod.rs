@@ -219,6 +219,7 @@ mod tests {
             "--client-ca-file=/tmp/ca.crt",
             "--authorization-mode=RBAC",
             "--service-account-key-file=/tmp/sa.crt",
+            "--service-cluster-ip-range=10.0.0.0/24",
         ] {
             assert!(words.iter().any(|w| w == word), "{words:?} lacks {word}");
         }

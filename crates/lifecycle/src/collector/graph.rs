@@ -13,6 +13,8 @@ pub(super) struct Owner {
     pub(super) uid: Uid,
     /// `None` while its kind is not known.
     pub(super) key: Option<Key>,
+    /// If it waits for its dependents, then also for this one.
+    pub(super) held: bool,
 }
 
 #[derive(Debug, Default)]
@@ -24,14 +26,15 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Remembers whom an object names; nobody: forgets it.
-    pub(super) fn set(&mut self, key: &str, owners: Vec<Owner>) {
+    /// Remembers whom an object names; nobody: forgets it. Says whom it had named if
+    /// that is not the same.
+    pub(super) fn set(&mut self, key: &str, owners: Vec<Owner>) -> Vec<Owner> {
         if self.owners.get(key) == Some(&owners) {
-            return;
+            return Vec::new();
         }
-        self.forget(key);
+        let before = self.forget(key);
         if owners.is_empty() {
-            return;
+            return before;
         }
         for owner in &owners {
             let dependents = self.dependents.entry(owner.uid.clone()).or_default();
@@ -42,6 +45,7 @@ impl Graph {
             }
         }
         self.owners.insert(key.to_owned(), owners);
+        before
     }
 
     /// Forgets an object as a dependent. Says whom it had named.
@@ -104,17 +108,19 @@ mod tests {
         Owner {
             uid: uid.into(),
             key: Some(format!("/{uid}")),
+            held: true,
         }
     }
 
     #[test]
     fn nothing_is_left_of_what_is_gone() {
         let mut graph = Graph::default();
-        graph.set("/a", vec![owner("x"), owner("y")]);
+        assert!(graph.set("/a", vec![owner("x"), owner("y")]).is_empty());
         graph.set("/b", vec![owner("x")]);
         assert_eq!(graph.dependents("x").count(), 2);
         assert_eq!(graph.expecting("/x"), ["/a", "/b"]);
-        graph.set("/a", vec![owner("y")]);
+        let before = graph.set("/a", vec![owner("y")]);
+        assert_eq!(before, [owner("x"), owner("y")]);
         assert_eq!(graph.dependents("x").collect::<Vec<_>>(), ["/b"]);
         assert!(graph.is_expected("/y"));
         graph.set("/a", Vec::new());

@@ -38,6 +38,14 @@ struct Known {
     unsettled: BTreeSet<String>,
 }
 
+impl Known {
+    /// Somebody lives for them no longer, or holds them up no longer.
+    fn queue_owners(&mut self, owners: Vec<Owner>) {
+        let keys = owners.into_iter().filter_map(|owner| owner.key);
+        self.queue.extend(keys);
+    }
+}
+
 async fn follow(collector: &Collector) -> Result<(), WatchError> {
     let state = collector.store.snapshot();
     let range = KeyRange::prefix(EVERYTHING);
@@ -145,12 +153,10 @@ fn note(collector: &Collector, known: &mut Known, version: &Version) {
         return;
     }
     if version.is_deletion() {
-        let owners = known.graph.forget(key);
         known.unsettled.remove(key);
         // Who waited for it to go, and who lived for it.
-        known
-            .queue
-            .extend(owners.into_iter().filter_map(|owner| owner.key));
+        let owners = known.graph.forget(key);
+        known.queue_owners(owners);
         let left = known.graph.expecting(key);
         known.queue.extend(left);
         return;
@@ -163,7 +169,8 @@ fn note(collector: &Collector, known: &mut Known, version: &Version) {
     let names_owners = mentions(version, b"\"ownerReferences\"");
     let leaves = mentions(version, b"\"deletionTimestamp\"");
     if !names_owners {
-        known.graph.forget(key);
+        let owners = known.graph.forget(key);
+        known.queue_owners(owners);
         // Another object of the same name is another owner.
         if leaves || known.graph.is_expected(key) {
             known.queue.insert(key.to_owned());
@@ -180,9 +187,11 @@ fn note(collector: &Collector, known: &mut Known, version: &Version) {
         .map(|owner| Owner {
             uid: owner.uid.clone(),
             key: collector.place_of(owner, &meta.namespace),
+            held: owner.block_owner_deletion == Some(true),
         })
         .collect();
-    known.graph.set(key, owners);
+    let before = known.graph.set(key, owners);
+    known.queue_owners(before);
     known.queue.insert(key.to_owned());
     if leaves {
         let waiting = known.graph.expecting(key);

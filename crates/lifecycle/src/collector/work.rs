@@ -8,10 +8,14 @@ use optik_object::{Meta, OwnerReference};
 use optik_store::{Snapshot, Store, Version};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+/// Of those that hold up an owner, so many are looked for at a time: it is looked at as
+/// often as one of them goes.
+const IDLE_MAX: usize = 256;
 
 /// How looking at an object ended.
 pub(super) enum Verdict {
@@ -202,26 +206,56 @@ impl Collector {
             })
     }
 
+    /// Those it holds up, those whom they hold up in turn, and itself.
+    fn held_up_by(&self, state: &Snapshot, found: &Found) -> BTreeSet<String> {
+        let mut held = BTreeSet::from([found.meta.uid.clone()]);
+        let mut names = found.meta.owner_references.clone();
+        while let Some(owner) = names.pop() {
+            let holds = owner.block_owner_deletion == Some(true);
+            if !holds || held.contains(&owner.uid) {
+                continue;
+            }
+            let place = self.place_of(&owner, &found.meta.namespace);
+            let there = place.and_then(|key| self.read(state, &key));
+            if let Some(there) = there.filter(|there| there.meta.uid == owner.uid && there.waits())
+            {
+                held.insert(owner.uid);
+                names.extend(there.meta.owner_references);
+            }
+        }
+        held
+    }
+
     /// An owner that waits for those that hold it up.
     async fn await_dependents(&self, graph: &Graph, state: &Snapshot, found: &Found) -> Verdict {
-        let mut holding = Vec::new();
+        // Whoever waits for it cannot be waited for.
+        let held = self.held_up_by(state, found);
+        let (mut idle, mut leaving) = (Vec::new(), false);
         for key in graph.dependents(&found.meta.uid) {
             let Some(dependent) = self.read(state, key) else {
                 continue;
             };
-            let owners = &dependent.meta.owner_references;
-            let holds = owners.iter().any(|owner| {
+            let mut owners = dependent.meta.owner_references.iter();
+            let holds = owners.any(|owner| {
                 owner.uid == found.meta.uid && owner.block_owner_deletion == Some(true)
             });
-            if holds {
-                holding.push((key.clone(), dependent.meta.is_being_deleted()));
+            if !holds || held.contains(&dependent.meta.uid) {
+                continue;
+            }
+            if dependent.meta.is_being_deleted() {
+                leaving = true;
+                continue;
+            }
+            idle.push(key.clone());
+            // Each of them has it looked at again when it is gone.
+            if idle.len() == IDLE_MAX {
+                break;
             }
         }
-        if holding.is_empty() {
+        if idle.is_empty() && !leaving {
             return self.remove_finalizer(found, FOREGROUND).await;
         }
-        let idle = holding.into_iter().filter(|(_, leaving)| !leaving);
-        Verdict::Others(idle.map(|(key, _)| key).collect())
+        Verdict::Others(idle)
     }
 
     /// An owner whose dependents are to survive it.

@@ -7,10 +7,14 @@
 mod order;
 mod syntax;
 mod tape;
+mod text;
+mod value;
 
 pub use tape::{Kind, Tape, View};
+pub(crate) use text::{write_text, write_value};
 
 pub use order::occurrences;
+pub use value::{drop_nulls, json_type};
 
 use crate::go;
 use serde::Serialize;

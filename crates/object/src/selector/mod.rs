@@ -4,9 +4,11 @@ mod fields;
 mod labels;
 mod lexer;
 mod parser;
+mod spelt;
 
 pub use fields::{FieldSelector, FieldTerm, UnknownField};
 pub use labels::{LabelRequirement, LabelSelector, Operator};
+pub use spelt::check_label_selector;
 
 /// Longer selectors are refused before they are read.
 pub const SELECTOR_BYTES_MAX: usize = 256 * 1024;

@@ -63,6 +63,22 @@ impl Status {
         )
     }
 
+    /// The same for a revision.
+    #[must_use]
+    pub fn revision_differs(
+        resource: ResourceName<'_>,
+        name: &str,
+        key: &str,
+        [sent, stored]: [&str; 2],
+    ) -> Self {
+        let text = format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {sent}, \
+             ResourceVersion in object meta: {stored}"
+        );
+        Self::conflict(resource, name, &text)
+    }
+
     /// `C3`: an apply that would create must not name an incarnation.
     #[must_use]
     pub fn uid_without_object(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {

@@ -73,6 +73,18 @@ impl FieldSet {
         }
     }
 
+    /// What is in either, made of both.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        if other.is_empty() {
+            return self;
+        }
+        if self.is_empty() {
+            return other;
+        }
+        self.union(&other)
+    }
+
     /// What is in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -107,6 +119,20 @@ impl FieldSet {
         Self {
             nodes: nodes.collect(),
         }
+    }
+
+    /// Takes away what is in the other, as [`Self::difference`] does.
+    pub fn subtract(&mut self, other: &Self) {
+        let mut others = other.nodes.iter().peekable();
+        self.nodes.retain_mut(|node| {
+            while others.next_if(|it| it.element < node.element).is_some() {}
+            let Some(other) = others.next_if(|it| it.element == node.element) else {
+                return true;
+            };
+            node.is_member &= !other.is_member;
+            node.below.subtract(&other.below);
+            node.is_member || !node.below.is_empty()
+        });
     }
 
     /// What is neither in the other nor below a member of it.

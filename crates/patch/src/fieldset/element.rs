@@ -48,7 +48,7 @@ impl PathElement {
     #[must_use]
     pub fn encoded(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", &**name].concat(),
             Self::Key(keys) => {
                 let keys = keys
                     .iter()

@@ -14,7 +14,7 @@ pub use error::StrategicError;
 use crate::Checks;
 use crate::go::{self, complaint};
 use list::{ListMerge, merge_lists, order_by};
-use optik_object::{Map, Value, parse};
+use optik_object::{Map, Value, drop_nulls, json_type, parse};
 use optik_schema::{Merge, Node, Type, Untyped};
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl StrategicPatch {
             other => {
                 return Err(StrategicError::Malformed(format!(
                     "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                    go::json_type(&other)
+                    json_type(&other)
                 )));
             }
         };
@@ -239,17 +239,6 @@ fn clean(mut value: Value) -> Option<Value> {
 
 fn clean_items(items: Vec<Value>) -> Vec<Value> {
     items.into_iter().filter_map(without_directives).collect()
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 fn without_directives(value: Value) -> Option<Value> {

@@ -24,6 +24,12 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
+    /// As [`Self::written`], when the rest is not needed any more.
+    #[must_use]
+    pub fn into_written(self) -> FieldSet {
+        self.modified.joined(self.added)
+    }
+
     /// Leaves out some fields and everything below them.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {

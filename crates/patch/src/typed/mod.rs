@@ -1,6 +1,7 @@
 //! Values seen through their types: what is one value, what is a container of owned
 //! fields, and what identifies the items of a list.
 
+mod atomics;
 mod compare;
 mod merge;
 mod reconcile;
@@ -9,6 +10,7 @@ mod shape;
 mod to_set;
 mod validate;
 
+pub use atomics::atomics;
 pub use compare::{Comparison, compare};
 pub use merge::merge;
 pub use reconcile::{reconcile, with_declared};

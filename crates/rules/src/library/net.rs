@@ -228,7 +228,7 @@ pub(crate) fn contains_ip<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
 pub(crate) fn contains_cidr<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     args!(args, outer, inner => {
         let outer = as_cidr(outer)?;
-        let inner = as_cidr(inner).map_err(|_| Fault::no_overload())?;
+        let inner = as_cidr(inner)?;
         Ok(Value::Bool(outer.bits <= inner.bits && outer.contains(inner.ip)))
     })
 }

@@ -35,37 +35,53 @@ impl Identity {
     }
 }
 
+/// What somebody was believed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By<'a> {
+    /// What cannot end while the server runs: the port, the file of tokens, nothing at all.
+    Standing,
+    /// A certificate, good until then.
+    Certificate(UnixMillis),
+    /// A token that the handler knows.
+    Token(&'a [u8]),
+}
+
 /// The client certificate first, then the bearer token. Nothing at all is anonymous;
 /// something that proves nothing is refused, so that a typing error does not look like
 /// missing permissions.
-pub(crate) fn authenticate<H: Handler>(
+pub(crate) fn authenticate<'a, H: Handler>(
     identity: &Identity,
-    headers: &HeaderMap,
+    headers: &'a HeaderMap,
     tokens: &Tokens,
     handler: &H,
     clock: &dyn Clock,
-) -> Result<Arc<User>, Status> {
+) -> Result<(Arc<User>, By<'a>), Status> {
     match identity {
         // Who brings credentials wants to be known by them.
-        Identity::Local(user) if bearer_token(headers).is_none() => return Ok(Arc::clone(user)),
+        Identity::Local(user) if bearer_token(headers).is_none() => {
+            return Ok((Arc::clone(user), By::Standing));
+        }
         // A connection may outlive the certificate it was opened with.
         Identity::Certified { user, expires } if clock.wall() <= *expires => {
-            return Ok(Arc::clone(user));
+            return Ok((Arc::clone(user), By::Certificate(*expires)));
         }
         Identity::Local(_)
         | Identity::Certified { .. }
         | Identity::Rejected
         | Identity::Unknown => {}
     }
-    match bearer_token(headers) {
-        Some(token) => {
-            let known = tokens.find(token).cloned();
-            let known = known.or_else(|| handler.authenticate(token));
-            known.ok_or_else(Status::unauthorized)
-        }
-        None if matches!(identity, Identity::Unknown) => Ok(anonymous()),
-        None => Err(Status::unauthorized()),
+    let Some(token) = bearer_token(headers) else {
+        return match identity {
+            Identity::Unknown => Ok((anonymous(), By::Standing)),
+            _ => Err(Status::unauthorized()),
+        };
+    };
+    if let Some(user) = tokens.find(token) {
+        return Ok((Arc::clone(user), By::Standing));
     }
+    let user = handler.authenticate(token);
+    let user = user.ok_or_else(Status::unauthorized)?;
+    Ok((user, By::Token(token)))
 }
 
 fn anonymous() -> Arc<User> {
@@ -80,6 +96,18 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = words.next()?.eq_ignore_ascii_case(b"bearer");
     let token = words.next().filter(|token| !token.is_empty())?;
     bearer.then_some(token)
+}
+
+/// Whether there is a space too many before a token, which then is none.
+pub(crate) fn has_ignored_token(headers: &HeaderMap) -> bool {
+    let value = headers
+        .get(AUTHORIZATION)
+        .map_or(&b""[..], |value| value.as_bytes());
+    let mut words = value.trim_ascii().split(|byte| *byte == b' ');
+    let bearer = words
+        .next()
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"bearer"));
+    bearer && words.next().is_some_and(<[u8]>::is_empty) && words.any(|word| !word.is_empty())
 }
 
 /// The user in a certificate whose signatures have been checked: the common name, in
@@ -151,7 +179,7 @@ mod tests {
         let tokens = Tokens::parse("secret,kim,7,\"a,b\"\n".as_bytes()).unwrap();
         let clock = ManualClock::new(UnixMillis(1_000));
         let user = authenticate(identity, &headers, &tokens, &Known, &clock);
-        let user = user.map_err(|status| status.code())?;
+        let (user, _) = user.map_err(|status| status.code())?;
         Ok(format!("{} {}", user.name, user.groups.join(" ")))
     }
 

@@ -6,6 +6,12 @@ use optik_access::{Attributes, User, impersonation};
 use optik_object::Status;
 use std::sync::Arc;
 
+/// Somebody else, and how they were described.
+pub(crate) struct Impersonated {
+    pub(crate) wanted: User,
+    pub(crate) user: Arc<User>,
+}
+
 /// Whom a request is carried out as; `None` if its headers do not ask for that. Nobody
 /// behind this learns that the headers were there.
 pub(crate) fn impersonated<H: Handler>(
@@ -13,7 +19,7 @@ pub(crate) fn impersonated<H: Handler>(
     caller: &User,
     headers: &mut HeaderMap,
     asked: &Attributes<'_>,
-) -> Result<Option<Arc<User>>, Status> {
+) -> Result<Option<Impersonated>, Status> {
     let is_one = |name: &http::HeaderName| name.as_str().starts_with(impersonation::PREFIX);
     if !headers.keys().any(is_one) {
         return Ok(None);
@@ -24,7 +30,7 @@ pub(crate) fn impersonated<H: Handler>(
     let Some(wanted) = impersonation::wanted(pairs)? else {
         return Ok(None);
     };
-    let user = handler.impersonate(caller, &wanted, asked)?;
+    let user = Arc::new(handler.impersonate(caller, &wanted, asked)?);
     let names: Vec<_> = headers
         .keys()
         .filter(|name| is_one(name))
@@ -33,5 +39,5 @@ pub(crate) fn impersonated<H: Handler>(
     for name in names {
         headers.remove(name);
     }
-    Ok(Some(Arc::new(user)))
+    Ok(Some(Impersonated { wanted, user }))
 }

@@ -8,6 +8,6 @@ mod local;
 #[cfg(test)]
 pub(crate) use asked::asked_for;
 pub(crate) use asked::{Asked, is_long_running};
-pub(crate) use identity::{Identity, authenticate, certified};
-pub(crate) use impersonate::impersonated;
+pub(crate) use identity::{By, Identity, authenticate, certified, has_ignored_token};
+pub(crate) use impersonate::{Impersonated, impersonated};
 pub(crate) use local::is_foreign;

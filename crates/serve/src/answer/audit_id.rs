@@ -1,6 +1,7 @@
 //! The id by which a client's log and ours find the same request.
 
 use http::{HeaderName, HeaderValue};
+use optik_object::uuid;
 use optik_platform::Entropy;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,20 +31,7 @@ impl AuditIds {
         // An odd factor keeps different numbers different.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let count = self.next.fetch_add(1, Ordering::Relaxed);
-        let low = count.wrapping_mul(SPREAD) & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
-        let high = self.connection & 0xffff_ffff_ffff_0fff | 0x4000;
-        let mut text = [0; 36];
-        let mut at = 0;
-        for nibble in 0..32 {
-            if matches!(nibble, 8 | 12 | 16 | 20) {
-                text[at] = b'-';
-                at += 1;
-            }
-            let half = if nibble < 16 { high } else { low };
-            let digit = half >> (60 - 4 * (nibble % 16)) & 0xf;
-            text[at] = b"0123456789abcdef"[digit as usize];
-            at += 1;
-        }
+        let text = uuid(self.connection, count.wrapping_mul(SPREAD));
         let mut id = HeaderValue::from_bytes(&text).expect("digits are fit for a header");
         // It comes only once: HTTP/2 must not push useful headers out of its table for it.
         id.set_sensitive(true);

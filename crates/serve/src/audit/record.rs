@@ -117,7 +117,13 @@ impl Record {
         let object = object.and_then(|bytes| readable(&of_kind, bytes));
         let mut status = match &object {
             Some(Value::Object(members)) if members.get("kind") == Some(&json!("Status")) => {
-                let own = |name: &&String| !matches!(name.as_str(), "kind" | "apiVersion");
+                // A complaint about a body may quote it.
+                let quotes = self.recording.secret && matches!(code, 400 | 422);
+                let own = |name: &&String| match name.as_str() {
+                    "kind" | "apiVersion" => false,
+                    "message" | "details" => !quotes,
+                    _ => true,
+                };
                 members
                     .iter()
                     .filter(|(name, _)| own(name))

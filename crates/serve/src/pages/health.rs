@@ -85,8 +85,8 @@ impl Health {
     /// The page at `path`; `None` if it is none of ours.
     pub(crate) async fn page(&self, path: &str, query: &str) -> Option<Response> {
         let (page, part) = match path.strip_prefix('/')?.split_once('/') {
-            None => (&path[1..], ""),
-            Some((page, part)) => (page, part),
+            None => (&path[1..], None),
+            Some((page, part)) => (page, Some(part)),
         };
         let parts = Part::ALL.into_iter();
         let parts: Vec<_> = match page {
@@ -94,9 +94,9 @@ impl Health {
             "readyz" => parts.collect(),
             _ => return None,
         };
-        if part.is_empty() {
+        let Some(part) = part else {
             return Some(self.all(page, &parts, query).await);
-        }
+        };
         Some(match parts.iter().find(|known| known.name() == part) {
             None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
             Some(known) if self.is_well(*known).await => Response::text(StatusCode::OK, "ok"),

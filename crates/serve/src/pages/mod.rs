@@ -7,10 +7,12 @@ pub(crate) use health::Health;
 
 use crate::access::Asked;
 use optik_apiserver::Response;
+use optik_object::Status;
 
 pub(crate) async fn find(health: &Health, asked: Asked<'_>) -> Option<Response> {
     match asked.path {
         "/version" | "/version/" => Some(version::page(asked.method)),
+        path if path.starts_with("/version/") => Some(Status::resource_not_found().into()),
         path => health.page(path, asked.query).await,
     }
 }

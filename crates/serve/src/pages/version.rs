@@ -32,7 +32,7 @@ struct Version {
 
 /// Always indented, like upstream's.
 pub(crate) fn page(method: &Method) -> Response {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+    if *method != Method::GET {
         return Status::method_not_allowed().into();
     }
     let body = serde_json::to_vec_pretty(&version()).expect("strings are JSON");

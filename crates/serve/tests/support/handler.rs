@@ -4,9 +4,12 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use http::StatusCode;
+use optik_access::{Attributes, User, without_roles};
 use optik_apiserver::{Body, Request, Response};
-use optik_serve::Handler;
+use optik_object::Status;
+use optik_serve::{Handler, StillGood};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 
 #[derive(Clone)]
@@ -16,6 +19,10 @@ pub(crate) struct Scripted {
     /// Requests to `/gate` that have come, and that have been carried out.
     pub(crate) begun: Arc<watch::Sender<u32>>,
     pub(crate) finished: Arc<watch::Sender<u32>>,
+    /// Whether the token `signed` of a robot is good.
+    pub(crate) robot: Arc<AtomicBool>,
+    /// Whom roles let do nothing.
+    pub(crate) banned: Arc<watch::Sender<Vec<&'static str>>>,
 }
 
 impl Default for Scripted {
@@ -24,6 +31,8 @@ impl Default for Scripted {
             gate: Arc::new(Notify::new()),
             begun: Arc::new(watch::channel(0).0),
             finished: Arc::new(watch::channel(0).0),
+            robot: Arc::new(AtomicBool::new(true)),
+            banned: Arc::new(watch::channel(Vec::new()).0),
         }
     }
 }
@@ -31,6 +40,12 @@ impl Default for Scripted {
 pub(crate) async fn reaches(counter: &watch::Sender<u32>, count: u32) {
     let mut seen = counter.subscribe();
     seen.wait_for(|seen| *seen >= count).await.expect("kept");
+}
+
+impl Scripted {
+    fn is_banned(&self, user: &User) -> bool {
+        self.banned.borrow().contains(&user.name.as_str())
+    }
 }
 
 impl Handler for Scripted {
@@ -64,8 +79,61 @@ impl Handler for Scripted {
                 response.body = Body::Stream(events.boxed());
                 response
             }
+            // What is sent there is made, or quoted if it makes no sense.
+            "apis" if !request.body.starts_with(b"{") => {
+                let sent = String::from_utf8_lossy(&request.body).into_owned();
+                Response::refused(&Status::bad_request(sent), &request.headers)
+            }
+            "apis" => {
+                let mut made = request.body.to_vec();
+                made.push(b'\n');
+                Response::json(StatusCode::CREATED, made)
+            }
             "panic" => panic!("as asked"),
             _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        }
+    }
+
+    fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
+        let robot = User {
+            name: "robot".into(),
+            ..User::default()
+        };
+        let good = token == b"signed" && self.robot.load(Ordering::Acquire);
+        good.then(|| Arc::new(robot.authenticated()))
+    }
+
+    fn while_good(&self, token: &[u8]) -> StillGood {
+        assert_eq!(token, b"signed");
+        let robot = Arc::clone(&self.robot);
+        Box::new(move || robot.load(Ordering::Acquire))
+    }
+
+    fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
+        match without_roles(user, asked) && !self.is_banned(user) {
+            true => Ok(()),
+            false => Err(asked.refuse(user, "")),
+        }
+    }
+
+    /// `kim` may act as the robot.
+    fn impersonate(
+        &self,
+        caller: &User,
+        wanted: &User,
+        asked: &Attributes<'_>,
+    ) -> Result<User, Status> {
+        let may = caller.name == "kim" && wanted.name == "robot" && !self.is_banned(caller);
+        match may {
+            true => Ok(wanted.clone()),
+            false => Err(asked.refuse(caller, "")),
+        }
+    }
+
+    fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut changes = self.banned.subscribe();
+        async move {
+            let _ = changes.changed().await;
         }
     }
 }
@@ -77,6 +145,7 @@ fn who(request: &Request) -> Response {
         "name": user.name,
         "groups": user.groups,
         "uid": user.uid,
+        "extra": user.extra,
         "body": request.body.len(),
         "query": request.query,
         "credentials": credentials,

@@ -67,8 +67,18 @@ impl Running {
         Self::unready(Port::Plain, options()).await
     }
 
+    /// With these certificates.
+    pub(crate) async fn known_by(pki: Pki) -> Self {
+        let running = Self::unready_with(Port::Tls, options(), pki).await;
+        running.server.ready();
+        running
+    }
+
     async fn unready(port: Port, options: Options) -> Self {
-        let pki = pki();
+        Self::unready_with(port, options, pki()).await
+    }
+
+    async fn unready_with(port: Port, options: Options, pki: Pki) -> Self {
         let tls = match port {
             Port::Plain => None,
             Port::Tls => Some(material(&pki)),

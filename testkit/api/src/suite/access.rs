@@ -1,5 +1,4 @@
-//! Who may do what: roles, impersonation, reviews, tokens (extension and policy §5). The
-//! numbers in the names, as `e95`, are those of that contract.
+//! Who may do what: roles, impersonation, reviews (extension and policy §5).
 
 use super::tokens::token;
 use crate::check::checks;
@@ -8,21 +7,21 @@ use crate::{Answer, Outcome, Request, Scope, status};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { access:
-    [] strangers_see_little_e95 [Authorization],
+checks! { access of Extension:
+    [95] strangers_see_little [Authorization],
     [] a_refusal_says_who_what_and_where [Authorization],
-    [] somebody_else_has_a_name_e104 [Authorization],
+    [104] somebody_else_has_a_name [Authorization],
     [] acting_as_somebody_else_is_a_right [Authorization],
     [] service_accounts_have_groups [Authorization],
-    [] names_in_rules_e99_e100 [Authorization],
+    [99, 100] names_in_rules [Authorization],
     [] subresources_are_resources_of_their_own [Authorization],
-    [] what_one_does_not_have_cannot_be_given_e101 [Authorization],
+    [101] what_one_does_not_have_cannot_be_given [Authorization],
     [] a_role_is_bound_by_those_who_have_it [Authorization],
-    [] a_binding_keeps_its_role_e102 [Authorization],
+    [102] a_binding_keeps_its_role [Authorization],
     [] roles_are_checked [Authorization],
     [] a_missing_role_is_named [Authorization],
-    [] masters_need_no_role_e105 [Authorization],
-    [] access_is_reviewed_e103 [Authorization],
+    [105] masters_need_no_role [Authorization],
+    [103] access_is_reviewed [Authorization],
     [] reviews_are_checked [Authorization],
     [] rules_are_listed [Authorization],
     [] one_learns_who_one_is [Authorization],
@@ -81,7 +80,7 @@ async fn until_may(scope: &Scope, path: &str, user: &str) -> Outcome {
         .await
 }
 
-async fn strangers_see_little_e95(scope: Scope) -> Outcome {
+async fn strangers_see_little(scope: Scope) -> Outcome {
     let mut rows = Rows::default();
     let user = scope.unique("kim");
     for (path, anonymous, known) in [
@@ -238,7 +237,7 @@ async fn a_refusal_says_who_what_and_where(scope: Scope) -> Outcome {
     rows.outcome()
 }
 
-async fn somebody_else_has_a_name_e104(scope: Scope) -> Outcome {
+async fn somebody_else_has_a_name(scope: Scope) -> Outcome {
     let request = Request::get("/api/v1/namespaces").header("impersonate-group", "joe");
     let answer = scope.client.ask(request).await?;
     let message = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"joe\"}, \
@@ -339,7 +338,7 @@ async fn service_accounts_have_groups(scope: Scope) -> Outcome {
     same_json("groups", &groups, &found["status"]["userInfo"]["groups"])
 }
 
-async fn names_in_rules_e99_e100(scope: Scope) -> Outcome {
+async fn names_in_rules(scope: Scope) -> Outcome {
     scope.make("configmaps", "x").await?;
     let rules = json!([{
         "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["x"],
@@ -397,7 +396,7 @@ async fn subresources_are_resources_of_their_own(scope: Scope) -> Outcome {
     rows.outcome()
 }
 
-async fn what_one_does_not_have_cannot_be_given_e101(scope: Scope) -> Outcome {
+async fn what_one_does_not_have_cannot_be_given(scope: Scope) -> Outcome {
     let rules = json!([
         {"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["create", "update", "get"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
@@ -492,7 +491,7 @@ async fn a_role_is_bound_by_those_who_have_it(scope: Scope) -> Outcome {
         .has_status(201)
 }
 
-async fn a_binding_keeps_its_role_e102(scope: Scope) -> Outcome {
+async fn a_binding_keeps_its_role(scope: Scope) -> Outcome {
     bind(&scope, "b", "ClusterRole", "view", "kim").await?;
     let mut binding = scope.get("rolebindings", "b").await?;
     let subject = json!([{"kind": "User", "apiGroup": GROUP, "name": "kim"}]);
@@ -564,13 +563,25 @@ async fn a_missing_role_is_named(scope: Scope) -> Outcome {
         .await
 }
 
-async fn masters_need_no_role_e105(scope: Scope) -> Outcome {
-    let request = by(Request::get(scope.at("configmaps")), "anybody");
-    scope
-        .client
-        .ask(request.header("impersonate-group", "system:masters"))
-        .await?
-        .has_status(200)
+async fn masters_need_no_role(scope: Scope) -> Outcome {
+    let mut rows = Rows::default();
+    let user = scope.unique("anybody");
+    for (path, alone, master) in [
+        (scope.at("configmaps"), 403, 200),
+        ("/api/v1/secrets".to_owned(), 403, 200),
+        (scope.of("secrets", "none"), 403, 404),
+        ("/metrics".to_owned(), 403, 200),
+        ("/apis/example.com/v1/nothing".to_owned(), 403, 404),
+        ("/nothing".to_owned(), 403, 404),
+    ] {
+        let answer = get_by(&scope, &path, &user).await?;
+        rows.row(&path, answer.has_status(alone));
+        let request = by(Request::get(path.as_str()), &user);
+        let request = request.header("impersonate-group", "system:masters");
+        let answer = scope.client.ask(request).await?;
+        rows.row(&path, answer.has_status(master));
+    }
+    rows.outcome()
 }
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1";
@@ -583,7 +594,7 @@ async fn review(scope: &Scope, plural: &str, spec: Value) -> Outcome<Answer> {
         .await
 }
 
-async fn access_is_reviewed_e103(scope: Scope) -> Outcome {
+async fn access_is_reviewed(scope: Scope) -> Outcome {
     let ns = &scope.namespace;
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
     let user = grant(&scope, "reader", rules).await?;

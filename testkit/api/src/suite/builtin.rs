@@ -35,6 +35,9 @@ async fn play(scope: &Scope, number: usize, case: &Value) -> Outcome<(Answer, St
     let path = path.replace("NS", &namespace);
     let object = in_namespace(&case["object"], &namespace)?;
     let mut answer = own.client.post(&path, &object).await?;
+    let made = answer.status == 201;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let place = format!("{path}/{name}");
     if let Some(changes) = case["changes"].as_array() {
         let mut live = answer.is(201)?;
         for change in changes {
@@ -50,8 +53,11 @@ async fn play(scope: &Scope, number: usize, case: &Value) -> Outcome<(Answer, St
                 _ => {}
             }
         }
-        let name = live["metadata"]["name"].as_str().unwrap_or_default();
-        answer = own.client.put(&format!("{path}/{name}"), &live).await?;
+        answer = own.client.put(&place, &live).await?;
+    }
+    if made {
+        // It may not be in the namespace, and so would not go with it.
+        own.client.delete(&place).await?;
     }
     own.leave().await;
     Ok((answer, namespace))

@@ -21,7 +21,7 @@ checks! { delete:
     [51] another_revision_is_not_deleted [],
     [50, 51] preconditions_that_hold_do_not_hinder [],
     [52, 53] a_finalizer_keeps_the_object [],
-    [54] a_finalizer_cannot_be_added_to_a_dying_object [],
+    [54] a_finalizer_cannot_be_added_to_a_dying_object_e87 [],
     [54] a_finalizer_cannot_be_patched_onto_a_dying_object [Patch],
     [55] a_deletion_cannot_be_taken_back [],
     [55] a_deletion_cannot_be_patched_away [Patch],
@@ -168,7 +168,7 @@ async fn a_finalizer_keeps_the_object(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn a_finalizer_cannot_be_added_to_a_dying_object(scope: Scope) -> Outcome {
+async fn a_finalizer_cannot_be_added_to_a_dying_object_e87(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let both = json!([FINALIZER, "optik.test/more"]);
     let body = with(&dying, "/metadata/finalizers", both);

@@ -21,6 +21,7 @@ mod create;
 mod custom;
 mod definitions;
 mod delete;
+mod flows;
 mod hooks;
 mod lives;
 mod matrix;
@@ -34,9 +35,11 @@ mod patching;
 mod paths;
 mod pods;
 mod policies;
+mod reviews;
 mod revisions;
 mod rules;
 mod schemas;
+mod security;
 mod selectors;
 mod slow;
 mod streaming;
@@ -74,6 +77,7 @@ const MODULES: &[&[Check]] = &[
     columns::CHECKS,
     coming::CHECKS,
     schemas::CHECKS,
+    security::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
     policies::CHECKS,
@@ -89,6 +93,8 @@ const MODULES: &[&[Check]] = &[
     media::CHECKS,
     access::CHECKS,
     tokens::CHECKS,
+    flows::CHECKS,
+    reviews::CHECKS,
     merging::types::CHECKS,
     merging::json::CHECKS,
     merging::documents::CHECKS,

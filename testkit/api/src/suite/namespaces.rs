@@ -1,4 +1,4 @@
-//! Namespaces come to their end in two steps (§2.5).
+//! Namespaces come to their end in two steps.
 
 use crate::check::checks;
 use crate::failure::{ensure, same_json};
@@ -9,11 +9,12 @@ use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { namespaces:
+checks! { namespaces of Extension:
     [] a_namespace_is_active_and_labelled [NamespaceLifecycle],
     [] a_deleted_namespace_waits_for_its_finalizer [NamespaceLifecycle],
-    [] a_terminating_namespace_takes_no_content [NamespaceLifecycle],
-    [] a_missing_namespace_takes_no_content [NamespaceLifecycle],
+    [88] a_terminating_namespace_takes_no_content [NamespaceLifecycle],
+    [89] a_missing_namespace_takes_no_content [NamespaceLifecycle],
+    [90] some_namespaces_are_never_deleted [NamespaceLifecycle],
 }
 
 async fn a_namespace_is_active_and_labelled(scope: Scope) -> Outcome {
@@ -107,4 +108,19 @@ async fn a_missing_namespace_takes_no_content(scope: Scope) -> Outcome {
     // Reading is not refused.
     let list = scope.client.get(path).await?.is(200)?;
     same_json("items", &json!([]), &list["items"])
+}
+
+async fn some_namespaces_are_never_deleted(scope: Scope) -> Outcome {
+    for name in ["default", "kube-system", "kube-public"] {
+        let answer = scope.client.delete(&scope.of("namespaces", name)).await?;
+        answer.fails_with(&status::failure(
+            403,
+            "Forbidden",
+            &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),
+            Some(json!({"name": name, "kind": "namespaces"})),
+        ))?;
+        let there = scope.get("namespaces", name).await?;
+        same_json("status", &json!({"phase": "Active"}), &there["status"])?;
+    }
+    Ok(())
 }

@@ -696,6 +696,15 @@ async fn changes_that_fail_are_told(scope: Scope) -> Outcome {
             "type mismatch: unexpected type name \"Object.spec\", expected \"Object.metadata\", \
              which matches field name path from root Object type",
         ),
+        (
+            "atomic",
+            json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{ownerReferences: [\
+                 Object.metadata.ownerReferences{apiVersion: 'v1', kind: 'Pod', name: 'p', \
+                 uid: 'u'}]}}"}}),
+            "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, \
+             maps or structs: .metadata.ownerReferences[0]",
+        ),
     ] {
         let policy = Policy::mutating(&scope, suffix, json!([mutation]));
         policy

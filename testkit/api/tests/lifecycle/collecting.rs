@@ -181,6 +181,67 @@ async fn a_circle_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_longer_named_waits_no_longer() {
+    let world = World::begin().await;
+    let owner = world.config_map("default", "owner", json!([])).await;
+    for name in ["leaves", "lets-go"] {
+        let owners = json!([owned_by(&owner, true)]);
+        world.config_map("default", name, owners).await;
+        let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        world.patch(&map("default", name), hold).await;
+    }
+    world.delete(&map("default", "owner"), "Foreground").await;
+    let nobodys = json!({"metadata": {"ownerReferences": null}});
+    world.patch(&map("default", "leaves"), nobodys).await;
+    let free = json!({"metadata": {"ownerReferences": [owned_by(&owner, false)]}});
+    world.patch(&map("default", "lets-go"), free).await;
+    world.until_gone(&map("default", "owner")).await;
+}
+
+/// Makes config maps that name each other in a circle; one names itself.
+async fn circle(world: &World, length: usize) -> Vec<String> {
+    let names: Vec<String> = (0..length).map(|at| format!("of-{length}-{at}")).collect();
+    let mut made = Vec::new();
+    for name in &names {
+        made.push(world.config_map("default", name, json!([])).await);
+    }
+    for (name, owner) in names.iter().zip(made.iter().cycle().skip(1)) {
+        let patch = json!({"metadata": {"ownerReferences": [owned_by(owner, true)]}});
+        world.patch(&map("default", name), patch).await;
+    }
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_circle_hangs() {
+    let world = World::begin().await;
+    for policy in ["Background", "Foreground"] {
+        for length in 1..5 {
+            let names = circle(&world, length).await;
+            world.delete(&map("default", &names[0]), policy).await;
+            for name in &names {
+                world.until_gone(&map("default", name)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circle_of_those_who_wait_for_each_other_ends() {
+    // While nobody collects, all of them can be told to wait for the others.
+    let world = World::on(TestServer::start_bare(Engine::Memory).await);
+    let names = circle(&world, 3).await;
+    for name in &names {
+        world.delete(&map("default", name), "Foreground").await;
+    }
+    let collecting = tokio::spawn(collect(&world));
+    for name in &names {
+        world.until_gone(&map("default", name)).await;
+    }
+    collecting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_custom_kind_that_comes_later_is_known() {
     let world = World::begin().await;
     let owner = json!([{"apiVersion": "example.test/v1", "kind": "Late", "name": "l", "uid": "u"}]);
@@ -196,68 +257,33 @@ async fn a_custom_kind_that_comes_later_is_known() {
     world.until_gone(&map("default", "early")).await;
 }
 
-/// Many in little time; ten thousand in five seconds is what must hold in the long run.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_are_collected_soon() {
-    let count = cases(500);
-    let world = World::begin().await;
-    let owner = world.config_map("default", "owner", json!([])).await;
-    make_many(&world, &owner, count).await;
-    world.delete(&map("default", "owner"), "Background").await;
-    let gone = |found: Option<&Value>| {
-        let items = found.and_then(|list| list["items"].as_array());
-        items.is_some_and(|items| items.len() == 1)
-    };
-    world.until("the end of all", &maps("default"), gone).await;
-}
-
-/// More with `OPTIK_TEST_CASES`.
-fn cases(default: usize) -> usize {
-    let asked = std::env::var("OPTIK_TEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-async fn make_many(world: &World, owner: &Value, count: usize) {
-    use futures::StreamExt;
-    let made = futures::stream::iter(0..count).map(|number| {
-        let owners = json!([owned_by(owner, true)]);
-        let client = world.client.another();
-        async move {
-            let name = format!("owned-{number}");
-            let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
-            let answer = client.post(&maps("default"), &object).await.unwrap();
-            answer.is(201).unwrap();
+/// The collector alone.
+fn collect(world: &World) -> impl Future<Output = ()> + Send + 'static {
+    let (api, store) = (world.server.api.clone(), world.server.store.clone());
+    async move {
+        let choice = optik_lifecycle::Choice::parse(["garbage-collector-controller"]);
+        for controller in choice.unwrap().start(&api, &store, None) {
+            controller.await;
         }
-    });
-    made.buffer_unordered(16).collect::<Vec<()>>().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_was_stopped_goes_on() {
     // Without controllers, everything stays.
     let world = World::on(TestServer::start_bare(Engine::Memory).await);
-    let owner = world.config_map("default", "owner", json!([])).await;
-    make_many(&world, &owner, 50).await;
+    world.crowd().owned("default", "owner", 50).await.unwrap();
     world.delete(&map("default", "owner"), "Background").await;
     assert_eq!(world.names(&maps("default")).await.len(), 50);
-    let collect = || {
-        let (api, store) = (world.server.api.clone(), world.server.store.clone());
-        tokio::spawn(async move {
-            let choice = optik_lifecycle::Choice::parse(["garbage-collector-controller"]);
-            for controller in choice.unwrap().start(&api, &store, None) {
-                controller.await;
-            }
-        })
-    };
     // One that ends in the middle, wherever that is, and one that goes on.
-    let first = collect();
+    let first = tokio::spawn(collect(&world));
     let begun = |found: Option<&Value>| {
         let items = found.and_then(|list| list["items"].as_array());
         items.is_some_and(|items| items.len() < 50)
     };
     world.until("a beginning", &maps("default"), begun).await;
     first.abort();
-    let second = collect();
+    let second = tokio::spawn(collect(&world));
     let gone = |found: Option<&Value>| {
         found.is_some_and(|list| list["items"].as_array().is_some_and(Vec::is_empty))
     };

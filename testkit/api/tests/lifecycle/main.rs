@@ -4,6 +4,9 @@
 //! Names end in the numbers of the assertions of the contract on extension.
 
 mod collecting;
+mod many;
 mod namespaces;
 mod pods;
+mod security;
+mod typing;
 mod world;

@@ -37,6 +37,44 @@ async fn a_namespace_goes_with_everything_in_it() {
     assert!(world.get(&path).await.is_none());
 }
 
+/// Whoever is still making things when a namespace ends makes them before it is cleared, or
+/// not at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_comes_behind_the_end_of_a_namespace() {
+    let world = World::begin().await;
+    for round in 0..10 {
+        let place = format!("raced-{round}");
+        world.namespace(&place).await;
+        let writers = (0..8).map(|writer| {
+            let (client, place) = (world.client.another(), place.clone());
+            tokio::spawn(async move {
+                for number in 0.. {
+                    let object = json!({"metadata": {"name": format!("m-{writer}-{number}")}});
+                    let answer = client.post(&maps(&place), &object).await.unwrap();
+                    if answer.status != 201 {
+                        return answer.status;
+                    }
+                }
+                201
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let begun = |found: Option<&Value>| {
+            let items = found.and_then(|list| list["items"].as_array());
+            items.is_some_and(|items| items.len() > 8)
+        };
+        world.until("a beginning", &maps(&place), begun).await;
+        let deleted = world.client.delete(&namespace(&place)).await.unwrap();
+        deleted.is(200).unwrap();
+        for writer in writers {
+            let refused = writer.await.unwrap();
+            assert!([403, 404].contains(&refused), "{refused}");
+        }
+        world.until_gone(&namespace(&place)).await;
+        assert_eq!(world.names(&maps(&place)).await, [""; 0]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_a_namespace_is_said_e91() {
     let world = World::begin().await;

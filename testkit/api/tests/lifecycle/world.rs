@@ -1,5 +1,6 @@
 //! A server with its controllers, and objects that live for each other.
 
+use optik_api_testkit::crowd::Crowd;
 use optik_api_testkit::{Client, Target};
 use optik_server_testkit::{Engine, TestServer};
 use serde_json::{Value, json};
@@ -23,6 +24,11 @@ impl World {
         let target = Target::parse(&server.url, None).unwrap();
         let client = Client::new(target);
         Self { server, client }
+    }
+
+    /// For many objects at a time.
+    pub(crate) fn crowd(&self) -> Crowd {
+        Crowd::new(self.client.another())
     }
 
     pub(crate) async fn make(&self, path: &str, object: &Value) -> Value {
@@ -91,9 +97,7 @@ impl World {
     }
 }
 
-pub(crate) fn maps(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/configmaps")
-}
+pub(crate) use optik_api_testkit::crowd::maps;
 
 pub(crate) fn map(namespace: &str, name: &str) -> String {
     format!("{}/{name}", maps(namespace))

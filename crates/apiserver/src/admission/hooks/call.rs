@@ -61,7 +61,7 @@ impl Invocation<'_> {
     }
 }
 
-/// Asks, and counts what came of it. A call that fails although nobody minds is `None`.
+/// Asks, and counts what came of it.
 pub(super) async fn ask(
     asking: &Asking,
     invocation: &Invocation<'_>,
@@ -190,8 +190,27 @@ fn denied(hook: &str, verdict: &Verdict) -> Status {
     })
 }
 
+/// What becomes of a write about which a webhook did not say yes. A call that fails
+/// although nobody minds is noted under `place`.
+pub(super) fn outcome(
+    trouble: Trouble,
+    hook: &Hook,
+    attributes: &Attributes<'_>,
+    place: impl FnOnce() -> String,
+) -> Result<(), Status> {
+    match trouble {
+        Trouble::Failed { text, .. } if hook.fails_open => {
+            tracing::warn!("failed calling webhook {}, going on: {text}", hook.name);
+            attributes.told.annotate(place(), hook.name.clone());
+            Ok(())
+        }
+        Trouble::Failed { text, .. } => Err(failure(hook, &text)),
+        Trouble::Denied(status) | Trouble::Refused(status) => Err(status),
+    }
+}
+
 /// What a client is told of a call that failed.
-pub(super) fn failure(hook: &Hook, text: &str) -> Status {
+fn failure(hook: &Hook, text: &str) -> Status {
     Status::internal(&format!(
         "failed calling webhook {}: {text}",
         quote(&hook.name)

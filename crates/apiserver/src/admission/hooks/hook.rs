@@ -4,6 +4,7 @@ use crate::admission::conditions::Condition;
 use crate::admission::matching::Reach;
 use crate::calling::Destination;
 use optik_object::{Object, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
 const TIMEOUT_SECONDS: i64 = 10;
@@ -31,10 +32,10 @@ pub(crate) struct Hook {
 }
 
 /// The webhooks of a configuration, in their order.
-pub(crate) fn hooks_of(configuration: &Object) -> Vec<Hook> {
+pub(crate) fn hooks_of(configuration: &Object) -> Vec<Arc<Hook>> {
     let list = configuration.get("webhooks").and_then(Value::as_array);
     let list = list.into_iter().flatten().enumerate();
-    list.map(|(at, hook)| Hook::read(configuration.name(), at, hook))
+    list.map(|(at, hook)| Arc::new(Hook::read(configuration.name(), at, hook)))
         .collect()
 }
 

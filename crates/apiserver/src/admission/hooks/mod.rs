@@ -12,7 +12,6 @@ pub(crate) use book::{Hooks, MUTATING, VALIDATING};
 pub(crate) use call::Asking;
 pub(crate) use mutating::MutatingHooks;
 pub(crate) use patching::{patched, reread};
-pub(crate) use review::{kind_names, resource_names, user_info};
 pub(crate) use validating::ValidatingHooks;
 
 use super::Attributes;
@@ -21,22 +20,14 @@ use super::matching::Candidates;
 use crate::conversion::shown_as;
 use call::Invocation;
 use hook::Hook;
+use optik_catalog::Hook as Role;
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
 /// What decides about admission is not itself subject to webhooks.
-const EXEMPT: &[&str] = &[
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-];
-
 fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    let resource = &attributes.kind.resource;
-    resource.group == "admissionregistration.k8s.io" && EXEMPT.contains(&&*resource.plural)
+    let role = attributes.kind.resource.behaviour.hook;
+    matches!(role, Role::Webhooks | Role::Policies)
 }
 
 /// Whether a write may be the concern of one of these. Asked for every write.

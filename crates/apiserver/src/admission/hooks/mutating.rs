@@ -1,7 +1,7 @@
 //! Webhooks that change objects: one after the other.
 
 use super::book::Hooks;
-use super::call::{Asking, Invocation, Trouble, ask, failure, seen};
+use super::call::{Asking, Invocation, Trouble, ask, outcome, seen};
 use super::hook::Hook;
 use super::patching::patched;
 use super::review::Phase;
@@ -90,17 +90,13 @@ impl MutatingHooks {
         if hook.reinvoked {
             draft.memory(STEP).is_willing(&hook.party);
         }
-        match changed {
-            Ok(_) => Ok(()),
-            Err(Trouble::Failed { text, .. }) if hook.fails_open => {
-                tracing::warn!("failed calling webhook {}, going on: {text}", hook.name);
-                let key = format!("failed-open.{ANNOTATION}{place}");
-                attributes.told.annotate(key, hook.name.clone());
-                Ok(())
-            }
-            Err(Trouble::Failed { text, .. }) => Err(failure(hook, &text)),
-            Err(Trouble::Denied(status) | Trouble::Refused(status)) => Err(status),
-        }
+        changed.map_or_else(
+            |trouble| {
+                let place = || format!("failed-open.{ANNOTATION}{place}");
+                outcome(trouble, hook, attributes, place)
+            },
+            |_| Ok(()),
+        )
     }
 
     /// Whether the object is another one now.

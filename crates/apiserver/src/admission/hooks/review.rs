@@ -1,7 +1,7 @@
 //! The question that a webhook is asked, and its answer.
 
 use crate::admission::Attributes;
-use crate::exchange::User;
+use crate::admission::request::request;
 use crate::kinds::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,59 +26,14 @@ pub(super) struct Question<'a> {
     pub(super) old: Option<&'a Object>,
 }
 
-pub(crate) fn kind_names(kind: &Kind) -> Value {
-    let resource = &kind.resource;
-    json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
-}
-
-pub(crate) fn resource_names(kind: &Kind) -> Value {
-    let resource = &kind.resource;
-    json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
-}
-
-pub(crate) fn user_info(user: &User) -> Value {
-    let mut info = json!({});
-    for (name, text) in [("username", &user.name), ("uid", &user.uid)] {
-        if !text.is_empty() {
-            info[name] = text.as_str().into();
-        }
-    }
-    if !user.groups.is_empty() {
-        info["groups"] = json!(user.groups);
-    }
-    if !user.extra.is_empty() {
-        info["extra"] = json!(user.extra);
-    }
-    info
-}
-
 impl Question<'_> {
     pub(super) fn to_json(&self) -> Bytes {
         let attributes = self.attributes;
         let whole = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::from);
-        let mut request = json!({
-            "uid": self.uid,
-            "kind": kind_names(self.of),
-            "resource": resource_names(self.kind),
-            "requestKind": kind_names(attributes.of),
-            "requestResource": resource_names(attributes.kind),
-            "operation": attributes.operation.name(),
-            "userInfo": user_info(attributes.user),
-            "object": whole(self.object),
-            "oldObject": whole(self.old),
-            "dryRun": attributes.dry_run(),
-            "options": attributes.options(),
-        });
-        for (name, text) in [
-            ("subResource", attributes.subresource),
-            ("requestSubResource", attributes.subresource),
-            ("name", attributes.name),
-            ("namespace", attributes.namespace),
-        ] {
-            if !text.is_empty() {
-                request[name] = text.into();
-            }
-        }
+        let mut request = request(attributes, self.kind, self.of);
+        request["uid"] = self.uid.into();
+        request["object"] = whole(self.object);
+        request["oldObject"] = whole(self.old);
         let review = json!({
             "kind": KIND, "apiVersion": format!("{GROUP}/{}", self.version), "request": request,
         });

@@ -1,7 +1,7 @@
 //! Webhooks that refuse objects: all at once, since none of them changes anything.
 
 use super::book::Hooks;
-use super::call::{Asking, Invocation, Trouble, ask, failure, seen};
+use super::call::{Asking, Invocation, Trouble, ask, outcome, seen};
 use super::review::Phase;
 use super::{invocation, is_concerned};
 use crate::admission::{Attributes, Step};
@@ -51,17 +51,11 @@ impl ValidatingHooks {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let hook = invocation.hook;
-        match self.ask(invocation, attributes, object).await {
-            Ok(()) => Ok(()),
-            Err(Trouble::Failed { text, .. }) if hook.fails_open => {
-                tracing::warn!("failed calling webhook {}, going on: {text}", hook.name);
-                let key = format!("{FAILED_OPEN}round_0_index_{at}");
-                attributes.told.annotate(key, hook.name.clone());
-                Ok(())
-            }
-            Err(Trouble::Failed { text, .. }) => Err(failure(hook, &text)),
-            Err(Trouble::Denied(status) | Trouble::Refused(status)) => Err(status),
-        }
+        let asked = self.ask(invocation, attributes, object).await;
+        asked.or_else(|trouble| {
+            let place = || format!("{FAILED_OPEN}round_0_index_{at}");
+            outcome(trouble, hook, attributes, place)
+        })
     }
 
     async fn ask(

@@ -1,7 +1,7 @@
 //! Policies and bindings, read and compiled.
 
 use super::making;
-use super::names::{With, names};
+use super::names::{Types, With, names};
 use crate::admission::matching::Reach;
 use crate::labels::selector_of;
 use optik_object::selector::LabelSelector;
@@ -88,11 +88,11 @@ impl Action {
     }
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+pub(super) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
 
@@ -141,7 +141,7 @@ impl Expression {
         variables: &[(String, Type)],
         wanted: Wanted,
     ) -> Self {
-        let program = Program::compile(source, &names(with, variables), None);
+        let program = Program::compile(source, &names(with, &Types::UNKNOWN, variables), None);
         let program = program.map_err(|error| error.to_string());
         let program = program.and_then(|program| match wanted.complaint(program.output()) {
             None => Ok(program),

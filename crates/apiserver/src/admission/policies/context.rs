@@ -8,11 +8,10 @@ use super::names::{
 };
 use crate::access::Gate;
 use crate::admission::Attributes;
-use crate::admission::hooks::{kind_names, resource_names, user_info};
+use crate::admission::request::request;
 use crate::kinds::Kind;
 use optik_object::{Object, Value as Json};
 use optik_rules::{Authorizer, CALL_COST_MAX, Fault, Map, ResourceAsk, Value, Variables};
-use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -182,29 +181,4 @@ fn asked(request: &Json) -> ResourceAsk {
         name: text(&request["name"]),
         ..ResourceAsk::default()
     }
-}
-
-/// The request, as expressions see it: everything but the objects.
-fn request(attributes: &Attributes<'_>, kind: &Kind, of: &Kind) -> Json {
-    let mut request = json!({
-        "kind": kind_names(of),
-        "resource": resource_names(kind),
-        "requestKind": kind_names(attributes.of),
-        "requestResource": resource_names(attributes.kind),
-        "operation": attributes.operation.name(),
-        "userInfo": user_info(attributes.user),
-        "dryRun": attributes.dry_run(),
-        "options": attributes.options(),
-    });
-    for (name, text) in [
-        ("subResource", attributes.subresource),
-        ("requestSubResource", attributes.subresource),
-        ("name", attributes.name),
-        ("namespace", attributes.namespace),
-    ] {
-        if !text.is_empty() {
-            request[name] = text.into();
-        }
-    }
-    request
 }

@@ -8,20 +8,19 @@ use crate::admission::Attributes;
 use crate::admission::matching::Candidates;
 use crate::kinds::Kind;
 use crate::trouble::read_failed;
+use optik_catalog::Hook;
 use optik_object::{Object, Status, Value as Json};
 use std::sync::Arc;
 
-/// What decides about admission is not itself subject to policies.
-const GROUP: &str = "admissionregistration.k8s.io";
-/// Questions about a request itself.
-const REVIEWS: &[&str] = &["authentication.k8s.io", "authorization.k8s.io"];
+/// Policies are not themselves subject to policies, nor are questions about requests.
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    let behaviour = &attributes.kind.resource.behaviour;
+    behaviour.hook == Hook::Policies || behaviour.review.is_some()
+}
 
 /// Whether a write may be the concern of one of these. Asked for every write.
 pub(super) fn is_concerned(policies: &[Bound], attributes: &Attributes<'_>) -> bool {
-    let group = &*attributes.kind.resource.group;
-    let exempt = (group == GROUP && attributes.kind.resource.plural.contains("admissionpolic"))
-        || REVIEWS.contains(&group);
-    if policies.is_empty() || exempt {
+    if policies.is_empty() || is_exempt(attributes) {
         return false;
     }
     let candidates = Candidates::new(attributes);

@@ -1,30 +1,23 @@
 //! Policies that change objects.
 
-use super::book::Policies;
 use super::compiled::{How, Mutation};
-use super::context::{Context, Surroundings};
+use super::context::Context;
+use super::holding::Holding;
 use super::making::{check_paths, patch};
 use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
-use crate::access::Gate;
 use crate::admission::hooks::{patched, reread};
 use crate::admission::{Attributes, Draft, Step};
-use crate::calling::Outside;
 use crate::conversion::shown_as;
 use crate::kinds::Kind;
 use futures::future::BoxFuture;
 use optik_object::{Denial, Object, Status, Value as Json};
-use optik_patch::typed::{Duplicates, merge, validate};
+use optik_patch::typed::{Duplicates, atomics, merge, validate};
 use optik_rules::Value;
 use serde_json::json;
-use std::sync::Arc;
 
 const STEP: &str = "MutatingAdmissionPolicy";
 
-pub(crate) struct MutatingPolicies {
-    pub(crate) policies: Arc<Policies>,
-    pub(crate) outside: Outside,
-    pub(crate) gate: Arc<Gate>,
-}
+pub(crate) struct MutatingPolicies(pub(crate) Holding);
 
 /// Something that went wrong with a policy, and the reason that is given for it.
 struct Complaint {
@@ -34,7 +27,7 @@ struct Complaint {
 
 impl Step for MutatingPolicies {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        let set = self.policies.current();
+        let set = self.0.policies.current();
         set.is_some_and(|set| is_concerned(&set.mutating, attributes))
     }
 
@@ -44,7 +37,7 @@ impl Step for MutatingPolicies {
         draft: &'a mut Draft,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let Some(set) = self.policies.current() else {
+            let Some(set) = self.0.policies.current() else {
                 return Ok(());
             };
             let all = matched(&set.mutating, attributes, draft.object.as_ref()).await?;
@@ -85,10 +78,7 @@ impl MutatingPolicies {
         object: &mut Option<Object>,
     ) -> Result<Vec<Complaint>, Status> {
         let Matched {
-            policy,
-            binding,
-            kind,
-            ..
+            policy, binding, ..
         } = one;
         let mut complaints = Vec::new();
         let mut complain = |why: String, reason| {
@@ -107,20 +97,12 @@ impl MutatingPolicies {
                 return Ok(complaints);
             }
         };
-        let of = match attributes.subresource {
-            "" => kind,
-            _ => attributes.of,
-        };
-        let old = match attributes.old {
-            Some(old) => Some(shown_as(&self.outside, attributes.of, of, old).await?),
-            None => None,
-        };
-        let surroundings =
-            Surroundings::new(attributes, (kind, of), namespace.cloned(), &self.gate);
+        let seen = self.0.seen(one, attributes, namespace).await?;
+        let (of, old, surroundings) = (seen.of, seen.old.as_ref(), &seen.surroundings);
         for params in params {
             let params = params.as_ref();
             let Some(now) = &*object else { continue };
-            let before = shown_as(&self.outside, attributes.of, of, now).await?;
+            let before = shown_as(&self.0.outside, attributes.of, of, now).await?;
             let party = format!(
                 "{}/{}/{}",
                 policy.name,
@@ -129,8 +111,8 @@ impl MutatingPolicies {
             );
             let mut shown = before.clone();
             {
-                let objects = (Some(&before), old.as_ref());
-                let context = Context::new(objects, &surroundings, params, &policy.variables);
+                let objects = (Some(&before), old);
+                let context = Context::new(objects, surroundings, params, &policy.variables);
                 match conditions_hold(policy, &context) {
                     Ok(true) => {}
                     Ok(false) => continue,
@@ -146,8 +128,8 @@ impl MutatingPolicies {
             }
             for mutation in &policy.mutations {
                 let made = {
-                    let objects = (Some(&shown), old.as_ref());
-                    let context = Context::new(objects, &surroundings, params, &policy.variables);
+                    let objects = (Some(&shown), old);
+                    let context = Context::new(objects, surroundings, params, &policy.variables);
                     change(mutation, &context, of, &shown)
                 };
                 match made {
@@ -156,7 +138,7 @@ impl MutatingPolicies {
                 }
             }
             if shown != before {
-                *object = Some(shown_as(&self.outside, of, attributes.of, &shown).await?);
+                *object = Some(shown_as(&self.0.outside, of, attributes.of, &shown).await?);
                 draft.memory(STEP).changed();
                 draft.again = true;
             }
@@ -212,6 +194,15 @@ fn applied(value: &Value<'_>, of: &Kind, object: &Object) -> Result<Object, Stri
                     "error applying patch: failed to convert patch object to typed object: {error}"
                 )
             })?;
+            // Who names some members of it would drop the others without knowing.
+            let atomics = atomics(schema, &config);
+            if !atomics.is_empty() {
+                return Err(format!(
+                    "error applying patch: invalid ApplyConfiguration: may not mutate atomic \
+                     arrays, maps or structs: {}",
+                    atomics.join(", ")
+                ));
+            }
             merge(schema, &mut live, &config);
         }
         None => {

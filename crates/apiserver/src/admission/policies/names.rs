@@ -27,18 +27,33 @@ pub(super) struct With {
     pub(super) making: bool,
 }
 
+/// Of which types objects and parameters are taken to be.
+#[derive(Clone, Debug)]
+pub(super) struct Types {
+    pub(super) object: Type,
+    pub(super) params: Type,
+}
+
+impl Types {
+    /// A policy may be about anything.
+    pub(super) const UNKNOWN: Self = Self {
+        object: Type::Dyn,
+        params: Type::Dyn,
+    };
+}
+
 /// The names for an expression behind some variables of its policy.
-pub(super) fn names(with: With, variables: &[(String, Type)]) -> Names {
+pub(super) fn names(with: With, types: &Types, variables: &[(String, Type)]) -> Names {
     let only_if = |there: bool, name: &'static str| if there { name } else { UNSAID };
     let empty = Type::Object(Arc::new(ObjectShape::new(
         "kubernetes.variables".into(),
         Vec::new(),
     )));
     let mut names = Names::default()
-        .with("object", Type::Dyn)
-        .with("oldObject", Type::Dyn)
+        .with("object", types.object.clone())
+        .with("oldObject", types.object.clone())
         .with("request", REQUEST_SHAPE.type_of())
-        .with(only_if(with.params, "params"), Type::Dyn)
+        .with(only_if(with.params, "params"), types.params.clone())
         .with("namespaceObject", NAMESPACE_SHAPE.type_of())
         .with(
             only_if(with.authorizer, "authorizer"),

@@ -1,19 +1,15 @@
 //! Policies that refuse objects.
 
-use super::book::Policies;
 use super::compiled::{Action, Policy, Validation};
-use super::context::{Context, Surroundings, Trouble};
+use super::context::{Context, Trouble};
+use super::holding::Holding;
 use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
-use crate::access::Gate;
 use crate::admission::{Attributes, Step};
-use crate::calling::Outside;
-use crate::conversion::shown_as;
 use futures::future::BoxFuture;
 use optik_object::{Denial, Object, Status, Value as Json};
 use optik_rules::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 /// Longer messages are not taken.
@@ -21,11 +17,7 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 /// What is longer is cut.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
-pub(crate) struct ValidatingPolicies {
-    pub(crate) policies: Arc<Policies>,
-    pub(crate) outside: Outside,
-    pub(crate) gate: Arc<Gate>,
-}
+pub(crate) struct ValidatingPolicies(pub(crate) Holding);
 
 /// A validation that said no, or could not say yes.
 struct Decision {
@@ -35,7 +27,7 @@ struct Decision {
 
 impl Step for ValidatingPolicies {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        let set = self.policies.current();
+        let set = self.0.policies.current();
         set.is_some_and(|set| is_concerned(&set.validating, attributes))
     }
 
@@ -45,7 +37,7 @@ impl Step for ValidatingPolicies {
         object: Option<&'a Object>,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let Some(set) = self.policies.current() else {
+            let Some(set) = self.0.policies.current() else {
                 return Ok(());
             };
             let all = matched(&set.validating, attributes, object).await?;
@@ -102,7 +94,7 @@ impl ValidatingPolicies {
         namespace: Option<&Json>,
         notes: &mut Notes,
     ) -> Result<Option<Status>, Status> {
-        let Matched { policy, kind, .. } = one;
+        let policy = &one.policy;
         let params = match &one.params {
             Ok(params) => params,
             Err(_) if policy.fails_open => return Ok(None),
@@ -114,24 +106,12 @@ impl ValidatingPolicies {
                 return Ok(Some(refusal(one, &decision, attributes)));
             }
         };
-        let of = match attributes.subresource {
-            "" => kind,
-            _ => attributes.of,
-        };
-        let old = match attributes.old {
-            Some(old) => Some(shown_as(&self.outside, attributes.of, of, old).await?),
-            None => None,
-        };
-        let object = match object {
-            Some(object) => Some(shown_as(&self.outside, attributes.of, of, object).await?),
-            None => None,
-        };
-        let surroundings =
-            Surroundings::new(attributes, (kind, of), namespace.cloned(), &self.gate);
+        let seen = self.0.seen(one, attributes, namespace).await?;
+        let object = self.0.shown(attributes, seen.of, object).await?;
         let mut denied = None;
         for params in params {
-            let objects = (object.as_ref(), old.as_ref());
-            let context = Context::new(objects, &surroundings, params.as_ref(), &policy.variables);
+            let (objects, params) = ((object.as_ref(), seen.old.as_ref()), params.as_ref());
+            let context = Context::new(objects, &seen.surroundings, params, &policy.variables);
             let found = judge(one, &context, attributes, notes);
             denied = denied.or(found);
         }

@@ -1,0 +1,103 @@
+//! What a decision costs, within bounds that hold on any machine and in any build. The real
+//! numbers are in BENCHMARKS.md, and come from `cargo bench -p optik-access`.
+
+use optik_access::{
+    Attributes, Binding, FlowSchema, FlowSet, Policy, Resource, Role, User, bootstrap,
+};
+use optik_platform::{Clock, SystemClock};
+use std::hint::black_box;
+use std::time::Duration;
+
+const CONFIGMAP: Resource<'_> = Resource {
+    group: "",
+    version: "v1",
+    resource: "configmaps",
+    subresource: "",
+    namespace: "n7",
+    name: "some-name",
+};
+
+/// A new cluster, and a user who edits in a hundred namespaces.
+fn policy() -> Policy {
+    let mut editor = Policy::default().edit();
+    for wanted in bootstrap::objects() {
+        let bytes = wanted.object.encode().unwrap();
+        match wanted.plural.ends_with("roles") {
+            true => editor.put_role(Role::read(&bytes).unwrap()),
+            false => editor.put_binding(Binding::read(&bytes).unwrap()),
+        }
+    }
+    for at in 0..100 {
+        let binding = format!(
+            r#"{{"metadata":{{"name":"e","namespace":"n{at}"}},"subjects":[{{"kind":"User","name":"kim"}}],
+               "roleRef":{{"kind":"ClusterRole","name":"system:aggregate-to-edit"}}}}"#
+        );
+        editor.put_binding(Binding::read(binding.as_bytes()).unwrap());
+    }
+    editor.finish()
+}
+
+/// The fastest of many rounds: others may be busy on this machine.
+fn cost(mut of: impl FnMut() -> bool) -> Duration {
+    const ROUNDS: u32 = 50;
+    const TIMES: u32 = 1_000;
+    let clock = SystemClock::default();
+    let rounds = (0..ROUNDS).map(|_| {
+        let began = clock.monotonic();
+        for _ in 0..TIMES {
+            black_box(of());
+        }
+        clock.monotonic().since(began) / TIMES
+    });
+    rounds.min().unwrap_or_default()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "numbers are for people")]
+fn a_warm_decision_costs_next_to_nothing() {
+    let kim = User {
+        name: "kim".into(),
+        ..User::default()
+    };
+    let kim = kim.authenticated();
+    let policy = policy();
+    let may = Attributes::on("update", CONFIGMAP);
+    let may_not = Attributes::on(
+        "update",
+        Resource {
+            group: "apps",
+            ..CONFIGMAP
+        },
+    );
+    assert!(policy.allows(&kim, &may) && !policy.allows(&kim, &may_not));
+    let flows = FlowSet::new(
+        (0..13)
+            .map(|at| {
+                let schema = format!(
+                    r#"{{"metadata":{{"name":"f{at}"}},"spec":{{"matchingPrecedence":{at},"rules":[{{
+                    "subjects":[{{"kind":"Group","group":{{"name":"g{at}"}}}}],"resourceRules":[{{
+                    "verbs":["*"],"apiGroups":["*"],"resources":["*"],"namespaces":["*"]}}]}}]}}}}"#
+                );
+                (FlowSchema::read(schema.as_bytes()).unwrap(), at)
+            })
+            .collect(),
+    );
+    for (what, cost) in [
+        (
+            "allowed",
+            cost(|| policy.allows(black_box(&kim), black_box(&may))),
+        ),
+        (
+            "refused",
+            cost(|| policy.allows(black_box(&kim), black_box(&may_not))),
+        ),
+        (
+            "flow",
+            cost(|| flows.find(black_box(&kim), black_box(&may)).is_some()),
+        ),
+    ] {
+        println!("{what}: {cost:?}");
+        // A microsecond when optimised; this is not.
+        assert!(cost < Duration::from_micros(20), "{what}: {cost:?}");
+    }
+}

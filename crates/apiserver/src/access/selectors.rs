@@ -1,0 +1,60 @@
+//! Selectors in questions about access.
+//!
+//! Roles know nothing of them, so they decide nothing; they are checked, and what could not
+//! be understood is told.
+
+use optik_object::{FieldError, Value};
+
+const SELECTORS: [&str; 2] = ["fieldSelector", "labelSelector"];
+const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+
+fn parts(selector: &Value) -> (&str, &[Value]) {
+    let raw = selector["rawSelector"].as_str().unwrap_or_default();
+    let requirements = selector["requirements"].as_array();
+    (raw, requirements.map_or(&[], Vec::as_slice))
+}
+
+/// What is wrong with the selectors of the attributes of a resource.
+pub(super) fn check(attributes: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for name in SELECTORS {
+        let selector = &attributes[name];
+        if !selector.is_object() {
+            continue;
+        }
+        let path = format!("spec.resourceAttributes.{name}");
+        let (raw, requirements) = parts(selector);
+        if !raw.is_empty() && !requirements.is_empty() {
+            errors.push(FieldError::invalid(
+                &format!("{path}.rawSelector"),
+                raw,
+                "may not specified at the same time as requirements",
+            ));
+        }
+        if raw.is_empty() && requirements.is_empty() {
+            let text = format!("when {path} is specified, requirements or rawSelector is required");
+            errors.push(FieldError::required(&format!("{path}.requirements"), &text));
+        }
+    }
+    errors
+}
+
+/// Which of them were not understood, wholly or in part.
+pub(super) fn ignored(attributes: &Value) -> String {
+    let told = SELECTORS.into_iter().filter_map(|name| {
+        let (_, requirements) = parts(&attributes[name]);
+        let known = requirements.iter().filter(|requirement| {
+            let operator = requirement["operator"].as_str();
+            operator.is_some_and(|operator| OPERATORS.contains(&operator))
+        });
+        let how = match known.count() {
+            known if known == requirements.len() => return None,
+            0 => "ignored",
+            _ => "partially ignored",
+        };
+        Some(format!(
+            "spec.resourceAttributes.{name} {how} due to parse error"
+        ))
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

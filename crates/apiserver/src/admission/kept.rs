@@ -1,0 +1,88 @@
+//! What is made of stored objects, and kept what they say.
+
+use crate::kinds::parse_stored;
+use optik_object::Object;
+use optik_store::{KeyRange, Revision, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// What is made of the objects of some directories.
+pub(crate) trait Made: Default {
+    /// What was read of them, so that only what changes is read again.
+    type Read: Default;
+
+    fn make(read: &mut Self::Read, state: &Snapshot) -> Self;
+
+    fn is_empty(&self) -> bool;
+}
+
+/// The newest of it; a write takes what there is when it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Kept<M: Made> {
+    /// Most servers have none, and every write asks.
+    any: AtomicBool,
+    current: RwLock<Arc<M>>,
+    read: Mutex<(Option<Revision>, M::Read)>,
+}
+
+impl<M: Made> Kept<M> {
+    /// `None` if it is empty.
+    pub(super) fn current(&self) -> Option<Arc<M>> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&current))
+    }
+
+    /// Becomes what a snapshot has, if that is newer than what it is.
+    pub(crate) fn refresh(&self, state: &Snapshot) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, read) = &mut *read;
+        if at.is_some_and(|at| at >= state.revision()) {
+            return;
+        }
+        *at = Some(state.revision());
+        let made = M::make(read, state);
+        let any = !made.is_empty();
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
+        self.any.store(any, Ordering::Release);
+    }
+}
+
+/// What the objects of a directory were read as, in the order of their names.
+#[derive(Debug)]
+pub(super) struct Known<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Known<T> {
+    /// Reads what has changed since the last time.
+    pub(super) fn reread(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
+        let mut before = std::mem::take(&mut self.0);
+        for stored in state.entries(&KeyRange::prefix(directory)) {
+            let (key, revision) = (stored.key().to_vec(), stored.mod_revision());
+            let found = match before.remove(&key) {
+                Some((at, found)) if at == revision => found,
+                _ => match parse_stored(stored.value()) {
+                    Ok(object) => Arc::new(read(&object)),
+                    Err(error) => {
+                        let key = String::from_utf8_lossy(&key);
+                        tracing::error!("{key} has no effect: {error}");
+                        continue;
+                    }
+                },
+            };
+            self.0.insert(key, (revision, found));
+        }
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.0.values().map(|(_, value)| value)
+    }
+}

@@ -1,0 +1,104 @@
+//! Many objects, at one revision.
+//!
+//! A list without a limit is written while it is read: a snapshot, a position in it,
+//! and one chunk at a time. Only a page is gathered first, because its beginning
+//! tells where the next one starts.
+
+mod page;
+mod pieces;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use crate::calling::Outside;
+use crate::conversion::read_as;
+use crate::form::Ink;
+use crate::kinds::Kind;
+use crate::options::ListPlan;
+use crate::press::Press;
+use crate::selection::Selection;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt};
+use optik_object::Status;
+use optik_store::Version;
+use page::find;
+use pieces::{measured, rest};
+use scan::{Scan, Source};
+use std::sync::Arc;
+use writer::{Writer, metadata};
+
+/// How much of a list is written before its beginning is sent.
+const FIRST_BYTES: usize = 64 * 1024;
+
+/// A list to be written.
+pub(crate) enum Listed {
+    Whole(Bytes),
+    Pieces(BoxStream<'static, Bytes>),
+}
+
+/// What to list.
+pub(crate) struct Listing {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) selection: Selection,
+    pub(crate) plan: ListPlan,
+    /// `None`: as it is stored.
+    pub(crate) ink: Option<Ink>,
+}
+
+pub(crate) async fn list(
+    outside: &Outside,
+    press: &Arc<Press>,
+    listing: Listing,
+) -> Result<Listed, Status> {
+    let mut page = find(&outside.store, &listing).await?;
+    if listing.kind.converter().is_some() {
+        page.source = Box::pin(converted(outside, &listing, page.source)).await?;
+    }
+    let metadata = metadata(&listing, &page);
+    let mut scan = Scan(page.source);
+    let writer = Writer {
+        // What was gathered is known to match.
+        selection: match scan.0 {
+            Source::Gathered(_) => Selection::default(),
+            Source::Live { .. } => listing.selection,
+        },
+        kind: listing.kind,
+        metadata,
+        ink: listing.ink,
+    };
+    if writer.ink.as_ref().is_some_and(Ink::needs_length) {
+        return Ok(Listed::Pieces(
+            measured(Arc::clone(press), scan, writer).await,
+        ));
+    }
+    let mut first = writer.begin(0);
+    let versions = scan.batch(FIRST_BYTES).unwrap_or_default();
+    let batch = writer.make(&versions);
+    let items = batch.items;
+    first.extend_from_slice(&batch.after(0));
+    if scan.is_at_end() {
+        first.extend_from_slice(&writer.end(items));
+        return Ok(Listed::Whole(first.into()));
+    }
+    let first = stream::once(std::future::ready(Bytes::from(first)));
+    let rest = rest(Arc::clone(press), scan, writer, items);
+    Ok(Listed::Pieces(first.chain(rest).boxed()))
+}
+
+/// Everything in the version that is asked for: where a webhook converts, all of it is
+/// gathered first. Selectors look at what is stored.
+async fn converted(outside: &Outside, listing: &Listing, source: Source) -> Result<Source, Status> {
+    let kind = &listing.kind;
+    let versions: Vec<Arc<Version>> = match source {
+        Source::Gathered(versions) => versions.collect(),
+        Source::Live { snapshot, rest } => {
+            let entries = rest.iter().flat_map(|range| snapshot.entries(range));
+            let matching = entries.filter(|version| listing.selection.matches(kind, version));
+            matching.cloned().collect()
+        }
+    };
+    let versions = read_as(outside, kind, versions).await?;
+    Ok(Source::Gathered(versions.into_iter()))
+}

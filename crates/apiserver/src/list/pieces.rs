@@ -1,0 +1,73 @@
+//! A list in pieces, made a little before they are sent.
+
+use super::scan::Scan;
+use super::writer::Writer;
+use crate::press::Press;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use optik_object::protobuf::Envelope;
+use std::sync::Arc;
+
+/// What is left of a list of which so many items are written.
+pub(super) fn rest(
+    press: Arc<Press>,
+    scan: Scan,
+    writer: Writer,
+    items: u64,
+) -> impl Stream<Item = Bytes> {
+    let writer = Arc::new(writer);
+    let batches = press.make(Writer::jobs(Arc::clone(&writer), scan));
+    let state = Some((Box::pin(batches), writer, items));
+    let pieces = stream::unfold(state, |state| async {
+        let (mut batches, writer, mut items) = state?;
+        let Some(batch) = batches.next().await else {
+            return Some((Bytes::from(writer.end(items)), None));
+        };
+        let piece = batch.after(items);
+        items += batch.items;
+        Some((piece, Some((batches, writer, items))))
+    });
+    // An empty piece would be nothing to send.
+    pieces.filter(|piece| std::future::ready(!piece.is_empty()))
+}
+
+/// A list whose length stands before its items. What there is no room to hold while
+/// the length is found out is made a second time.
+pub(super) async fn measured(
+    press: Arc<Press>,
+    scan: Scan,
+    writer: Writer,
+) -> BoxStream<'static, Bytes> {
+    let writer = Arc::new(writer);
+    let mut held: Vec<Bytes> = Vec::new();
+    let mut room = Vec::new();
+    let mut full = false;
+    let mut length = 0;
+    {
+        let jobs = Writer::jobs(Arc::clone(&writer), scan.clone());
+        let mut batches = std::pin::pin!(Arc::clone(&press).make(jobs));
+        while let Some(batch) = batches.next().await {
+            length += batch.bytes.len();
+            match press.hold(batch.bytes.len()).filter(|_| !full) {
+                Some(permit) => {
+                    room.push(permit);
+                    held.push(batch.bytes);
+                }
+                None => full = true,
+            }
+        }
+    }
+    let first = stream::once(std::future::ready(Bytes::from(writer.begin(length))));
+    let again = full.then(|| Writer::jobs(writer, scan).skip(held.len()));
+    let again = press.make(again.into_iter().flatten());
+    let last = stream::once(std::future::ready(Bytes::from_static(Envelope::END)));
+    let held = stream::iter(held).map(move |piece| {
+        // Given back with the last piece.
+        let _ = &room;
+        piece
+    });
+    let all = first.chain(held).chain(again.map(|batch| batch.bytes));
+    all.chain(last)
+        .filter(|piece| std::future::ready(!piece.is_empty()))
+        .boxed()
+}

@@ -1,0 +1,86 @@
+//! Where a list is, and what comes next.
+
+use optik_store::{KeyRange, Snapshot, Version};
+use std::sync::Arc;
+
+/// How many objects a selector looks at before others may run.
+const BATCH_OBJECTS_MAX: usize = 2048;
+
+/// Where the items come from.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// The newest state of a snapshot, from a position on.
+    Live {
+        snapshot: Snapshot,
+        rest: Option<KeyRange>,
+    },
+    /// Objects that were gathered; they are known to match.
+    Gathered(std::vec::IntoIter<Arc<Version>>),
+}
+
+/// What is still to be written.
+#[derive(Clone)]
+pub(super) struct Scan(pub(super) Source);
+
+impl Scan {
+    /// The next objects, about as many as have so many bytes.
+    pub(super) fn batch(&mut self, bytes: usize) -> Option<Vec<Arc<Version>>> {
+        if self.is_at_end() {
+            return None;
+        }
+        let mut batch = Batching::new(bytes);
+        match &mut self.0 {
+            Source::Gathered(versions) => {
+                while !batch.is_full()
+                    && let Some(version) = versions.next()
+                {
+                    batch.push(version);
+                }
+            }
+            Source::Live { snapshot, rest } => {
+                let range = rest.as_ref()?;
+                let mut entries = snapshot.entries(range);
+                while !batch.is_full()
+                    && let Some(version) = entries.next()
+                {
+                    batch.push(Arc::clone(version));
+                }
+                let more = entries.next().is_some();
+                let last = batch.versions.last().filter(|_| more);
+                *rest = last.map(|version| range.after(version.key()));
+            }
+        }
+        Some(batch.versions)
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        match &self.0 {
+            Source::Live { rest, .. } => rest.is_none(),
+            Source::Gathered(versions) => versions.as_slice().is_empty(),
+        }
+    }
+}
+
+/// Objects that are written together.
+struct Batching {
+    versions: Vec<Arc<Version>>,
+    room: usize,
+}
+
+impl Batching {
+    fn new(bytes: usize) -> Self {
+        Self {
+            versions: Vec::new(),
+            room: bytes,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.room == 0 || self.versions.len() >= BATCH_OBJECTS_MAX
+    }
+
+    fn push(&mut self, version: Arc<Version>) {
+        self.room = self.room.saturating_sub(version.value().len());
+        self.versions.push(version);
+    }
+}

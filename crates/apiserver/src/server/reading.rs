@@ -1,0 +1,125 @@
+//! Requests that read.
+
+use super::{Asked, Shared};
+use crate::exchange::Response;
+use crate::form::{self, Form, Ink, Painter};
+use crate::kinds::Kind;
+use crate::list::{Listed, Listing, list};
+use crate::options::{ListOptions, WatchForm};
+use crate::query::Query;
+use crate::read::{Shape, get};
+use crate::selection::Selection;
+use crate::watch::{self as watches, Watching};
+use crate::write::Part;
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use optik_catalog::Verb;
+use optik_object::{Status, Tape};
+use std::sync::Arc;
+
+impl Shared {
+    pub(super) async fn list_or_watch(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        if !asked.serves(Verb::List) {
+            return Err(Status::method_not_allowed());
+        }
+        let form = match (asked.target.watch, asked.query.flag("watch")) {
+            (true, _) => Some(WatchForm::Path),
+            (false, Some(true)) => Some(WatchForm::Query),
+            _ => None,
+        };
+        let wanted = match form {
+            None => asked.list_form()?,
+            Some(_) => asked.stream_form()?,
+        };
+        let options = ListOptions::read(&asked.query)?;
+        let kind = Arc::clone(asked.kind);
+        let namespace = asked.target.namespace.clone();
+        let selection = Selection::read(&asked.query, &kind)?;
+        let Some(form) = form else {
+            let plan = options.list(&kind)?;
+            form::check_list(wanted, &kind)?;
+            let listing = Listing {
+                kind,
+                namespace,
+                selection,
+                plan,
+                ink: Ink::of(wanted, &*self.clock),
+            };
+            let response = match list(&self.outside, &self.press, listing).await? {
+                Listed::Whole(body) => Response::json(StatusCode::OK, body),
+                Listed::Pieces(pieces) => Response::json_stream(pieces),
+            };
+            return Ok(response.with_header(CONTENT_TYPE, wanted.encoding.media_type()));
+        };
+        let plan = options.watch(form)?;
+        let watching = Watching {
+            kind,
+            namespace,
+            selection,
+            plan,
+            form: wanted,
+        };
+        Ok(self.watching(watching).await)
+    }
+
+    async fn watching(&self, watching: Watching) -> Response {
+        let media_type = watching.form.encoding.stream_type();
+        let pieces = watches::watch(&self.around_watches, watching).await;
+        Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
+    }
+
+    pub(super) async fn get(
+        &self,
+        asked: Asked<'_>,
+        name: &str,
+        part: Part,
+    ) -> Result<Response, Status> {
+        let form = asked.form()?;
+        let object = asked.object_name(name);
+        let revision = asked.query.text("resourceVersion");
+        let shape = match part {
+            Part::Scale => Shape::Scale,
+            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
+        };
+        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
+        self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
+    }
+
+    /// The deprecated `/watch/…/{name}`.
+    pub(super) async fn watch_one(
+        &self,
+        asked: &Asked<'_>,
+        name: &str,
+    ) -> Result<Response, Status> {
+        let form = asked.stream_form()?;
+        let plan = ListOptions::read(&asked.query)?.watch(WatchForm::Path)?;
+        let text = format!("fieldSelector=metadata.name%3D{name}");
+        let selection = Selection::read(&Query::parse(&text)?, asked.kind)?;
+        let watching = Watching {
+            kind: Arc::clone(asked.kind),
+            namespace: asked.target.namespace.clone(),
+            selection,
+            plan,
+            form,
+        };
+        Ok(self.watching(watching).await)
+    }
+
+    /// An answer in the form that was asked for.
+    pub(crate) fn formed(
+        &self,
+        form: Form,
+        kind: &Kind,
+        status: StatusCode,
+        body: Bytes,
+    ) -> Result<Response, Status> {
+        if form.is_plain() {
+            return Ok(Response::json(status, body));
+        }
+        let mut tape = Tape::default();
+        let body = Painter::new(form, kind, &*self.clock, &mut tape).answer(&body)?;
+        let response = Response::json(status, body);
+        Ok(response.with_header(CONTENT_TYPE, form.encoding.media_type()))
+    }
+}

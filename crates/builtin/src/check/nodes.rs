@@ -1,0 +1,169 @@
+//! Nodes, what runs containers on them, and namespaces.
+
+use super::errors::Errors;
+use super::network::network;
+use super::path::Path;
+use super::pods::tolerations;
+use super::read::{entries, items, text};
+use super::resources::{amount, container_name};
+use super::selectors::labels;
+use optik_object::{FieldError, FieldErrorKind, Object, Value, dns_label, label_key, label_value};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const SPEC: Path<'static> = Path::root("spec");
+const STATUS: Path<'static> = Path::root("status");
+
+fn spec(object: &Object) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+fn status(object: &Object) -> &Value {
+    object.get("status").unwrap_or(&Value::Null)
+}
+
+pub(crate) fn node(object: &Object, errors: &mut Errors) {
+    // Upstream looks for them in the metadata.
+    taints(&spec(object)["taints"], errors);
+    resources(object, errors);
+    let cidrs = items(&spec(object)["podCIDRs"]);
+    let path = SPEC.child("podCIDRs");
+    let before = errors.count();
+    for (at, cidr) in cidrs.iter().enumerate() {
+        network(path.index(at), text(cidr), errors);
+    }
+    let families: BTreeSet<bool> = cidrs.iter().map(|cidr| text(cidr).contains(':')).collect();
+    if errors.count() == before && cidrs.len() > families.len() {
+        let message = "may specify no more than one CIDR for each IP family";
+        errors.invalid(path, json!(cidrs), message);
+    }
+}
+
+fn taints(list: &Value, errors: &mut Errors) {
+    let metadata = Path::root("metadata");
+    let path = metadata.child("taints");
+    let mut known = BTreeSet::new();
+    for (at, taint) in items(list).iter().enumerate() {
+        let path = path.index(at);
+        let member = |name: &str| text(&taint[name]);
+        let (key, value, effect) = (member("key"), member("value"), member("effect"));
+        errors.problems(path.child("key"), key, label_key(key));
+        let problems = label_value(value);
+        if !problems.is_empty() {
+            errors.invalid(path.child("value"), value, problems.join(";"));
+        }
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        errors.one_of(path.child("effect"), effect, &effects);
+        if !known.insert((key, effect)) {
+            let value = taint.clone();
+            let kind = FieldErrorKind::Duplicate { value };
+            let detail = "taints must be unique by key and effect pair";
+            errors.push(FieldError::new(path.to_string(), kind, detail));
+        }
+    }
+}
+
+fn resources(object: &Object, errors: &mut Errors) {
+    for list in ["capacity", "allocatable"] {
+        let path = STATUS.child(list);
+        for (name, value) in entries(&status(object)[list]) {
+            amount(path.child(name), name, value, errors);
+        }
+    }
+}
+
+/// What is looked at a second time is told a second time.
+pub(crate) fn node_update(new: &Object, old: &Object, errors: &mut Errors) {
+    resources(new, errors);
+    let path = STATUS.child("addresses");
+    let mut known = BTreeSet::new();
+    for (at, address) in items(&status(new)["addresses"]).iter().enumerate() {
+        if !known.insert((text(&address["type"]), text(&address["address"]))) {
+            errors.duplicate(path.index(at), address.clone());
+        }
+    }
+    let cidrs = |object| items(&spec(object)["podCIDRs"]);
+    let (had, has) = (cidrs(old), cidrs(new));
+    let differ = had.iter().zip(has).filter(|(old, new)| old != new).count();
+    let message = "node updates may not change podCIDR except from \"\" to valid";
+    if !had.is_empty() && had.len() != has.len() {
+        errors.forbidden(SPEC.child("podCIDRs"), message);
+    } else {
+        for _ in 0..differ {
+            errors.forbidden(SPEC.child("podCIDRs"), message);
+        }
+    }
+    let member = |object, name: &str| text(&spec(object)[name]).to_owned();
+    let provider = member(old, "providerID");
+    if !provider.is_empty() && provider != member(new, "providerID") {
+        let message = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(SPEC.child("providerID"), message);
+    }
+    taints(&spec(new)["taints"], errors);
+    if member(old, "externalID") != member(new, "externalID") {
+        errors.forbidden(SPEC.child("externalID"), "may not be updated");
+    }
+}
+
+pub(crate) fn runtime_class(object: &Object, errors: &mut Errors) {
+    let member = |name: &str| object.get(name).unwrap_or(&Value::Null);
+    let handler = text(member("handler"));
+    let path = Path::root("handler");
+    match handler {
+        "" => errors.required(path, ""),
+        handler => errors.problems(path, handler, dns_label(handler)),
+    }
+    let overhead = Path::root("overhead");
+    let limits = overhead.child("limits");
+    for (name, value) in entries(&member("overhead")["podFixed"]) {
+        container_name(limits.key(name), name, errors);
+        amount(limits.key(name), name, value, errors);
+    }
+    let path = Path::root("scheduling");
+    let scheduling = member("scheduling");
+    labels(
+        path.child("nodeSelector"),
+        &scheduling["nodeSelector"],
+        errors,
+    );
+    let list = path.child("tolerations");
+    let all = &scheduling["tolerations"];
+    let mut known: Vec<&Value> = Vec::new();
+    for (at, toleration) in items(all).iter().enumerate() {
+        one_toleration(list, at, all, errors);
+        if known.contains(&toleration) {
+            errors.duplicate(list.index(at), toleration.clone());
+        }
+        known.push(toleration);
+    }
+}
+
+/// They are told one by one, so that what is there twice comes at its place.
+fn one_toleration(path: Path<'_>, at: usize, all: &Value, errors: &mut Errors) {
+    let mut alone = Errors::default();
+    tolerations(path, all, &mut alone);
+    let place = path.index(at).to_string();
+    for error in alone.into_list() {
+        if error.path == place || error.path.starts_with(&format!("{place}.")) {
+            errors.push(error);
+        }
+    }
+}
+
+pub(crate) fn runtime_class_update(new: &Object, old: &Object, errors: &mut Errors) {
+    let handler = |object: &Object| object.get("handler").cloned().unwrap_or_default();
+    errors.is_fixed(Path::root("handler"), &handler(new), &handler(old));
+}
+
+pub(crate) fn namespace(object: &Object, errors: &mut Errors) {
+    let path = SPEC.child("finalizers");
+    for name in items(&spec(object)["finalizers"]) {
+        let name = text(name);
+        errors.problems(path, name, label_key(name));
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"];
+        if !name.contains('/') && !standard.contains(&name) {
+            let message = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(path, name, message);
+        }
+    }
+}

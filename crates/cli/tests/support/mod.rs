@@ -1,0 +1,56 @@
+//! A server as people run it, that can be killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+pub(crate) struct Server {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    banner: String,
+}
+
+impl Server {
+    /// Starts one on a directory, with ports of its own, and waits until it is ready.
+    pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(more)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut banner = String::new();
+        while !banner.contains("Ctrl-C") {
+            let read = stderr.read_line(&mut banner).expect("text");
+            assert!(read > 0, "the server ended: {banner}");
+        }
+        Self {
+            child,
+            stderr,
+            banner,
+        }
+    }
+
+    /// The first address without TLS of those whose line begins so.
+    pub(crate) fn url(&self, begins: &str) -> String {
+        let mut lines = self.banner.lines().map(str::trim);
+        let found = lines.find_map(|line| line.strip_prefix(begins));
+        let found = found.and_then(|rest| rest.trim().split([',', ' ']).next());
+        let found = found.expect("the banner says where it listens");
+        format!("http://{}", found.trim_start_matches("http://"))
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+        drop(self.stderr);
+    }
+}
+
+/// More with `OPTIK_TEST_KILLS`.
+pub(crate) fn rounds(default: u64) -> u64 {
+    let wanted = std::env::var("OPTIK_TEST_KILLS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(default)
+}

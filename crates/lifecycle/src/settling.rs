@@ -1,0 +1,46 @@
+//! Controllers that look at all of a few objects whenever one of them changes.
+
+use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use std::time::Duration;
+
+/// How soon it is tried again when something cannot be written.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+
+/// Settles what is in a directory, and again after every change, for as long as it is
+/// polled, or until the store stops. `settle` is false if something is left to do.
+pub(crate) async fn keep_settled<F: Future<Output = bool>>(
+    store: &Store,
+    directory: &str,
+    settle: impl Fn() -> F,
+) {
+    while let Err(WatchError::Compacted { .. }) = follow(store, directory, &settle).await {
+        // Events are gone that we did not see: begin with the state again.
+    }
+}
+
+async fn follow<F: Future<Output = bool>>(
+    store: &Store,
+    directory: &str,
+    settle: impl Fn() -> F,
+) -> Result<(), WatchError> {
+    let mut watch = store.watch(WatchSpec {
+        range: KeyRange::prefix(directory),
+        from: WatchFrom::Revision(store.snapshot().revision().next()),
+    })?;
+    loop {
+        let settled = settle().await;
+        wait(&mut watch, settled).await?;
+    }
+}
+
+/// Waits for a change; with something left to do, not for long.
+async fn wait(watch: &mut Watch, settled: bool) -> Result<(), WatchError> {
+    if settled {
+        watch.next().await.map(drop)
+    } else {
+        match tokio::time::timeout(TRY_AGAIN, watch.next()).await {
+            Ok(batch) => batch.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+}

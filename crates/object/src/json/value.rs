@@ -1,0 +1,41 @@
+//! What can be said of any value, and done to it.
+
+use super::Value;
+
+/// What JSON calls the type of a value, in Go's words.
+#[must_use]
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Removes members that are null, at any depth. Items of lists stay.
+pub fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nulls_go_from_objects_and_stay_in_lists() {
+        let mut value = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}});
+        drop_nulls(&mut value);
+        assert_eq!(value, json!({"b": {"d": [null, {}]}}));
+    }
+}

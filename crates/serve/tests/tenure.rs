@@ -1,0 +1,148 @@
+//! Streams end when the right to them does, and not before. See THREAT_MODEL.md.
+
+mod support;
+
+use http::header::{AUTHORIZATION, HeaderName};
+use http::{Method, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use optik_platform::{ManualClock, UnixMillis};
+use optik_serve::{Limits, Options};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use support::client::{Client, VERSIONS, Version, request};
+use support::{Port, Running, now, options};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+/// What THREAT_MODEL.md and GUARANTEES.md promise.
+#[test]
+fn the_bound_is_the_one_that_is_documented() {
+    assert_eq!(Limits::default().review_period, Duration::from_secs(10));
+}
+
+fn often(clock: &Arc<ManualClock>) -> Options {
+    Options {
+        clock: clock.clone(),
+        limits: Limits {
+            review_period: Duration::from_millis(5),
+            ..Limits::default()
+        },
+        ..options()
+    }
+}
+
+/// Only a change of roles makes it look.
+fn seldom() -> Options {
+    Options {
+        limits: Limits {
+            review_period: Duration::from_secs(3600),
+            ..Limits::default()
+        },
+        ..options()
+    }
+}
+
+/// A watch that has begun.
+async fn watch(client: &mut Client, headers: &[(HeaderName, &str)]) -> Response<Incoming> {
+    let watch = request(Method::GET, "/api/v1/pods?watch=1", headers, "");
+    let mut answer = client.begin(watch).await;
+    assert_eq!(answer.status(), 200);
+    let event = timeout(PATIENCE, answer.body_mut().frame()).await;
+    event.expect("an event").expect("no end").expect("no error");
+    answer
+}
+
+/// Ends in order, not in the middle of something.
+async fn ends(mut watch: Response<Incoming>) {
+    let rest = async {
+        while let Some(frame) = watch.body_mut().frame().await {
+            let data = frame.expect("no error").into_data();
+            assert_eq!(data.expect("data"), "", "an end may be empty data");
+        }
+    };
+    timeout(PATIENCE, rest).await.expect("an end");
+}
+
+async fn goes_on(watch: &mut Response<Incoming>) {
+    let rounds = timeout(Duration::from_millis(100), watch.body_mut().frame()).await;
+    assert!(rounds.is_err(), "{rounds:?}");
+}
+
+const KIM: (HeaderName, &str) = (AUTHORIZATION, "Bearer secret");
+const ROBOT: (HeaderName, &str) = (AUTHORIZATION, "Bearer signed");
+
+#[tokio::test]
+async fn with_the_certificate() {
+    for version in VERSIONS {
+        let clock = Arc::new(ManualClock::new(now()));
+        let running = Running::with(Port::Tls, often(&clock)).await;
+        let mut certified = Client::certified(&running, version, &running.pki.admin).await;
+        let mut tokened = Client::new(&running, version).await;
+        let mut by_certificate = watch(&mut certified, &[]).await;
+        let mut by_token = watch(&mut tokened, &[KIM]).await;
+        goes_on(&mut by_certificate).await;
+        clock.set_wall(UnixMillis(now().0 + 731 * DAY_MILLIS));
+        ends(by_certificate).await;
+        goes_on(&mut by_token).await;
+    }
+}
+
+#[tokio::test]
+async fn with_the_token() {
+    let clock = Arc::new(ManualClock::new(now()));
+    let running = Running::with(Port::Tls, often(&clock)).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let mut robots = watch(&mut client, &[ROBOT]).await;
+    let mut kims = watch(&mut client, &[KIM]).await;
+    goes_on(&mut robots).await;
+    running.handler.robot.store(false, Ordering::Release);
+    ends(robots).await;
+    goes_on(&mut kims).await;
+}
+
+#[tokio::test]
+async fn with_the_role_at_once() {
+    let running = Running::with(Port::Tls, seldom()).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let kims = watch(&mut client, &[KIM]).await;
+    let mut robots = watch(&mut client, &[ROBOT]).await;
+    running.handler.banned.send_replace(vec!["kim"]);
+    ends(kims).await;
+    goes_on(&mut robots).await;
+}
+
+/// Whoever acts as somebody else needs the right to do so for as long as it goes on.
+#[tokio::test]
+async fn with_the_right_to_act_as_somebody_else() {
+    let running = Running::with(Port::Tls, seldom()).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let as_robot = (HeaderName::from_static("impersonate-user"), "robot");
+    let acting = watch(&mut client, &[KIM, as_robot]).await;
+    let mut robots = watch(&mut client, &[ROBOT]).await;
+    running.handler.banned.send_replace(vec!["kim"]);
+    ends(acting).await;
+    goes_on(&mut robots).await;
+}
+
+/// All that hang on one credential end together, again and again.
+#[tokio::test]
+async fn many_streams() {
+    let clock = Arc::new(ManualClock::new(now()));
+    let running = Running::with(Port::Tls, often(&clock)).await;
+    for _ in 0..3 {
+        let mut client = Client::new(&running, Version::Http2).await;
+        let mut watches = Vec::new();
+        for _ in 0..90 {
+            watches.push(watch(&mut client, &[ROBOT]).await);
+        }
+        running.handler.robot.store(false, Ordering::Release);
+        for watch in watches {
+            ends(watch).await;
+        }
+        running.handler.robot.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a real server made of pods in namespaces with labels about their security.
+//!
+//! `suite/security.json` has requests and what was answered to the last of each case: its
+//! code, what it said, and its warnings. `NS` and `UNIQ` are the namespace, `GEN` is what
+//! a generated name ends in.
+
+use crate::failure::same_json;
+use crate::{Answer, Client, Failure, Outcome, Request};
+use http::Method;
+use serde_json::{Value, json};
+
+/// All cases. Some consist of several requests, of which the last depends on the others.
+///
+/// # Errors
+/// If the table cannot be read.
+pub fn cases() -> Outcome<Vec<Value>> {
+    let read = serde_json::from_str(include_str!("suite/security.json"));
+    read.map_err(|cause| Failure::new(format!("the cases cannot be read: {cause}")))
+}
+
+/// Whether a case has more than one request: then the last counts on it that what was
+/// written before is known at once. A real server takes a moment.
+#[must_use]
+pub fn is_hasty(case: &Value) -> bool {
+    steps(case).len() > 1
+}
+
+fn steps(case: &Value) -> &[Value] {
+    case["steps"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+/// Plays a case in a namespace that is made for it.
+///
+/// # Errors
+/// If it ends otherwise than it did on the real server.
+pub async fn play(client: &Client, namespace: &str, case: &Value) -> Outcome {
+    let object = json!({"metadata": {"name": namespace, "labels": case["labels"]}});
+    client.post("/api/v1/namespaces", &object).await?.is(201)?;
+    let mut last = None;
+    for step in steps(case) {
+        last = Some(send(client, namespace, step).await?);
+    }
+    client
+        .delete(&format!("/api/v1/namespaces/{namespace}"))
+        .await?;
+    let answer = last.ok_or_else(|| Failure::new("a case without requests"))?;
+    let name = case["name"].as_str().unwrap_or_default();
+    let expected = json!({
+        "code": case["code"], "message": case["message"], "warnings": case["warnings"],
+    });
+    same_json(name, &expected, &told(&answer, namespace)?)
+}
+
+fn told(answer: &Answer, namespace: &str) -> Outcome<Value> {
+    let body = answer.json()?;
+    let message = match body["kind"] == "Status" {
+        true => body["message"].as_str().unwrap_or_default(),
+        false => "",
+    };
+    let warnings = answer.headers.get_all("warning").into_iter();
+    let warnings: Vec<Value> = warnings
+        .filter_map(|warning| serde_json::from_str(warning.to_str().ok()?.get(6..)?).ok())
+        .map(|warning: String| json!(plain(&warning, namespace)))
+        .collect();
+    Ok(json!({
+        "code": answer.status, "message": plain(message, namespace), "warnings": warnings,
+    }))
+}
+
+async fn send(client: &Client, namespace: &str, step: &Value) -> Outcome<Answer> {
+    let text = |name: &str| step[name].as_str().unwrap_or_default();
+    let media_type = match text("as") {
+        "merge" => "application/merge-patch+json",
+        "patch" => "application/json-patch+json",
+        _ => "application/json",
+    };
+    let method = match text("method") {
+        "PATCH" => Method::PATCH,
+        _ => Method::POST,
+    };
+    let path = text("path").replace("NS", namespace);
+    let request = Request::new(method, path).body(media_type, step["body"].to_string());
+    client.ask(request).await
+}
+
+fn plain(text: &str, namespace: &str) -> String {
+    let text = text.replace(namespace, "UNIQ");
+    let Some((before, rest)) = text.split_once("pods \"p-") else {
+        return text;
+    };
+    let after = rest.get(5..).unwrap_or_default();
+    format!("{before}pods \"p-GEN{after}")
+}
