@@ -31,10 +31,12 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask compat [PART…]     parts: etcd-1 etcd-3 etcd-faults etcdctl
                                       etcdctl-3.4 seeds kubectl kubectl-1.36
                                       client-go controller-runtime envtest kube-rs
-                                      operator python kopf client-node fabric8 helm
+                                      operator operators python kopf client-node fabric8 helm
                                       definitions (all of them if none is named),
                                       kube-apiserver and controller-manager (slow),
-                                      --live (does a real server answer as recorded?)";
+                                      --live (does a real server answer as recorded?)
+       cargo xtask controllers [--short]
+                                      measures three runtimes for controllers";
 
 /// What a chore says when it fails.
 type Outcome = Result<(), String>;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Some("roles") => roles::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
         Some("flags") => flags::run(&words.collect::<Vec<_>>()),
+        Some("controllers") => compat::measure(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),
     };

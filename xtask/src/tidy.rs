@@ -142,6 +142,32 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
+/// What users of the library see has an example.
+fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
+    if !path.starts_with("crates/controller/src/") {
+        return;
+    }
+    let mut example = false;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.starts_with("///") {
+            example |= line.contains("```");
+            continue;
+        }
+        if line.starts_with("#[") {
+            continue;
+        }
+        let item = line
+            .strip_prefix("pub ")
+            .map(|item| item.trim_start_matches("async "));
+        let kinds = ["fn ", "struct ", "enum ", "trait ", "type "];
+        if item.is_some_and(|item| kinds.iter().any(|kind| item.starts_with(kind))) && !example {
+            complaints.push(format!("{path}:{}: no example", number + 1));
+        }
+        example = false;
+    }
+}
+
 fn check_dependencies(complaints: &mut Vec<String>) -> Outcome {
     let used = direct_dependencies()?;
     for (package, allowed) in MAY_USE {
@@ -212,6 +238,7 @@ fn check_file(name: &str, complaints: &mut Vec<String>) {
             complain("a sleep in a test: wait for a state instead");
         }
     }
+    check_examples(name, &text, complaints);
     let generated = name.ends_with("generated.rs");
     if name.ends_with(".rs") && !generated && text.lines().count() > FILE_LINES_MAX {
         complaints.push(format!("{name}: more than {FILE_LINES_MAX} lines"));

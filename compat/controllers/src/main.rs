@@ -1,20 +1,26 @@
-//! Runs the same controller on three runtimes against one server, one after the other,
-//! and says what each cost.
+//! The same controllers on three runtimes: ours, that of kube-rs, and Go's
+//! controller-runtime.
 //!
-//! `controller-bench drive --server URL` starts a process for each runtime, so that
-//! memory and processor time are its own. A runtime is a program that takes the address
-//! of the server, a namespace and a number of objects, reconciles every ConfigMap of the
-//! namespace by reading it, and prints two lines of JSON: one when it has seen them all,
-//! one when it has seen the object `zz-stop`. `compat/go/bench` is one, too.
-#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
+//! `drive` starts a process for each runtime, one after the other on the same server, and
+//! says what each cost. Such a process reconciles every ConfigMap of a namespace by
+//! reading it, and prints lines of JSON: when it begins, when it has seen them all, when
+//! it has caught up after a pause, and when it has seen the object `zz-stop`.
+//! `compat/go/bench` is one, too.
+//!
+//! `operator` is the Backup operator of `examples/backup-operator` on the runtime of
+//! kube-rs (`compat/go/backup` is the one in Go), and `life` lives through the life of a
+//! Backup with any of them.
+#![expect(clippy::print_stdout, reason = "it prints its results")]
 
-mod drive;
-mod kube_rs;
-mod measure;
-mod ours;
+mod bench;
+mod operator;
 
+use backup_operator::Vault;
+use bench::{Task, drive, kube_rs, measure, ours};
 use clap::{Parser, Subcommand};
+use operator::life;
 use std::error::Error;
+use std::path::PathBuf;
 
 #[derive(Parser)]
 struct Options {
@@ -24,7 +30,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Measures all of them.
+    /// Measures all runtimes.
     Drive(drive::Drive),
     /// Our runtime.
     Ours(Task),
@@ -32,19 +38,14 @@ enum Role {
     KubeRs(Task),
     /// The queue alone.
     Queue,
-}
-
-/// What a runtime is told.
-#[derive(Clone, clap::Args)]
-struct Task {
-    /// The address of a server without TLS.
-    server: String,
-    namespace: String,
-    /// How many objects there are.
-    objects: usize,
-    /// Lists in pages instead of a stream.
-    #[arg(long)]
-    pages: bool,
+    /// The Backup operator on the runtime of kube-rs.
+    Operator {
+        /// Where copies are kept.
+        #[arg(long, env = "BACKUP_VAULT")]
+        vault: PathBuf,
+    },
+    /// The life of a Backup, on the server of KUBECONFIG, with any operator.
+    Life(life::Life),
 }
 
 #[tokio::main]
@@ -57,5 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             measure::queue();
             Ok(())
         }
+        Role::Operator { vault } => operator::kube_rs::run(Vault::at(vault)).await,
+        Role::Life(life) => life.run().await,
     }
 }

@@ -1,14 +1,17 @@
-// Package backup is an operator as people write them with controller-runtime: a Backup is
-// kept by a Deployment of its own.
+// Package backup is the operator of examples/backup-operator as people write it with
+// controller-runtime.
 package backup
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-var GroupVersion = schema.GroupVersion{Group: "compat.example.com", Version: "v1alpha1"}
+var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1alpha1"}
 
 type Backup struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -19,13 +22,15 @@ type Backup struct {
 
 type Spec struct {
 	Source        string `json:"source"`
+	Image         string `json:"image"`
 	RetentionDays int32  `json:"retentionDays,omitempty"`
 }
 
 type Status struct {
-	Phase              string `json:"phase,omitempty"`
-	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
-	Checks             int32  `json:"checks,omitempty"`
+	Phase              string             `json:"phase,omitempty"`
+	Job                string             `json:"job,omitempty"`
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 }
 
 type BackupList struct {
@@ -37,6 +42,7 @@ type BackupList struct {
 func (b *Backup) DeepCopy() *Backup {
 	out := *b
 	b.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Status.Conditions = slices.Clone(b.Status.Conditions)
 	return &out
 }
 
@@ -56,4 +62,13 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Backup{}, &BackupList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
+}
+
+// Scheme knows Backups and everything that is built in.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, AddToScheme(scheme)
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -16,28 +17,41 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	logs "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-const stop = "zz-stop"
+const (
+	stop    = "zz-stop"
+	catchUp = "catch-up"
+)
 
 type reader struct {
 	client.Client
-	began   time.Time
-	objects int
-	cancel  context.CancelFunc
+	task
+	began  time.Time
+	cancel context.CancelFunc
 
 	lock       sync.Mutex
-	names      map[string]bool
+	there      []bool
+	missing    int
 	reconciles int
 	late       map[string][]int64
-	synced     bool
+}
+
+// task is what a runtime is told.
+type task struct {
+	server, namespace    string
+	objects, catchUp     int
+	work                 time.Duration
+	pages, managedFields bool
 }
 
 func (r *reader) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -45,35 +59,64 @@ func (r *reader) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, request.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.note(&object)
+	time.Sleep(r.work)
+	return ctrl.Result{}, nil
+}
+
+// note says that a reconcile begins.
+func (r *reader) note(object *corev1.ConfigMap) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	r.reconciles++
-	if load, text, found := strings.Cut(object.Annotations["sent"], ":"); found && r.synced {
-		sent, err := strconv.ParseInt(text, 10, 64)
-		if err == nil {
-			r.late[load] = append(r.late[load], time.Now().UnixMicro()-sent)
-		}
+	if r.reconciles == 1 {
+		r.say(map[string]any{"phase": "begun"})
 	}
+	r.noteLateness(object)
 	if object.Name == stop {
-		late := map[string]any{}
-		for load, values := range r.late {
-			slices.Sort(values)
-			late[load] = map[string]any{
-				"p50_us": values[len(values)*50/100],
-				"p99_us": values[len(values)*99/100],
-				"count":  len(values),
-			}
-		}
-		r.say(map[string]any{"phase": "done", "reconciles": r.reconciles, "late": late})
+		r.sayEnd()
 		r.cancel()
-		return ctrl.Result{}, nil
+		return
 	}
-	r.names[object.Name] = true
-	if !r.synced && len(r.names) == r.objects {
-		r.synced = true
+	number, err := strconv.Atoi(strings.TrimPrefix(object.Name, "map-"))
+	if err != nil || number >= len(r.there) || r.there[number] {
+		return
+	}
+	r.there[number] = true
+	r.missing--
+	if r.missing == 0 {
 		r.say(map[string]any{"phase": "synced", "ms": time.Since(r.began).Milliseconds()})
 	}
-	return ctrl.Result{}, nil
+}
+
+func (r *reader) noteLateness(object *corev1.ConfigMap) {
+	load, text, found := strings.Cut(object.Annotations["sent"], ":")
+	if !found {
+		return
+	}
+	sent, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || sent <= r.began.UnixMicro() {
+		// It is of an earlier measurement.
+		return
+	}
+	now := time.Now().UnixMicro()
+	r.late[load] = append(r.late[load], now-sent)
+	if load == catchUp && len(r.late[load]) == r.catchUp {
+		r.say(map[string]any{"phase": "caught up", "at_us": now})
+	}
+}
+
+func (r *reader) sayEnd() {
+	late := map[string]any{}
+	for load, values := range r.late {
+		slices.Sort(values)
+		late[load] = map[string]any{
+			"p50_us": values[len(values)*50/100],
+			"p99_us": values[len(values)*99/100],
+			"count":  len(values),
+		}
+	}
+	r.say(map[string]any{"phase": "done", "reconciles": r.reconciles, "late": late})
 }
 
 func (r *reader) say(line map[string]any) {
@@ -107,32 +150,66 @@ func status(field string) int {
 	return 0
 }
 
-func main() {
-	objects, err := strconv.Atoi(os.Args[3])
-	if err != nil {
-		log.Fatal(err)
+func parse() (task, error) {
+	var t task
+	millis := flag.Int("work-millis", 0, "how long each reconcile takes")
+	flag.IntVar(&t.catchUp, "catch-up", 0, "how many changes it has to catch up with")
+	flag.BoolVar(&t.pages, "pages", false, "lists in pages instead of a stream")
+	flag.BoolVar(&t.managedFields, "managed-fields", false, "caches the ownership records of everybody, too")
+	flag.Parse()
+	if flag.NArg() != 3 {
+		return t, fmt.Errorf("usage: bench [FLAGS] SERVER NAMESPACE OBJECTS")
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	config := &rest.Config{Host: os.Args[1], QPS: -1}
-	manager, err := ctrl.NewManager(config, ctrl.Options{
-		Metrics: server.Options{BindAddress: "0"},
-		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{os.Args[2]: {}}},
-	})
+	t.server, t.namespace, t.work = flag.Arg(0), flag.Arg(1), time.Duration(*millis)*time.Millisecond
+	var err error
+	t.objects, err = strconv.Atoi(flag.Arg(2))
+	return t, err
+}
+
+func run() error {
+	t, err := parse()
 	if err != nil {
-		log.Fatal(err)
+		return err
+	}
+	if t.pages {
+		// client-go reads it when the first list is made.
+		if err := os.Setenv("KUBE_FEATURE_WatchListClient", "false"); err != nil {
+			return err
+		}
+	}
+	logs.SetLogger(logr.Discard())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config := &rest.Config{Host: t.server, QPS: -1}
+	// It only reads.
+	shared := true
+	options := cache.Options{
+		DefaultNamespaces:            map[string]cache.Config{t.namespace: {}},
+		DefaultUnsafeDisableDeepCopy: &shared,
+	}
+	if !t.managedFields {
+		options.DefaultTransform = cache.TransformStripManagedFields()
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Cache: options})
+	if err != nil {
+		return err
 	}
 	r := &reader{
-		Client: manager.GetClient(), began: time.Now(), objects: objects, cancel: cancel,
-		names: map[string]bool{}, late: map[string][]int64{},
+		Client: manager.GetClient(), task: t, began: time.Now(), cancel: cancel,
+		there: make([]bool, t.objects), missing: t.objects, late: map[string][]int64{},
 	}
 	err = ctrl.NewControllerManagedBy(manager).
 		For(&corev1.ConfigMap{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	if err := manager.Start(ctx); err != nil {
+	return manager.Start(ctx)
+}
+
+func main() {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -49,7 +49,7 @@ func (rules) ValidateDelete(context.Context, *backup.Backup) (admission.Warnings
 func webhooks() envtest.WebhookInstallOptions {
 	none, fail := admissionv1.SideEffectClassNone, admissionv1.Fail
 	path := func(verb string) admissionv1.WebhookClientConfig {
-		path := "/" + verb + "-compat-example-com-v1alpha1-backup"
+		path := "/" + verb + "-example-com-v1alpha1-backup"
 		return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "hooks", Namespace: "default", Path: &path}}
 	}
 	rule := []admissionv1.RuleWithOperations{{
@@ -64,14 +64,14 @@ func webhooks() envtest.WebhookInstallOptions {
 		MutatingWebhooks: []*admissionv1.MutatingWebhookConfiguration{{
 			ObjectMeta: metav1.ObjectMeta{Name: "compat"},
 			Webhooks: []admissionv1.MutatingWebhook{{
-				Name: "default.compat.example.com", ClientConfig: path("mutate"), Rules: rule,
+				Name: "default.example.com", ClientConfig: path("mutate"), Rules: rule,
 				SideEffects: &none, FailurePolicy: &fail, AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
 		ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
 			ObjectMeta: metav1.ObjectMeta{Name: "compat"},
 			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name: "check.compat.example.com", ClientConfig: path("validate"), Rules: rule,
+				Name: "check.example.com", ClientConfig: path("validate"), Rules: rule,
 				SideEffects: &none, FailurePolicy: &fail, AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
@@ -104,7 +104,7 @@ func TestWebhooks(t *testing.T) {
 	config.WarningHandlerWithContext = warnings
 	admin, err := client.New(config, client.Options{Scheme: scheme})
 	must(t, err)
-	made := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: backup.Spec{Source: "disk"}}
+	made := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: backup.Spec{Source: "disk", Image: "copy"}}
 	must(t, admin.Create(t.Context(), made))
 	if made.Labels["defaulted"] != "yes" {
 		t.Errorf("not defaulted: %v", made.Labels)
@@ -116,7 +116,7 @@ func TestWebhooks(t *testing.T) {
 	if err := admin.Update(t.Context(), made); err == nil || !strings.Contains(err.Error(), "the source cannot change") {
 		t.Errorf("changed: %v", err)
 	}
-	floppy := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}, Spec: backup.Spec{Source: "floppy"}}
+	floppy := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}, Spec: backup.Spec{Source: "floppy", Image: "copy"}}
 	if err := admin.Create(t.Context(), floppy); err == nil || !strings.Contains(err.Error(), "floppy drive") {
 		t.Errorf("created: %v", err)
 	}

@@ -33,6 +33,8 @@ pub(crate) enum SendError {
     Lost(String),
     #[error("not a request: {0}")]
     Unsendable(String),
+    #[error("this process does not lead any more")]
+    Deposed,
 }
 
 #[derive(Clone, Debug, Error)]

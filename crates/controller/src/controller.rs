@@ -3,6 +3,7 @@
 use crate::backoff::fraction;
 use crate::breaker::BreakerOptions;
 use crate::context::Cx;
+use crate::current::catch_up;
 use crate::desk::{Desk, told};
 use crate::gate::Gate;
 use crate::key::ObjectKey;
@@ -15,12 +16,12 @@ use crate::shelf::{Selection, Shelf};
 use crate::snap::Snap;
 use futures::FutureExt;
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
@@ -132,6 +133,9 @@ pub(crate) struct Core<R: Reconciler> {
     pub(crate) used: Vec<Arc<Shelf>>,
     /// What is worked on, or parked.
     active: Mutex<BTreeSet<ObjectKey>>,
+    /// What was cleaned up, by its uid, while its finalizer is still there: a conflict
+    /// is no reason to do it again.
+    cleaned: Mutex<BTreeMap<ObjectKey, u128>>,
 }
 
 /// A reconcile that is over.
@@ -171,11 +175,16 @@ impl<R: Reconciler> Core<R> {
             desk,
             used,
             active: Mutex::default(),
+            cleaned: Mutex::default(),
         }
     }
 
     fn active(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cleaned(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, u128>> {
+        self.cleaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works until it is told to stop; then finishes what it has begun.
@@ -193,61 +202,95 @@ impl<R: Reconciler> Core<R> {
             () = synced => {}
             () = told(&mut stop) => return,
         }
-        let mut running: JoinSet<Settled> = JoinSet::new();
+        let (parking, mut to_park) = mpsc::channel(self.workers());
+        let mut crew: JoinSet<()> = JoinSet::new();
         let mut parked: JoinSet<()> = JoinSet::new();
+        // Somebody else may have written until this process was the one to lead.
+        let mut caught_up = !self.desk.term.is_limited();
+        let mut catching_up = Box::pin(self.catch_up());
         loop {
             let leads = *leading.borrow_and_update();
-            let may_take = leads && running.len() < self.options.workers.max(1);
-            self.note_activity(&running, &parked);
+            while leads && caught_up && crew.len() < self.workers() {
+                crew.spawn(Arc::clone(&self).work(parking.clone(), stop.clone()));
+            }
             tokio::select! {
                 biased;
                 () = told(&mut stop) => break,
                 changed = leading.changed() => {
                     if changed.is_err() || !*leading.borrow() {
-                        self.abandon(&mut running, &mut parked).await;
+                        self.abandon(&mut crew, &mut parked, &mut to_park).await;
+                        caught_up = false;
+                        catching_up = Box::pin(self.catch_up());
                     }
                 }
-                Some(settled) = running.join_next() => {
-                    // One that was aborted has nothing to say.
-                    if let Ok(settled) = settled {
-                        Arc::clone(&self).settle(settled, &mut parked);
-                    }
-                }
-                Some(_) = parked.join_next() => {}
-                key = self.keys.take(), if may_take => {
-                    self.active().insert(key.clone());
-                    running.spawn(Arc::clone(&self).one(key));
-                }
+                () = &mut catching_up, if leads && !caught_up => caught_up = true,
+                Some(settled) = to_park.recv() => Arc::clone(&self).park(settled, &mut parked),
+                Some(_) = parked.join_next() => self.desk.metrics.parked.add(-1),
+                Some(_) = crew.join_next() => {}
             }
         }
-        while let Some(settled) = running.join_next().await {
-            if let Ok(settled) = settled {
-                Arc::clone(&self).settle(settled, &mut parked);
+        // Nobody comes back to what is left.
+        to_park.close();
+        while crew.join_next().await.is_some() {}
+    }
+
+    fn workers(&self) -> usize {
+        self.options.workers.max(1)
+    }
+
+    /// One of those who take keys, until it is told to stop.
+    async fn work(
+        self: Arc<Self>,
+        parking: mpsc::Sender<Settled>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        while !*stop.borrow() {
+            let key = tokio::select! {
+                biased;
+                key = self.keys.take() => key,
+                () = told(&mut stop) => return,
+            };
+            self.active().insert(key.clone());
+            self.desk.metrics.active.add(1);
+            let settled = Arc::clone(&self).one(key).await;
+            self.desk.metrics.active.add(-1);
+            if settled.gates.is_empty() {
+                self.release(&settled);
+            } else if parking.send(settled).await.is_err() {
+                return;
             }
+            // Others have a turn, even if there is always a next key.
+            tokio::task::consume_budget().await;
         }
     }
 
-    fn note_activity(&self, running: &JoinSet<Settled>, parked: &JoinSet<()>) {
-        let count = |many: usize| i64::try_from(many).unwrap_or(i64::MAX);
-        self.desk.metrics.active.set(count(running.len()));
-        self.desk.metrics.parked.set(count(parked.len()));
+    /// Waits until the caches have what the server has.
+    async fn catch_up(&self) {
+        for shelf in &self.used {
+            catch_up(&self.desk.api, shelf, &*self.desk.entropy).await;
+        }
     }
 
     /// Somebody else leads now: whatever is going on ends where it is.
-    async fn abandon(&self, running: &mut JoinSet<Settled>, parked: &mut JoinSet<()>) {
-        running.shutdown().await;
+    async fn abandon(
+        &self,
+        crew: &mut JoinSet<()>,
+        parked: &mut JoinSet<()>,
+        to_park: &mut mpsc::Receiver<Settled>,
+    ) {
+        crew.shutdown().await;
         parked.shutdown().await;
+        while to_park.try_recv().is_ok() {}
+        self.desk.metrics.active.set(0);
+        self.desk.metrics.parked.set(0);
         for key in std::mem::take(&mut *self.active()) {
             self.keys.finish(&key, Verdict::Undone, &[]);
         }
     }
 
     /// Gives a key back, once the caches have seen what it wrote.
-    fn settle(self: Arc<Self>, settled: Settled, parked: &mut JoinSet<()>) {
-        if settled.gates.is_empty() {
-            self.release(&settled);
-            return;
-        }
+    fn park(self: Arc<Self>, settled: Settled, parked: &mut JoinSet<()>) {
+        self.desk.metrics.parked.add(1);
         parked.spawn(async move {
             for gate in &settled.gates {
                 if !gate.pass(&self.desk.api, &*self.desk.entropy).await {
@@ -274,6 +317,7 @@ impl<R: Reconciler> Core<R> {
             gates: Vec::new(),
         };
         let Some(entry) = self.primary.get(&settled.key) else {
+            self.cleaned().remove(&settled.key);
             return settled;
         };
         let primary = match Snap::new(entry, &self.primary) {
@@ -302,7 +346,7 @@ impl<R: Reconciler> Core<R> {
     }
 
     async fn drive(&self, cx: &mut Cx<R::Primary>) -> Result<Next, Fault> {
-        let worked = self.work(cx).await;
+        let worked = self.make_so(cx).await;
         if cx.pass.hitch.is_none() {
             // A status says what went wrong, too.
             cx.flush_status().await?;
@@ -310,7 +354,7 @@ impl<R: Reconciler> Core<R> {
         worked
     }
 
-    async fn work(&self, cx: &mut Cx<R::Primary>) -> Result<Next, Fault> {
+    async fn make_so(&self, cx: &mut Cx<R::Primary>) -> Result<Next, Fault> {
         let object = cx.primary().clone();
         if object.entry().deleting {
             return self.let_go(object, cx).await;
@@ -338,15 +382,18 @@ impl<R: Reconciler> Core<R> {
         let Some(finalizer) = R::FINALIZER.filter(|own| finalizers.iter().any(|f| f == own)) else {
             return Ok(Next::Done);
         };
-        match self.reconciler.cleanup(object, cx).await? {
-            Cleanup::Pending(wait) => Ok(self.wait(cx, &wait)),
-            Cleanup::Polling(poll) => Ok(self.poll(poll)),
-            Cleanup::Finished => {
-                cx.discard_status();
-                cx.set_finalizer(finalizer, false).await?;
-                Ok(Next::Done)
-            }
+        let (key, uid) = (Snap::key(&object).clone(), object.entry().uid);
+        if self.cleaned().get(&key) != Some(&uid) {
+            match self.reconciler.cleanup(object, cx).await? {
+                Cleanup::Pending(wait) => return Ok(self.wait(cx, &wait)),
+                Cleanup::Polling(poll) => return Ok(self.poll(poll)),
+                Cleanup::Finished => self.cleaned().insert(key.clone(), uid),
+            };
+            cx.discard_status();
         }
+        cx.set_finalizer(finalizer, false).await?;
+        self.cleaned().remove(&key);
+        Ok(Next::Done)
     }
 
     /// Never too often, never all at once, never earlier than asked.

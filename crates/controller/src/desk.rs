@@ -5,6 +5,7 @@ use crate::breaker::{Breaker, BreakerOptions};
 use crate::events::Recorder;
 use crate::key::ObjectKey;
 use crate::metrics::ControllerMetrics;
+use crate::term::Term;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use optik_platform::{Clock, Entropy};
@@ -20,6 +21,7 @@ pub(crate) struct Desk {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) metrics: Arc<ControllerMetrics>,
     pub(crate) recorder: Recorder,
+    pub(crate) term: Term,
     begun: Instant,
     breaker: Mutex<Breaker>,
     applied: Mutex<BTreeMap<(u32, ObjectKey), Applied>>,
@@ -41,6 +43,7 @@ impl Desk {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         recorder: Recorder,
+        term: Term,
         breaker: BreakerOptions,
     ) -> Self {
         let metrics = api.metrics.controller(name);
@@ -51,6 +54,7 @@ impl Desk {
             entropy,
             metrics,
             recorder,
+            term,
             begun: Instant::now(),
             breaker: Mutex::new(Breaker::new(breaker)),
             applied: Mutex::default(),

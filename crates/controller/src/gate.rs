@@ -3,12 +3,11 @@
 //! Without this a reconcile would start from a cache that does not know of the last
 //! one's writes yet, and do them again.
 
-use crate::api::{Api, Ask};
-use crate::backoff::Backoff;
-use crate::entry::{Entry, numeric};
+use crate::api::Api;
+use crate::current::find;
+use crate::entry::Entry;
 use crate::key::ObjectKey;
 use crate::shelf::Shelf;
-use optik_object::{Tape, View};
 use optik_platform::Entropy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,8 @@ pub(crate) enum Gate {
         uid: u128,
         from: u64,
     },
-    /// A write whose answer was lost: whatever the server has now, the cache must have.
+    /// A write whose answer was lost: what the server has of the object now, the cache
+    /// must have.
     Fresh { shelf: Arc<Shelf>, key: ObjectKey },
 }
 
@@ -67,11 +67,7 @@ impl Gate {
                 tokio::time::timeout(GATE_WAIT_MAX, until(shelf, key, has_moved)).await
             }
             Self::Fresh { shelf, key } => {
-                let fresh = async {
-                    let revision = current(shelf, key, api, entropy).await;
-                    seen(shelf, key, revision).await;
-                };
-                tokio::time::timeout(GATE_WAIT_MAX, fresh).await
+                tokio::time::timeout(GATE_WAIT_MAX, fresh(shelf, key, api, entropy)).await
             }
         };
         opened.is_ok()
@@ -102,21 +98,18 @@ async fn until(shelf: &Shelf, key: &ObjectKey, as_it_should: impl Fn(&Entry) -> 
     let _ = feed.watch().wait_for(|_| is_so()).await;
 }
 
-/// The server's revision, asked for until it answers.
-async fn current(shelf: &Shelf, key: &ObjectKey, api: &Api, entropy: &dyn Entropy) -> u64 {
-    let path = shelf.kind.collection(key.namespace());
-    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
-    loop {
-        let ask = Ask {
-            query: vec![("limit", "1".to_owned())],
-            ..Ask::get(&path)
-        };
-        if let Ok(list) = api.send(ask).await {
-            let mut tape = Tape::default();
-            let list = tape.read(&list).ok();
-            let revision = list.and_then(|list| list.at(&["metadata", "resourceVersion"]));
-            return numeric(&revision.and_then(View::text).unwrap_or_default());
+/// Waits until the cache has what the server has of an object.
+async fn fresh(shelf: &Shelf, key: &ObjectKey, api: &Api, entropy: &dyn Entropy) {
+    match find(api, shelf, key, entropy).await {
+        // Whether a field selector lets it through, only the server knows.
+        Some(_) if !shelf.selection.fields.is_empty() && shelf.get(key).is_none() => {}
+        Some(there) if there.matches(&shelf.labels) => seen(shelf, key, there.revision).await,
+        Some(there) => until(shelf, key, |entry| entry.revision >= there.revision).await,
+        None => {
+            let Some(stale) = shelf.get(key) else {
+                return;
+            };
+            until(shelf, key, |entry| entry.uid != stale.uid).await;
         }
-        tokio::time::sleep(backoff.next(entropy)).await;
     }
 }

@@ -1,6 +1,7 @@
 //! What a reconciler is called for: the name of an object, and nothing about events.
 
 use kube::Resource;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// assert_eq!(key.to_string(), "default/nightly");
 /// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
     /// Empty if the kind has none.
     namespace: Arc<str>,
@@ -21,6 +22,11 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// An object in a namespace.
+    ///
+    /// ```
+    /// # use optik_controller::ObjectKey;
+    /// assert_eq!(ObjectKey::new("default", "nightly").to_string(), "default/nightly");
+    /// ```
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -29,6 +35,11 @@ impl ObjectKey {
     }
 
     /// An object of a kind without namespaces.
+    ///
+    /// ```
+    /// # use optik_controller::ObjectKey;
+    /// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
+    /// ```
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
@@ -50,12 +61,22 @@ impl ObjectKey {
     }
 
     /// The namespace, if the kind has them.
+    ///
+    /// ```
+    /// # use optik_controller::ObjectKey;
+    /// assert_eq!(ObjectKey::new("default", "nightly").namespace(), Some("default"));
+    /// ```
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         (!self.namespace.is_empty()).then_some(&*self.namespace)
     }
 
     /// The name.
+    ///
+    /// ```
+    /// # use optik_controller::ObjectKey;
+    /// assert_eq!(ObjectKey::new("default", "nightly").name(), "nightly");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -68,6 +89,25 @@ impl ObjectKey {
     /// The smallest key of a namespace.
     pub(crate) fn first_of(namespace: &str) -> Self {
         Self::new(namespace, "")
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Keys of a cache share the names of their namespaces.
+        let same = Arc::ptr_eq(&self.namespace, &other.namespace);
+        let namespaces = if same {
+            Ordering::Equal
+        } else {
+            self.namespace.cmp(&other.namespace)
+        };
+        namespaces.then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

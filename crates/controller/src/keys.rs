@@ -42,12 +42,18 @@ impl Keys {
 
     pub(crate) fn add(&self, key: ObjectKey, priority: Priority, cause: Option<Cause>) {
         let now = self.now();
-        self.lock().add(key, priority, cause, now);
+        let mut queue = self.lock();
+        let depth = queue.depth();
+        queue.add(key, priority, cause, now);
+        let is_new = queue.depth() > depth;
+        drop(queue);
         self.metrics.adds.add(1);
-        self.bell.notify_one();
+        if is_new {
+            self.bell.notify_one();
+        }
     }
 
-    /// Waits for a key that may be worked on.
+    /// Waits for a key that may be worked on. Any number may wait.
     pub(crate) async fn take(&self) -> ObjectKey {
         loop {
             let wake = {
@@ -58,6 +64,10 @@ impl Keys {
                         self.metrics.waited.note(now.saturating_sub(since));
                     }
                     self.note_depth(&queue);
+                    if queue.depth() > 0 {
+                        // Two calls at the same time may have woken only one who waits.
+                        self.bell.notify_one();
+                    }
                     return key;
                 }
                 queue.next_wake()
@@ -79,8 +89,12 @@ impl Keys {
         let mut queue = self.lock();
         queue.finish(key, verdict, own, now, chance);
         self.note_depth(&queue);
+        // Whoever waits for a time may have to wait for another.
+        let is_news = queue.depth() > 0 || verdict != Verdict::Done;
         drop(queue);
-        self.bell.notify_one();
+        if is_news {
+            self.bell.notify_one();
+        }
     }
 
     fn note_depth(&self, queue: &Queue<ObjectKey>) {

@@ -8,6 +8,7 @@
 use crate::api::{Api, Ask, SendError};
 use crate::backoff::fraction;
 use crate::desk::{told, wall};
+use crate::term::Term;
 use bytes::Bytes;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -70,6 +71,7 @@ pub(crate) struct Candidate {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) leading: watch::Sender<bool>,
+    pub(crate) term: Term,
     /// The last lease that differed from the one before, and when it was seen.
     pub(crate) seen: Option<(Value, Instant)>,
 }
@@ -90,7 +92,10 @@ impl Candidate {
                 () = told(&mut stop) => break,
             };
             match tried {
-                Ok(true) => renewed = Some(begun),
+                Ok(true) => {
+                    renewed = Some(begun);
+                    self.term.renew(begun + self.election.renew_deadline);
+                }
                 Ok(false) => debug!("somebody else leads"),
                 Err(cause) => debug!(%cause, "the lease cannot be used"),
             }
@@ -134,6 +139,9 @@ impl Candidate {
             return;
         }
         self.api.metrics.leading.set(i64::from(leads));
+        if !leads {
+            self.term.end();
+        }
         if leads {
             info!(identity = self.identity, "leads");
         } else {

@@ -46,12 +46,15 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
+
 mod api;
 mod applied;
 mod backoff;
 mod breaker;
 mod context;
 mod controller;
+mod current;
 mod desk;
 mod diff;
 mod entry;
@@ -73,6 +76,7 @@ mod reflector;
 mod shelf;
 mod snap;
 mod status;
+mod term;
 mod watches;
 mod webhook;
 

@@ -14,6 +14,7 @@ use crate::monitor::Monitor;
 use crate::predicate::Predicate;
 use crate::reflector::{Listing, Reflector};
 use crate::shelf::{Selection, Shelf};
+use crate::term::Term;
 use crate::watches::{Watches, enqueue};
 use crate::webhook::Webhooks;
 use futures::FutureExt;
@@ -205,6 +206,7 @@ pub struct Manager {
     teller: Teller,
     stop: watch::Sender<bool>,
     leading: watch::Sender<bool>,
+    term: Term,
 }
 
 impl Manager {
@@ -257,6 +259,10 @@ impl Manager {
         let asked = asked.and_then(|election| election.identity.clone());
         let identity = asked
             .unwrap_or_else(|| format!("optik-controller-{:016x}", options.entropy.next_u64()));
+        let term = Term::default();
+        if options.leader_election.is_some() {
+            term.limited();
+        }
         let (recorder, teller) =
             Recorder::new(api.clone(), Arc::clone(&options.clock), identity.clone());
         Self {
@@ -272,6 +278,7 @@ impl Manager {
             teller,
             stop: watch::Sender::new(false),
             leading: watch::Sender::new(false),
+            term,
         }
     }
 
@@ -329,6 +336,7 @@ impl Manager {
             Arc::clone(&self.options.clock),
             Arc::clone(&self.options.entropy),
             self.recorder.clone(),
+            self.term.clone(),
             options.breaker.clone(),
         ));
         let keys = Arc::new(Keys::new(
@@ -450,6 +458,7 @@ impl Manager {
                     clock: self.options.clock,
                     entropy: self.options.entropy,
                     leading: self.leading.clone(),
+                    term: self.term,
                     seen: None,
                 };
                 late.spawn(candidate.run(stopped_late));

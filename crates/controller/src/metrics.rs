@@ -30,6 +30,10 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    pub(crate) fn add(&self, by: i64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
     pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -43,6 +47,7 @@ const BUCKETS: [f64; 12] = [
 /// How long things took.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
+    /// Each counts what was too long for the one before.
     buckets: [AtomicU64; BUCKETS.len()],
     count: AtomicU64,
     micros: AtomicU64,
@@ -51,10 +56,9 @@ pub(crate) struct Times {
 impl Times {
     pub(crate) fn note(&self, took: Duration) {
         let seconds = took.as_secs_f64();
-        for (bucket, end) in self.buckets.iter().zip(BUCKETS) {
-            if seconds <= end {
-                bucket.fetch_add(1, Ordering::Relaxed);
-            }
+        let mut buckets = self.buckets.iter().zip(BUCKETS);
+        if let Some((bucket, _)) = buckets.find(|(_, end)| seconds <= *end) {
+            bucket.fetch_add(1, Ordering::Relaxed);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -62,8 +66,9 @@ impl Times {
     }
 
     fn write(&self, out: &mut String, name: &str, labels: &str) {
+        let mut count = 0;
         for (bucket, end) in self.buckets.iter().zip(BUCKETS) {
-            let count = bucket.load(Ordering::Relaxed);
+            count += bucket.load(Ordering::Relaxed);
             let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {count}");
         }
         let count = self.count.load(Ordering::Relaxed);

@@ -1,12 +1,9 @@
 //! A manager seen from outside: for tests, and for those who want to know.
 
-use crate::api::{Api, Ask, SendError, accept};
-use crate::entry::Identity;
-use crate::key::ObjectKey;
+use crate::api::Api;
+use crate::current::is_current;
 use crate::keys::Keys;
-use crate::shelf::{Feed, Shelf};
-use optik_object::{Tape, View};
-use std::collections::BTreeMap;
+use crate::shelf::Shelf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -166,38 +163,4 @@ impl Monitor {
         }
         true
     }
-}
-
-/// Whether a cache has every object at the revision at which the server has it.
-async fn is_current(api: &Api, shelf: &Shelf, feed: &Feed) -> Result<bool, SendError> {
-    let path = shelf.kind.collection(feed.namespace.as_deref());
-    let mut query = Vec::new();
-    if !shelf.selection.labels.is_empty() {
-        query.push(("labelSelector", shelf.selection.labels.clone()));
-    }
-    if !shelf.selection.fields.is_empty() {
-        query.push(("fieldSelector", shelf.selection.fields.clone()));
-    }
-    let ask = Ask {
-        query,
-        accept: accept(true, true),
-        ..Ask::get(&path)
-    };
-    let list = api.send(ask).await?;
-    let mut tape = Tape::default();
-    let Ok(list) = tape.read(&list) else {
-        return Ok(false);
-    };
-    let items = list.get("items").into_iter().flat_map(View::items);
-    let there: BTreeMap<ObjectKey, Identity> = items
-        .filter_map(Identity::read)
-        .map(|identity| (identity.key.clone(), identity))
-        .collect();
-    let here = shelf.list(feed.namespace.as_deref());
-    let same = |entry: &crate::entry::Entry| {
-        there
-            .get(&entry.key)
-            .is_some_and(|identity| identity.revision == entry.revision)
-    };
-    Ok(here.len() == there.len() && here.iter().all(|entry| same(entry)))
 }

@@ -243,6 +243,9 @@ impl Pass {
         key: &ObjectKey,
         ask: Ask<'_>,
     ) -> Result<Bytes, SendError> {
+        if !self.desk.term.holds() {
+            return Err(SendError::Deposed);
+        }
         self.in_flight = Some((Arc::clone(shelf), key.clone()));
         let answered = self.desk.api.send(ask).await;
         self.in_flight = None;
@@ -331,6 +334,11 @@ impl Pass {
                 self.lost(shelf, key, refusal.to_string())
             }
             SendError::Lost(text) => self.lost(shelf, key, text),
+            // Somebody else does it; for this process it is as if it were outdated.
+            SendError::Deposed => {
+                self.hitch = Some(Hitch::Conflict);
+                Fault(FaultKind::Conflict(cause.to_string()))
+            }
             cause => Fault::retry(format!("{} {key}: {cause}", shelf.kind.kind)),
         }
     }

@@ -17,6 +17,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Time since some beginning. The queue never asks what time it is.
+///
+/// ```
+/// # use optik_controller::Moment;
+/// let a_minute_in: Moment = std::time::Duration::from_secs(60);
+/// # let _ = a_minute_in;
+/// ```
 pub type Moment = Duration;
 
 /// What is worked on first.
@@ -64,9 +70,34 @@ impl Default for QueueOptions {
 }
 
 /// The change that asks for a key: the number of a source, and its revision.
+///
+/// ```
+/// # use optik_controller::{Cause, Priority, Queue, QueueOptions, Verdict};
+/// # use std::time::Duration;
+/// # let now = Duration::ZERO;
+/// let mut queue = Queue::new(QueueOptions::default());
+/// queue.add("a", Priority::Normal, None, now);
+/// queue.take(now);
+/// let own: Cause = (1, 42);
+/// queue.add("a", Priority::Normal, Some(own), now);
+/// queue.finish(&"a", Verdict::Done, &[own], now, 0.0);
+/// assert_eq!(queue.take(now), None); // its own change does not bring it back
+/// ```
 pub type Cause = (u32, u64);
 
 /// What becomes of a key that was worked on.
+///
+/// ```
+/// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+/// # use std::time::Duration;
+/// # let now = Duration::ZERO;
+/// let mut queue = Queue::new(QueueOptions::default());
+/// queue.add("a", Priority::Normal, None, now);
+/// queue.take(now);
+/// queue.finish(&"a", Verdict::After(Duration::from_secs(60)), &[], now, 0.0);
+/// assert_eq!(queue.take(now), None);
+/// assert_eq!(queue.take(Duration::from_secs(60)), Some("a"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing, until somebody asks for it again.
@@ -362,35 +393,87 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// When there will be something to take that cannot be taken now.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// assert_eq!(queue.next_wake(), None);
+    /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
+    /// assert_eq!(queue.next_wake(), Some(Duration::from_secs(5)));
+    /// ```
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         self.later.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// How many wait for a turn.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// assert_eq!(queue.depth(), 1);
+    /// ```
     #[must_use]
     pub fn depth(&self) -> usize {
         self.ready.len()
     }
 
     /// How many wait for a time.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
+    /// assert_eq!(queue.delayed(), 1);
+    /// ```
     #[must_use]
     pub fn delayed(&self) -> usize {
         self.later.len()
     }
 
     /// How many are worked on.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// queue.take(Duration::ZERO);
+    /// assert_eq!(queue.running(), 1);
+    /// ```
     #[must_use]
     pub fn running(&self) -> usize {
         self.running
     }
 
     /// How often a key has failed in a row.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// queue.take(Duration::ZERO);
+    /// queue.finish(&"a", Verdict::Failed, &[], Duration::ZERO, 0.0);
+    /// assert_eq!(queue.failures(&"a"), 1);
+    /// ```
     pub fn failures(&self, key: &K) -> u32 {
         self.slots.get(key).map_or(0, |slot| slot.failures)
     }
 
     /// Since when a key has been asked for.
+    ///
+    /// ```
+    /// # use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+    /// # use std::time::Duration;
+    /// let mut queue = Queue::new(QueueOptions::default());
+    /// queue.add("a", Priority::Normal, None, Duration::ZERO);
+    /// assert_eq!(queue.since(&"a"), Some(Duration::ZERO));
+    /// ```
     pub fn since(&self, key: &K) -> Option<Moment> {
         self.slots.get(key).map(|slot| slot.since)
     }

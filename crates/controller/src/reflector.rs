@@ -181,18 +181,6 @@ impl Reflector {
         &self.shelf.feeds[self.feed]
     }
 
-    fn selectors(&self) -> Vec<(&'static str, String)> {
-        let mut query = Vec::new();
-        let selection = &self.shelf.selection;
-        if !selection.labels.is_empty() {
-            query.push(("labelSelector", selection.labels.clone()));
-        }
-        if !selection.fields.is_empty() {
-            query.push(("fieldSelector", selection.fields.clone()));
-        }
-        query
-    }
-
     fn path(&self) -> String {
         let namespace = self.feed().namespace.as_deref();
         self.shelf.kind.collection(namespace)
@@ -242,7 +230,7 @@ impl Reflector {
         query.push(("watch", "true".to_owned()));
         query.push(("allowWatchBookmarks", "true".to_owned()));
         query.push(("timeoutSeconds", length.as_secs().to_string()));
-        query.extend(self.selectors());
+        query.extend(self.shelf.selectors());
         let path = self.path();
         let ask = Ask {
             query,
@@ -316,8 +304,7 @@ impl Reflector {
             return Ok(());
         }
         let revision = entry.revision;
-        if revision != 0 && revision <= self.feed().progress().revision {
-            // Said before.
+        if revision != 0 && self.is_known(&entry, deleted) {
             return Ok(());
         }
         flow.from = Some(revision_text(object).ok_or(Trouble::Nonsense)?);
@@ -328,6 +315,19 @@ impl Reflector {
             self.shelf.put(self.feed(), &entry);
         }
         Ok(())
+    }
+
+    /// Whether this was said before. Objects that were written together have one revision,
+    /// so a feed that has reached it may not have seen them all.
+    fn is_known(&self, entry: &Entry, deleted: bool) -> bool {
+        let reached = self.feed().progress().revision;
+        if entry.revision != reached {
+            return entry.revision < reached;
+        }
+        match self.shelf.get(&entry.key) {
+            Some(known) => known.revision >= entry.revision,
+            None => deleted,
+        }
     }
 
     fn bookmark(
@@ -376,7 +376,7 @@ impl Reflector {
         let mut next = String::new();
         let mut tape = Tape::default();
         loop {
-            let mut query = self.selectors();
+            let mut query = self.shelf.selectors();
             query.push(("limit", PAGE.to_owned()));
             if !next.is_empty() {
                 query.push(("continue", next));

@@ -143,7 +143,12 @@ impl Shelf {
             progress: watch::Sender::default(),
         };
         let named = selection.namespaces.iter().filter(|_| kind.namespaced);
-        let mut feeds: Vec<Feed> = named.map(|name| feed(Some(name.clone()))).collect();
+        // One that is named twice is followed once.
+        let named: BTreeSet<&String> = named.collect();
+        let mut feeds: Vec<Feed> = named
+            .into_iter()
+            .map(|name| feed(Some(name.clone())))
+            .collect();
         if feeds.is_empty() {
             feeds.push(feed(None));
         }
@@ -157,6 +162,19 @@ impl Shelf {
             state: RwLock::default(),
             handlers: RwLock::default(),
         }
+    }
+
+    /// What a list or a watch of it has to say.
+    pub(crate) fn selectors(&self) -> Vec<(&'static str, String)> {
+        let selection = &self.selection;
+        let mut query = Vec::new();
+        if !selection.labels.is_empty() {
+            query.push(("labelSelector", selection.labels.clone()));
+        }
+        if !selection.fields.is_empty() {
+            query.push(("fieldSelector", selection.fields.clone()));
+        }
+        query
     }
 
     pub(crate) fn keep(&self) -> &Keep {

@@ -25,8 +25,13 @@ pub struct BackupSpec {
     /// The image that copies it.
     pub image: String,
     /// For so many days a finished copy is kept.
+    #[serde(default = "a_week")]
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: u32,
+}
+
+fn a_week() -> u32 {
+    7
 }
 
 /// How it goes.
@@ -50,9 +55,13 @@ pub struct BackupStatus {
 /// How far a backup is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
+    /// Its Job has not begun.
     Pending,
+    /// Its Job runs.
     Running,
+    /// There is a copy.
     Succeeded,
+    /// Its Job gave up.
     Failed,
 }
 

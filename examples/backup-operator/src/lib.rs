@@ -5,10 +5,12 @@
 //! what was stored for it.
 
 mod api;
+mod job;
 mod operator;
 mod vault;
 
 pub use api::{Backup, BackupSpec, BackupStatus, Phase};
+pub use job::{desired_job, kept_for, phase};
 pub use operator::Operator;
 pub use vault::Vault;
 

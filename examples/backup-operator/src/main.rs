@@ -4,6 +4,7 @@ use backup_operator::{Operator, Vault, install};
 use kube::{Client, Config};
 use optik_controller::{LeaderElection, Manager, ManagerOptions};
 use std::error::Error;
+use std::path::PathBuf;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +21,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut options = ManagerOptions::default();
     options.leader_election = Some(LeaderElection::new("default", "backup-operator"));
     let mut manager = Manager::with_options(config, options)?;
-    let vault = Vault::at(std::env::temp_dir().join("backup-operator"));
+    let place = std::env::var_os("BACKUP_VAULT").map(PathBuf::from);
+    let vault = Vault::at(place.unwrap_or_else(|| std::env::temp_dir().join("backup-operator")));
     manager.add(|watches| Operator::build(watches, vault))?;
     manager.run(stopped()).await?;
     Ok(())

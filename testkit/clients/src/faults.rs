@@ -76,6 +76,9 @@ pub enum Deed {
         reason: &'static str,
         retry_after_seconds: Option<u64>,
     },
+    /// The server is not asked. A watch begins and says that its revision is gone, which
+    /// is how servers say it.
+    Expire,
     /// The server is asked, and its answer is lost.
     LoseAnswer,
 }
@@ -204,7 +207,7 @@ async fn answer(
     let deed = shared.deed(&method, &path);
     let watched = path.contains("watch=true").then(|| path.clone());
     let answered = match deed {
-        Some(Deed::Refuse { .. }) => None,
+        Some(Deed::Refuse { .. } | Deed::Expire) => None,
         _ => Some(forward(request, &shared).await),
     };
     let status = match &answered {
@@ -228,6 +231,7 @@ async fn answer(
             }),
             _,
         ) => Ok(refusal(code, reason, retry_after_seconds)),
+        (Some(Deed::Expire), _) => Ok(expired()),
         (Some(Deed::LoseAnswer), Some(Ok(answer))) => {
             // The server has done it all.
             drop(answer.into_body().collect().await);
@@ -238,16 +242,29 @@ async fn answer(
     }
 }
 
-fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Body> {
-    let status: Value = json!({
+fn status(code: u16, reason: &str) -> Value {
+    json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "as planned", "reason": reason, "code": code,
-    });
-    let body = Full::new(Bytes::from(status.to_string()));
+    })
+}
+
+fn said(text: String) -> Response<Body> {
+    let body = Full::new(Bytes::from(text));
     let mut answer = Response::new(body.map_err(|never| match never {}).boxed());
-    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT);
     let json = header::HeaderValue::from_static("application/json");
     answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
+}
+
+fn expired() -> Response<Body> {
+    let event = json!({"type": "ERROR", "object": status(410, "Expired")});
+    said(format!("{event}\n"))
+}
+
+fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Body> {
+    let mut answer = said(status(code, reason).to_string());
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT);
     if let Some(seconds) = retry_after {
         answer
             .headers_mut()

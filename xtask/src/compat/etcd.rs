@@ -189,7 +189,9 @@ fn run_operator(port: &str, scratch: &Path) -> Outcome {
     );
     std::fs::write(&kubeconfig, text)
         .map_err(|cause| format!("{}: {cause}", kubeconfig.display()))?;
-    super::clients::operator_on(&kubeconfig)
+    super::clients::operator_on(&kubeconfig)?;
+    super::operators::lives_on(&kubeconfig)?;
+    super::operators::faults_on(&kubeconfig)
 }
 
 fn start_apiserver(

@@ -4,12 +4,15 @@
 mod clients;
 mod etcd;
 mod etcdctl;
+mod operators;
 mod process;
 mod scripts;
 mod server;
 mod tools;
 
 use crate::Outcome;
+
+pub(crate) use operators::measure;
 
 /// One thing that is tried, and what came of it.
 struct Part {
@@ -41,6 +44,7 @@ const PARTS: &[Part] = &[
     part("envtest", clients::envtest),
     part("kube-rs", clients::kube_rs),
     part("operator", clients::operator),
+    part("operators", operators::lives),
     part("python", clients::python),
     part("kopf", clients::kopf),
     part("client-node", clients::client_node),

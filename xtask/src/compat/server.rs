@@ -3,7 +3,7 @@
 use super::process::{Server, free_port};
 use super::tools;
 use crate::Outcome;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where a client finds the server, and where it may leave things.
@@ -24,17 +24,29 @@ impl Around {
     /// The same with these controllers.
     pub(crate) fn start_with(controllers: &str) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
+        let data = scratch.path().join("data");
+        let controllers = format!("--controllers={controllers}");
+        let more = [&controllers, "--data", &data.to_string_lossy()];
+        Self::start_in(scratch, &tools::optik()?, &more)
+    }
+
+    /// Another build of it, with other options.
+    pub(crate) fn start_with_program(program: &Path, more: &[&str]) -> Result<Self, String> {
+        let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
+        Self::start_in(scratch, program, more)
+    }
+
+    fn start_in(scratch: tempfile::TempDir, program: &Path, more: &[&str]) -> Result<Self, String> {
         let local = || free_port().map(|port| format!("127.0.0.1:{port}"));
         let (tls, plain, etcd) = (local()?, local()?, local()?);
         let kubeconfig = scratch.path().join("kubeconfig");
-        let mut serve = Command::new(tools::optik()?);
+        let mut serve = Command::new(program);
         serve
             .args(["serve", "--listen", &tls, "--listen-http", &plain])
-            .arg(format!("--controllers={controllers}"))
-            .args(["--etcd-listen", &etcd, "--data"])
-            .arg(scratch.path().join("data"))
+            .args(["--etcd-listen", &etcd])
             .arg("--kubeconfig-out")
-            .arg(&kubeconfig);
+            .arg(&kubeconfig)
+            .args(more);
         let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
         server.wait_ready(&plain, "/readyz")?;
         Ok(Self {
@@ -46,6 +58,11 @@ impl Around {
         })
     }
 
+    /// Where it answers without TLS.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.plain)
+    }
+
     /// Runs a client to its end; what it says is shown, and what the server said if it
     /// fails.
     pub(crate) fn run(&self, client: &mut Command) -> Outcome {
@@ -53,7 +70,7 @@ impl Around {
             client.env("KUBECTL", tools::kubectl()?);
         }
         let client = client
-            .env("SERVER", format!("http://{}", self.plain))
+            .env("SERVER", self.url())
             .env("KUBECONFIG", &self.kubeconfig)
             .env("ETCD", &self.etcd)
             .env("ETCDCTL", tools::etcdctl()?)

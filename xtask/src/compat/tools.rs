@@ -271,7 +271,11 @@ pub(crate) fn optik() -> Result<PathBuf, String> {
     if !build.status().is_ok_and(|status| status.success()) {
         return Err("optik does not build".to_owned());
     }
+    Ok(target().join("debug/optik"))
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| root().join("target"));
-    Ok(target.join("debug/optik"))
+    target.unwrap_or_else(|| root().join("target"))
 }

@@ -3,16 +3,16 @@ package scenario
 
 import (
 	"context"
-	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,12 +35,8 @@ type world struct {
 
 func Scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, backup.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme, err := backup.Scheme()
+	must(t, err)
 	return scheme
 }
 
@@ -53,7 +49,8 @@ func Run(t *testing.T, server *rest.Config) {
 	w.predicatesHold(first)
 	w.changed(first)
 	w.conflicts(first)
-	w.ownedAreKept(first)
+	w.ownedAreKept()
+	w.expired()
 	w.refused()
 	w.deleted(first)
 }
@@ -63,7 +60,9 @@ func start(t *testing.T, config *rest.Config) *world {
 	scheme := Scheme(t)
 	manager, err := ctrl.NewManager(config, options(scheme))
 	must(t, err)
-	reconciler := &backup.Reconciler{Client: manager.GetClient(), Events: manager.GetEventRecorder("backup")}
+	reconciler := &backup.Reconciler{
+		Client: manager.GetClient(), Events: manager.GetEventRecorder("backup"), Vault: t.TempDir(),
+	}
 	must(t, reconciler.SetupWithManager(manager))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -96,13 +95,13 @@ func (w *world) create(name string) *backup.Backup {
 	w.Helper()
 	made := &backup.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
-		Spec:       backup.Spec{Source: "disk"},
+		Spec:       backup.Spec{Source: "disk", Image: "example.com/copy:1"},
 	}
 	must(w.T, w.client.Create(w.Context(), made))
 	return made
 }
 
-// A Backup gets its defaults, a finalizer, a Deployment that belongs to it, and a status.
+// A Backup gets its defaults, a finalizer, a Job that belongs to it, and a status.
 func (w *world) created() *backup.Backup {
 	made := w.create("first")
 	if made.Spec.RetentionDays != 7 {
@@ -112,18 +111,20 @@ func (w *world) created() *backup.Backup {
 	if made.Finalizers[0] != backup.Finalizer || made.Generation != 1 || made.Status.ObservedGeneration != 1 {
 		w.Fatalf("it is %+v", made)
 	}
-	if owner := metav1.GetControllerOf(w.deployment("first")); owner == nil || owner.UID != made.UID {
-		w.Fatalf("the Deployment belongs to %+v", owner)
+	if owner := metav1.GetControllerOf(w.job("first-1")); owner == nil || owner.UID != made.UID {
+		w.Fatalf("the Job belongs to %+v", owner)
+	}
+	if _, err := os.Stat(w.place("first")); err != nil {
+		w.Fatalf("no room was made: %v", err)
 	}
 	return made
 }
 
 // A change of what is owned is noticed.
 func (w *world) running(first *backup.Backup) {
-	deployment := w.deployment("first")
-	deployment.Status.Replicas, deployment.Status.AvailableReplicas = 1, 1
-	deployment.Status.ReadyReplicas = 1
-	must(w.T, w.client.Status().Update(w.Context(), deployment))
+	job, begun, none := w.job("first-1"), metav1.Now(), int32(0)
+	job.Status = batchv1.JobStatus{Active: 1, StartTime: &begun, Ready: &none, Terminating: &none}
+	must(w.T, w.client.Status().Update(w.Context(), job))
 	w.eventually("it is running", func() bool { return w.phase(first) == "Running" })
 	if first.Generation != 1 {
 		w.Fatalf("a status has made generation %d", first.Generation)
@@ -135,7 +136,9 @@ func (w *world) predicatesHold(first *backup.Backup) {
 	w.settled("marker-0")
 	before := w.reconciler.Runs("first")
 	must(w.T, w.client.Get(w.Context(), client.ObjectKeyFromObject(first), first))
-	first.Status.Checks++
+	meta.SetStatusCondition(&first.Status.Conditions, metav1.Condition{
+		Type: "Checked", Status: metav1.ConditionTrue, Reason: "ByHand", Message: "somebody had a look",
+	})
 	must(w.T, w.client.Status().Update(w.Context(), first))
 	w.settled("marker-1")
 	if after := w.reconciler.Runs("first"); after != before {
@@ -155,7 +158,7 @@ func (w *world) changed(first *backup.Backup) {
 	must(w.T, w.client.Patch(w.Context(), first, client.MergeFrom(before)))
 	w.eventually("the change is carried out", func() bool {
 		w.phase(first)
-		return first.Status.ObservedGeneration == 2 && env(w.deployment("first"), "DAYS") == "14"
+		return first.Status.ObservedGeneration == 2 && first.Status.Job == "first-2"
 	})
 	applied := client.ApplyConfigurationFromUnstructured(partOf(first.Name, map[string]any{"retentionDays": int64(21)}))
 	owner := client.FieldOwner("somebody")
@@ -165,7 +168,7 @@ func (w *world) changed(first *backup.Backup) {
 	must(w.T, w.client.Apply(w.Context(), applied, owner, client.ForceOwnership))
 	w.eventually("the apply is carried out", func() bool {
 		w.phase(first)
-		return first.Status.ObservedGeneration == 3 && env(w.deployment("first"), "DAYS") == "21"
+		return first.Status.ObservedGeneration == 3 && first.Status.Job == "first-3"
 	})
 }
 
@@ -187,19 +190,38 @@ func (w *world) conflicts(first *backup.Backup) {
 	})
 }
 
-func (w *world) ownedAreKept(first *backup.Backup) {
-	old := w.deployment("first")
-	must(w.T, w.client.Delete(w.Context(), old))
-	w.eventually("the Deployment is made again", func() bool {
-		deployment := &appsv1.Deployment{}
-		err := w.client.Get(w.Context(), client.ObjectKeyFromObject(old), deployment)
+func (w *world) ownedAreKept() {
+	old := w.job("first-3")
+	must(w.T, w.client.Delete(w.Context(), old, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.eventually("the Job is made again", func() bool {
+		job := &batchv1.Job{}
+		err := w.client.Get(w.Context(), client.ObjectKeyFromObject(old), job)
 		must(w.T, client.IgnoreNotFound(err))
-		return err == nil && deployment.UID != old.UID
+		return err == nil && job.UID != old.UID
+	})
+}
+
+// Jobs of earlier generations go when they have been kept long enough.
+func (w *world) expired() {
+	job := w.job("first-1")
+	begun, end, none := metav1.NewTime(time.Now().Add(-30*24*time.Hour)), metav1.NewTime(time.Now().Add(-29*24*time.Hour)), int32(0)
+	done := func(kind batchv1.JobConditionType) batchv1.JobCondition {
+		return batchv1.JobCondition{Type: kind, Status: "True", LastTransitionTime: end}
+	}
+	job.Status = batchv1.JobStatus{
+		Succeeded: 1, StartTime: &begun, CompletionTime: &end, Ready: &none, Terminating: &none,
+		Conditions: []batchv1.JobCondition{done(batchv1.JobSuccessCriteriaMet), done(batchv1.JobComplete)},
+	}
+	must(w.T, w.client.Status().Update(w.Context(), job))
+	w.eventually("the old Job is removed", func() bool {
+		err := w.client.Get(w.Context(), client.ObjectKeyFromObject(job), &batchv1.Job{})
+		must(w.T, client.IgnoreNotFound(err))
+		return err != nil
 	})
 }
 
 func (w *world) refused() {
-	wrong := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "wrong"}, Spec: backup.Spec{RetentionDays: -1}}
+	wrong := &backup.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "wrong"}, Spec: backup.Spec{Source: "disk", Image: "copy", RetentionDays: -1}}
 	if err := w.client.Create(w.Context(), wrong); !apierrors.IsInvalid(err) {
 		w.Fatalf("a wrong Backup: %v", err)
 	}
@@ -212,8 +234,13 @@ func (w *world) deleted(first *backup.Backup) {
 		must(w.T, client.IgnoreNotFound(err))
 		return err != nil
 	})
-	note := client.ObjectKey{Namespace: space, Name: "gone-first"}
-	must(w.T, w.client.Get(w.Context(), note, &corev1.ConfigMap{}))
+	if _, err := os.Stat(w.place("first")); !os.IsNotExist(err) {
+		w.Fatalf("what was stored is still there: %v", err)
+	}
+}
+
+func (w *world) place(name string) string {
+	return filepath.Join(w.reconciler.Vault, space, name)
 }
 
 func (w *world) phase(of *backup.Backup) string {
@@ -221,10 +248,10 @@ func (w *world) phase(of *backup.Backup) string {
 	return of.Status.Phase
 }
 
-func (w *world) deployment(name string) *appsv1.Deployment {
-	deployment := &appsv1.Deployment{}
-	must(w.T, w.client.Get(w.Context(), client.ObjectKey{Namespace: space, Name: name}, deployment))
-	return deployment
+func (w *world) job(name string) *batchv1.Job {
+	job := &batchv1.Job{}
+	must(w.T, w.client.Get(w.Context(), client.ObjectKey{Namespace: space, Name: name}, job))
+	return job
 }
 
 func (w *world) eventually(what string, holds func() bool) {
@@ -243,13 +270,4 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func env(deployment *appsv1.Deployment, name string) string {
-	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if variable.Name == name {
-			return variable.Value
-		}
-	}
-	return fmt.Sprintf("no %s", name)
 }

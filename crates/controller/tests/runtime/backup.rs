@@ -48,11 +48,24 @@ impl Status for BackupStatus {
 /// What a controller did, seen from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// Tells processes apart.
+    salt: u64,
     reconciles: AtomicU64,
     cleanups: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Tally {
+    pub(crate) fn of_process(salt: u64) -> Self {
+        Self {
+            salt,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn salt(&self) -> u64 {
+        self.salt
+    }
+
     pub(crate) fn reconciles(&self) -> u64 {
         self.reconciles.load(Ordering::SeqCst)
     }
@@ -118,5 +131,43 @@ impl Reconciler for Backups {
         let mut cleanups = self.tally.cleanups.lock().expect("nobody panics with it");
         *cleanups.entry(uid).or_default() += 1;
         Ok(Cleanup::Finished)
+    }
+}
+
+/// Makes a child with a new name each time it finds none: the classic way to make two.
+pub(crate) struct Careless {
+    maps: Owned<ConfigMap>,
+    tally: Arc<Tally>,
+}
+
+impl Careless {
+    pub(crate) fn build(
+        tally: &Arc<Tally>,
+    ) -> impl FnOnce(&mut Watches<'_, Backup>) -> Self + use<> {
+        let tally = Arc::clone(tally);
+        move |watches| Self {
+            maps: watches.owns(),
+            tally,
+        }
+    }
+}
+
+impl Reconciler for Careless {
+    type Primary = Backup;
+    const NAME: &'static str = "careless";
+
+    async fn reconcile(&self, _: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+        let number = self.tally.count();
+        let is_child = |map: &Snap<ConfigMap>| map.name_any().starts_with("child-");
+        if !cx.owned(&self.maps)?.iter().any(is_child) {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(format!("child-{number}-{:x}", self.tally.salt()));
+            cx.apply(&self.maps, map).await?;
+            assert!(
+                cx.owned(&self.maps)?.iter().any(is_child),
+                "reads see writes"
+            );
+        }
+        Ok(Outcome::Done)
     }
 }

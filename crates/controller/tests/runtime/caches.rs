@@ -127,8 +127,7 @@ async fn only_what_is_selected_is_cached() {
     eventually("it to leave", async || objects(&running, "ConfigMap") == 1).await;
     running.settled().await;
     assert_eq!(*seen.lock().expect("nobody panics with it"), ["two/a"]);
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,8 +175,7 @@ async fn a_transform_decides_what_is_cached() {
     });
     scene.make("a", 1).await;
     eventually("a look", async || tally.reconciles() > 0).await;
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,20 +188,12 @@ async fn a_predicate_filters_changes_but_no_deletions() {
     eventually("a look", async || tally.reconciles() > 0).await;
     running.settled().await;
     let before = tally.reconciles();
-    let patch = Patch::Merge(json!({"data": {"other": "1"}}));
-    scene
-        .maps()
-        .patch("m", &Default::default(), &patch)
-        .await
-        .expect("can be patched");
+    let patch = json!({"data": {"other": "1"}});
+    scene.change_map("m", patch).await;
     running.settled().await;
     assert_eq!(tally.reconciles(), before);
-    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "db"}}}));
-    scene
-        .maps()
-        .patch("m", &Default::default(), &patch)
-        .await
-        .expect("can be patched");
+    let patch = json!({"metadata": {"labels": {"app": "db"}}});
+    scene.change_map("m", patch).await;
     running.settled().await;
     assert_eq!(tally.reconciles(), before + 1);
     scene
@@ -213,8 +203,7 @@ async fn a_predicate_filters_changes_but_no_deletions() {
         .expect("can be deleted");
     running.settled().await;
     assert_eq!(tally.reconciles(), before + 2);
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 /// Finds maps by what they say, and notes who was called.
@@ -285,12 +274,8 @@ async fn indexes_references_and_both_sides_of_a_move() {
     put(&scene, "default", &map("m", &[("color", "red")])).await;
     running.settled().await;
     assert_eq!(take(), ["red red=1 secrets=0"]);
-    let patch = Patch::Merge(json!({"metadata": {"labels": {"color": "blue"}}}));
-    scene
-        .maps()
-        .patch("m", &Default::default(), &patch)
-        .await
-        .expect("can be patched");
+    let patch = json!({"metadata": {"labels": {"color": "blue"}}});
+    scene.change_map("m", patch).await;
     running.settled().await;
     assert_eq!(take(), ["blue red=0 secrets=0", "red red=0 secrets=0"]);
     let mut secret = Secret::default();
@@ -302,6 +287,5 @@ async fn indexes_references_and_both_sides_of_a_move() {
         .expect("can be made");
     running.settled().await;
     assert_eq!(take(), ["blue red=0 secrets=1"]);
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }

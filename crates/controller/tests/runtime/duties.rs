@@ -74,15 +74,13 @@ async fn panics_hangs_and_failures_are_tried_again_and_counted() {
     for (first, reconciles, metric) in moods {
         let tally = Arc::new(Tally::default());
         let shared = Arc::clone(&tally);
-        let mut manager = scene.manager();
         let mut options = ControllerOptions::default();
         options.timeout = Duration::from_millis(100);
         let build = |_: &mut Watches<'_, Backup>| Moody {
             first,
             tally: shared,
         };
-        manager.add_with(options, build).expect("can be added");
-        let running = start(manager);
+        let running = scene.run_with(options, build);
         eventually(metric, async || tally.reconciles() >= reconciles).await;
         running.settled().await;
         assert_eq!(running.metric(metric), 1, "{metric}");
@@ -115,7 +113,6 @@ impl Reconciler for Slow {
 async fn a_shutdown_lets_finish_what_has_begun_and_begins_nothing() {
     let scene = Scene::begin().await;
     let (tally, gate) = (Arc::new(Tally::default()), Arc::new(Semaphore::new(0)));
-    let mut manager = scene.manager();
     let mut options = ControllerOptions::default();
     options.workers = 2;
     let (shared, shared_gate) = (Arc::clone(&tally), Arc::clone(&gate));
@@ -124,8 +121,7 @@ async fn a_shutdown_lets_finish_what_has_begun_and_begins_nothing() {
         gate: shared_gate,
         tally: shared,
     };
-    manager.add_with(options, build).expect("can be added");
-    let running = start(manager);
+    let running = scene.run_with(options, build);
     for name in ["a", "b", "c", "d"] {
         scene.make(name, 7).await;
     }

@@ -1,7 +1,7 @@
 //! Whatever goes wrong on the way, the world becomes what it should be, and nothing is
 //! done twice that must be done once.
 
-use crate::backup::{Backups, Tally};
+use crate::backup::{Backups, Careless, Tally};
 use crate::scene::{Running, Scene, eventually, start};
 use http::Method;
 use kube::api::{DeleteParams, ListParams};
@@ -12,14 +12,19 @@ use std::sync::Arc;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn controller(scene: &Scene) -> (Running, Arc<Tally>) {
-    controller_with(scene, ManagerOptions::default())
+/// Two controllers in one process: one that keeps maps, and one that makes a second child
+/// as soon as it looks at a cache that does not have the first.
+fn controllers(scene: &Scene) -> (Running, Arc<Tally>) {
+    controllers_with(scene, ManagerOptions::default())
 }
 
-fn controller_with(scene: &Scene, options: ManagerOptions) -> (Running, Arc<Tally>) {
+fn controllers_with(scene: &Scene, options: ManagerOptions) -> (Running, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
     let mut manager = scene.manager_with(options);
     manager.add(Backups::build(&tally)).expect("can be added");
+    manager
+        .add(Careless::build(&Arc::default()))
+        .expect("can be added");
     (start(manager), tally)
 }
 
@@ -60,6 +65,26 @@ async fn all_ready(scene: &Scene, days: u32) {
     assert_eq!(scene.retentions().await, expected);
 }
 
+/// Ends it all, and looks whether anything was done twice that must be done once: each
+/// Backup has one child, and was cleaned up once, though every watch breaks off.
+async fn all_done_once(scene: Scene, running: Running, tally: &Tally) {
+    running.settled().await;
+    let expected = NAMES.map(|name| (name.to_owned(), 1));
+    assert_eq!(scene.children().await, expected.into());
+    for name in NAMES {
+        scene.delete(name).await;
+        scene.faults.cut();
+    }
+    for name in NAMES {
+        scene.gone(name).await;
+    }
+    running.settled().await;
+    let cleanups = tally.cleanups();
+    assert_eq!(cleanups.len(), NAMES.len());
+    assert!(cleanups.values().all(|times| *times == 1), "{cleanups:?}");
+    scene.end_with(running).await;
+}
+
 async fn make_all(scene: &Scene) {
     for name in NAMES {
         scene.make(name, 7).await;
@@ -69,7 +94,7 @@ async fn make_all(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_that_break_off_lose_nothing() {
     let scene = Scene::begin().await;
-    let (running, tally) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     for days in 8..12 {
         for name in NAMES {
@@ -78,23 +103,13 @@ async fn watches_that_break_off_lose_nothing() {
         }
     }
     all_ready(&scene, 11).await;
-    scene.delete("a").await;
-    scene.faults.cut();
-    eventually("it to go", async || scene.find("a").await.is_none()).await;
-    running.settled().await;
-    assert!(
-        tally.cleanups().values().all(|times| *times == 1),
-        "{:?}",
-        tally.cleanups()
-    );
-    running.stop().await;
-    scene.end().await;
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_that_are_late_delay_and_do_not_repeat() {
     let scene = Scene::begin().await;
-    let (running, tally) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     running.settled().await;
     scene.faults.hold_watches("watch=true");
     make_all(&scene).await;
@@ -111,14 +126,13 @@ async fn watches_that_are_late_delay_and_do_not_repeat() {
         "{:#?}",
         scene.writes()
     );
-    running.stop().await;
-    scene.end().await;
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
     let scene = Scene::begin().await;
-    let (running, tally) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
@@ -128,7 +142,13 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
         .plan(refuse(Method::GET, "watch=true&", 4, 503));
     scene
         .faults
-        .plan(refuse(Method::GET, "resourceVersion=", 4, 410));
+        .plan(refuse(Method::GET, "resourceVersion=", 3, 410));
+    scene.faults.plan(Plan {
+        method: Method::GET,
+        path_with: "resourceVersion=",
+        times: 3,
+        deed: Deed::Expire,
+    });
     scene.faults.cut();
     let deleted = scene
         .maps()
@@ -144,9 +164,8 @@ async fn expired_revisions_lead_to_lists_that_find_what_was_deleted() {
     eventually("a list to find it", async || tally.reconciles() > before).await;
     running.settled().await;
     all_ready(&scene, 7).await;
-    assert!(running.metric("controller_watch_relists_total") > 0);
-    running.stop().await;
-    scene.end().await;
+    assert!(running.metric("controller_watch_relists_total") >= 6);
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +179,7 @@ async fn a_storm_of_conflicts_and_refusals_passes() {
     ] {
         scene.faults.plan(refuse(Method::PATCH, path, times, code));
     }
-    let (running, _) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
@@ -168,8 +187,10 @@ async fn a_storm_of_conflicts_and_refusals_passes() {
         running.metric("controller_runtime_reconcile_errors_total"),
         0
     );
-    running.stop().await;
-    scene.end().await;
+    // Cleaning up is refused, too.
+    let refusals = refuse(Method::PATCH, "/backups/", 6, 409);
+    scene.faults.plan(refusals);
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,7 +204,7 @@ async fn a_lost_answer_is_not_a_lost_write_and_not_a_second_one() {
             deed: Deed::LoseAnswer,
         });
     }
-    let (running, tally) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     eventually("all to be lost", async || !scene.faults.is_planning()).await;
@@ -196,33 +217,25 @@ async fn a_lost_answer_is_not_a_lost_write_and_not_a_second_one() {
         "{:#?}",
         scene.writes()
     );
-    for name in NAMES {
-        scene.delete(name).await;
-    }
-    for name in NAMES {
-        eventually("it to go", async || scene.find(name).await.is_none()).await;
-    }
-    running.settled().await;
-    assert_eq!(tally.cleanups().len(), NAMES.len());
-    assert!(
-        tally.cleanups().values().all(|times| *times == 1),
-        "{:?}",
-        tally.cleanups()
-    );
-    running.stop().await;
-    scene.end().await;
+    // That a finalizer is gone is not told, either.
+    scene.faults.plan(Plan {
+        method: Method::PATCH,
+        path_with: "/backups/",
+        times: 2,
+        deed: Deed::LoseAnswer,
+    });
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_comes_back_finds_its_controllers_waiting() {
     let mut scene = Scene::on(Engine::Disk).await;
-    let (running, _) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
     let writes = scene.writes().len();
-    scene.server = scene.server.restart().await;
-    scene.faults.point_at(&scene.server.url);
+    scene.restart().await;
     let listed = async || scene.backups().list(&ListParams::default()).await.is_ok();
     eventually("the definition", listed).await;
     for name in NAMES {
@@ -236,8 +249,7 @@ async fn a_server_that_comes_back_finds_its_controllers_waiting() {
         "{:#?}",
         scene.writes()
     );
-    running.stop().await;
-    scene.end().await;
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,7 +258,7 @@ async fn a_server_without_streaming_lists_is_listed_in_pages() {
     scene
         .faults
         .plan(refuse(Method::GET, "sendInitialEvents", 2, 422));
-    let (running, _) = controller(&scene);
+    let (running, _) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
@@ -257,14 +269,13 @@ async fn a_server_without_streaming_lists_is_listed_in_pages() {
             .iter()
             .any(|asked| asked.path.contains("limit=500"))
     );
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_goes_back_in_time_at_the_word_of_one_answer() {
     let scene = Scene::begin().await;
-    let (running, _) = controller(&scene);
+    let (running, tally) = controllers(&scene);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
@@ -284,14 +295,12 @@ async fn nothing_goes_back_in_time_at_the_word_of_one_answer() {
         );
         assert_eq!(cache.objects, before.objects);
     }
-    scene.faults.point_at(&scene.server.url);
+    scene.faults.point_at(&scene.url);
     scene.faults.cut();
     scene.retain("a", 8).await;
     eventually("it to go on", async || scene.retentions().await[0].1 == "8").await;
-    running.settled().await;
-    running.stop().await;
     older.stop().await;
-    scene.end().await;
+    all_done_once(scene, running, &tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -302,7 +311,7 @@ async fn a_clock_that_jumps_changes_no_transition_time() {
     ));
     let mut options = ManagerOptions::default();
     options.clock = clock.clone();
-    let (running, tally) = controller_with(&scene, options);
+    let (running, tally) = controllers_with(&scene, options);
     make_all(&scene).await;
     all_ready(&scene, 7).await;
     running.settled().await;
@@ -323,6 +332,5 @@ async fn a_clock_that_jumps_changes_no_transition_time() {
     }
     let after = condition("a").await;
     assert_eq!(before.last_transition_time, after.last_transition_time);
-    running.stop().await;
-    scene.end().await;
+    all_done_once(scene, running, &tally).await;
 }

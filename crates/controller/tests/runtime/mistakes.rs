@@ -1,7 +1,7 @@
 //! The mistakes of the first document that types cannot prevent: what is written and
 //! reconciled is counted until everything is quiet. The others are in `testkit/mistakes`.
 
-use crate::backup::{Backup, Backups, Tally};
+use crate::backup::{Backup, Careless, Tally};
 use crate::scene::{Scene, eventually, start};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -15,10 +15,7 @@ use std::time::Duration;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_when_nothing_changed() {
     let scene = Scene::begin().await;
-    let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    manager.add(Backups::build(&tally)).expect("can be added");
-    let running = start(manager);
+    let (running, tally) = scene.controller();
     scene.make("a", 7).await;
     running.settled().await;
     let writes = scene.writes();
@@ -35,18 +32,14 @@ async fn nothing_is_written_when_nothing_changed() {
     }
     assert_eq!(tally.reconciles(), 4);
     assert_eq!(scene.writes().len(), 3, "{:#?}", scene.writes());
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_process_finds_that_nothing_is_to_be_written() {
     let scene = Scene::begin().await;
     for expected in [3, 3] {
-        let tally = Arc::new(Tally::default());
-        let mut manager = scene.manager();
-        manager.add(Backups::build(&tally)).expect("can be added");
-        let running = start(manager);
+        let (running, tally) = scene.controller();
         if scene.writes().is_empty() {
             scene.make("a", 7).await;
         }
@@ -62,10 +55,7 @@ async fn a_new_process_finds_that_nothing_is_to_be_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_is_no_reason_to_reconcile() {
     let scene = Scene::begin().await;
-    let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    manager.add(Backups::build(&tally)).expect("can be added");
-    let running = start(manager);
+    let (running, tally) = scene.controller();
     scene.make("a", 7).await;
     running.settled().await;
     let patch = kube::api::Patch::Merge(json!({"status": {"phase": "Strange"}}));
@@ -85,21 +75,17 @@ async fn a_status_is_no_reason_to_reconcile() {
         .expect("has one");
     assert_eq!(status.observed_generation, Some(1));
     assert_eq!(status.conditions[0].observed_generation, Some(1));
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_object_is_cleaned_up_once_and_never_reconciled_again() {
     let scene = Scene::begin().await;
-    let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    manager.add(Backups::build(&tally)).expect("can be added");
-    let running = start(manager);
+    let (running, tally) = scene.controller();
     let made = scene.make("a", 7).await;
     running.settled().await;
     scene.delete("a").await;
-    eventually("the object to go", async || scene.find("a").await.is_none()).await;
+    scene.gone("a").await;
     running.settled().await;
     assert_eq!(tally.cleanups(), [(made.uid().expect("has one"), 1)].into());
     assert_eq!(tally.reconciles(), 1);
@@ -107,14 +93,12 @@ async fn a_deleted_object_is_cleaned_up_once_and_never_reconciled_again() {
         running.metric("controller_runtime_reconcile_errors_total"),
         0
     );
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_is_no_error() {
     let scene = Scene::begin().await;
-    let tally = Arc::new(Tally::default());
     scene.faults.plan(Plan {
         method: http::Method::PATCH,
         path_with: "/backups/a/status",
@@ -125,9 +109,7 @@ async fn a_conflict_is_no_error() {
             retry_after_seconds: None,
         },
     });
-    let mut manager = scene.manager();
-    manager.add(Backups::build(&tally)).expect("can be added");
-    let running = start(manager);
+    let (running, _) = scene.controller();
     scene.make("a", 7).await;
     eventually("all conflicts", async || !scene.faults.is_planning()).await;
     eventually("the status", async || scene.phase("a").await.is_some()).await;
@@ -138,44 +120,14 @@ async fn a_conflict_is_no_error() {
         0
     );
     assert_eq!(scene.writes().len(), 3, "{:#?}", scene.writes());
-    running.stop().await;
-    scene.end().await;
-}
-
-/// Makes a child with a new name each time it finds none: the classic way to make two.
-struct Careless {
-    maps: Owned<ConfigMap>,
-    tally: Arc<Tally>,
-}
-
-impl Reconciler for Careless {
-    type Primary = Backup;
-    const NAME: &'static str = "careless";
-
-    async fn reconcile(&self, _: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
-        let number = self.tally.count();
-        if cx.owned(&self.maps)?.is_empty() {
-            let mut map = ConfigMap::default();
-            map.metadata.name = Some(format!("child-{number}"));
-            cx.apply(&self.maps, map).await?;
-            assert_eq!(cx.owned(&self.maps)?.len(), 1, "reads see writes");
-        }
-        Ok(Outcome::Done)
-    }
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_that_lags_behind_does_not_lead_to_a_second_child() {
     let scene = Scene::begin().await;
     let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    let shared = Arc::clone(&tally);
-    let build = |watches: &mut optik_controller::Watches<'_, Backup>| Careless {
-        maps: watches.owns(),
-        tally: shared,
-    };
-    manager.add(build).expect("can be added");
-    let running = start(manager);
+    let running = scene.run(Careless::build(&tally));
     running.settled().await;
     scene.faults.hold_watches("/configmaps");
     scene.make("a", 7).await;
@@ -194,23 +146,16 @@ async fn a_cache_that_lags_behind_does_not_lead_to_a_second_child() {
         .await;
     scene.faults.release_watches();
     running.settled().await;
-    let maps = scene
-        .maps()
-        .list(&Default::default())
-        .await
-        .expect("can be listed");
-    let children = maps
-        .items
-        .iter()
-        .filter(|map| map.name_any().starts_with("child"));
-    assert_eq!(children.count(), 2);
+    assert_eq!(
+        scene.children().await,
+        [("a".to_owned(), 1), ("b".to_owned(), 1)].into()
+    );
     assert_eq!(
         tally.reconciles(),
         3,
         "three changes while it was parked are one reconcile"
     );
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 /// Wants to come back at once, always.
@@ -230,19 +175,14 @@ impl Reconciler for Impatient {
 async fn nobody_comes_back_at_once() {
     let scene = Scene::begin().await;
     let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    manager
-        .add(|_| Impatient(Arc::clone(&tally)))
-        .expect("can be added");
-    let running = start(manager);
+    let running = scene.run(|_| Impatient(Arc::clone(&tally)));
     for name in ["a", "b", "c"] {
         scene.make(name, 7).await;
         running.settled().await;
     }
     assert_eq!(tally.reconciles(), 3);
     assert_eq!(running.metric("controller_runtime_reconcile_total"), 3);
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 /// Puts back what it wants, by edit.
@@ -304,17 +244,13 @@ async fn two_who_fight_over_a_field_are_slowed_down_and_reported() {
     running.settled().await;
     let writes = scene.writes().len();
     assert!(writes <= 14, "{writes} writes before both were stopped");
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_deleted_by_others_is_made_again() {
     let scene = Scene::begin().await;
-    let tally = Arc::new(Tally::default());
-    let mut manager = scene.manager();
-    manager.add(Backups::build(&tally)).expect("can be added");
-    let running = start(manager);
+    let (running, tally) = scene.controller();
     scene.make("a", 7).await;
     running.settled().await;
     let deleted = scene
@@ -333,6 +269,5 @@ async fn what_was_deleted_by_others_is_made_again() {
     made.expect("can be made");
     running.settled().await;
     assert_eq!(tally.reconciles(), 2, "strangers are nobody's business");
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }

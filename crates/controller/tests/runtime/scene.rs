@@ -1,23 +1,38 @@
 //! A server, a misbehaving one before it, and managers at its end.
+//!
+//! `OPTIK_TEST_SERVER` names another server, by an address without TLS. All tests share
+//! it, one after the other.
 
-use crate::backup::{Backup, BackupSpec};
+use crate::backup::{Backup, BackupSpec, Backups, Tally};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, Config, CustomResourceExt};
+use kube::{Client, Config, CustomResourceExt, ResourceExt};
 use optik_clients_testkit::faults::{Asked, Faults};
-use optik_controller::{Manager, ManagerOptions, Monitor, RunError};
+use optik_controller::{
+    ControllerOptions, Manager, ManagerOptions, Monitor, Reconciler, RunError, Watches,
+};
 use optik_server_testkit::{Engine, TestServer};
 use optik_store_testkit::patience::within;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::task::JoinHandle;
 
 pub(crate) struct Scene {
-    pub(crate) server: TestServer,
+    /// Where the server is that does not misbehave.
+    pub(crate) url: String,
     pub(crate) faults: Faults,
+    /// None if it is somebody else's.
+    server: Option<TestServer>,
+    /// The other server is of one test at a time.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
+
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A manager that runs.
 pub(crate) struct Running {
@@ -79,28 +94,76 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool)
 
 impl Scene {
     pub(crate) async fn begin() -> Self {
-        Self::on(Engine::Memory).await
+        let Ok(url) = std::env::var("OPTIK_TEST_SERVER") else {
+            return Self::on(Engine::Memory).await;
+        };
+        let turn = TURN.lock().await;
+        let scene = Self::before(url, None, Some(turn)).await;
+        scene.forget_everything().await;
+        scene
     }
 
     pub(crate) async fn on(engine: Engine) -> Self {
         let server = TestServer::start(engine).await;
-        let faults = Faults::before(&server.url).await;
-        let scene = Self { server, faults };
+        Self::before(server.url.clone(), Some(server), None).await
+    }
+
+    async fn before(
+        url: String,
+        server: Option<TestServer>,
+        turn: Option<MutexGuard<'static, ()>>,
+    ) -> Self {
+        let faults = Faults::before(&url).await;
+        let scene = Self {
+            url,
+            faults,
+            server,
+            _turn: turn,
+        };
         scene.define().await;
         scene
     }
 
+    pub(crate) async fn restart(&mut self) {
+        let server = self.server.take().expect("it is ours");
+        let server = server.restart().await;
+        self.url.clone_from(&server.url);
+        self.faults.point_at(&self.url);
+        self.server = Some(server);
+    }
+
+    /// What tests before have left on a server that nobody stops.
+    async fn forget_everything(&self) {
+        let all = ListParams::default();
+        for backup in self.backups().list(&all).await.expect("can be listed") {
+            let free = json!({"metadata": {"finalizers": null}});
+            self.change(&backup.name_any(), free).await;
+            self.delete(&backup.name_any()).await;
+        }
+        for map in self.maps().list(&all).await.expect("can be listed") {
+            let name = map.name_any();
+            let deleted = self.maps().delete(&name, &DeleteParams::default()).await;
+            deleted.expect("can be deleted");
+        }
+        let leases: Api<Lease> = Api::default_namespaced(self.client());
+        for lease in leases.list(&all).await.expect("can be listed") {
+            let name = lease.name_any();
+            let deleted = leases.delete(&name, &DeleteParams::default()).await;
+            deleted.expect("can be deleted");
+        }
+    }
+
     /// A client of the server itself.
     pub(crate) fn client(&self) -> Client {
-        Client::try_from(config(&self.server.url)).expect("a client needs nothing else")
+        Client::try_from(config(&self.url)).expect("a client needs nothing else")
     }
 
     async fn define(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client());
-        let made = definitions
-            .create(&PostParams::default(), &Backup::crd())
-            .await;
-        made.expect("can be defined");
+        let ours = PatchParams::apply("scene").force();
+        let definition = Patch::Apply(Backup::crd());
+        let made = definitions.patch(Backup::crd_name(), &ours, &definition);
+        made.await.expect("can be defined");
         let listed = async || self.backups().list(&ListParams::default()).await.is_ok();
         eventually("the definition", listed).await;
     }
@@ -163,6 +226,58 @@ impl Scene {
         Manager::with_options(config(&self.faults.url), options).expect("a client can be made")
     }
 
+    /// A manager with one controller that keeps the maps of Backups.
+    pub(crate) fn controller(&self) -> (Running, Arc<Tally>) {
+        let tally = Arc::new(Tally::default());
+        (self.run(Backups::build(&tally)), tally)
+    }
+
+    /// A manager with one controller.
+    pub(crate) fn run<R: Reconciler>(
+        &self,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Running {
+        self.run_with(ControllerOptions::default(), build)
+    }
+
+    pub(crate) fn run_with<R: Reconciler>(
+        &self,
+        options: ControllerOptions,
+        build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
+    ) -> Running {
+        let mut manager = self.manager();
+        manager.add_with(options, build).expect("can be added");
+        start(manager)
+    }
+
+    /// Changes a map by a merge patch.
+    pub(crate) async fn change_map(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        let patched = self
+            .maps()
+            .patch(name, &PatchParams::default(), &patch)
+            .await;
+        patched.expect("can be patched");
+    }
+
+    /// Waits until a Backup is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually("it to go", async || self.find(name).await.is_none()).await;
+    }
+
+    /// How many children each Backup has, of the controller that would make too many.
+    pub(crate) async fn children(&self) -> BTreeMap<String, usize> {
+        let maps = self.maps().list(&ListParams::default()).await;
+        let maps = maps.expect("can be listed").items.into_iter();
+        let mut children = BTreeMap::new();
+        for map in maps.filter(|map| map.name_any().starts_with("child-")) {
+            for owner in map.owner_references() {
+                *children.entry(owner.name.clone()).or_default() += 1;
+            }
+        }
+        children
+    }
+
     /// The retention that each map says.
     pub(crate) async fn retentions(&self) -> Vec<(String, String)> {
         let maps = self
@@ -184,10 +299,12 @@ impl Scene {
         maps
     }
 
-    /// Writes that reached the server, events for people left out.
+    /// Writes that reached the server, leases and events for people left out, and the
+    /// children, which are counted where they are.
     pub(crate) fn writes(&self) -> Vec<String> {
         let mut writes = self.faults.writes();
-        writes.retain(|asked| !asked.path.contains("/events") && !asked.path.contains("/leases"));
+        let aside = ["/events", "/leases", "/configmaps/child-"];
+        writes.retain(|asked| !aside.iter().any(|path| asked.path.contains(path)));
         let text = |asked: Asked| {
             let path = asked.path.split('?').next().unwrap_or_default().to_owned();
             format!("{} {path}", asked.method)
@@ -196,6 +313,14 @@ impl Scene {
     }
 
     pub(crate) async fn end(self) {
-        self.server.stop().await;
+        if let Some(server) = self.server {
+            server.stop().await;
+        }
+    }
+
+    /// Ends a controller, and then the server.
+    pub(crate) async fn end_with(self, running: Running) {
+        running.stop().await;
+        self.end().await;
     }
 }

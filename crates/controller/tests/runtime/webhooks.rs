@@ -122,6 +122,5 @@ async fn a_server_is_answered_what_may_be_written_and_how() {
     assert_eq!(objects[0]["apiVersion"], "example.com/v1");
     assert!(caller.ask("/elsewhere", &review).await.is_err());
     assert!(caller.ask("/validate", &json!({})).await.is_err());
-    running.stop().await;
-    scene.end().await;
+    scene.end_with(running).await;
 }

@@ -1,11 +1,12 @@
 //! The controller on the runtime of kube-rs.
 
-use crate::Task;
-use crate::measure::Meter;
+use super::Task;
+use super::measure::Meter;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::controller::{Action, Config as ControllerConfig};
-use kube::runtime::{Controller, watcher};
+use kube::runtime::reflector::store;
+use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Config};
 use std::error::Error;
 use std::sync::Arc;
@@ -15,15 +16,26 @@ use std::sync::Arc;
 struct Never;
 
 pub(crate) async fn run(task: Task) -> Result<(), Box<dyn Error>> {
-    let meter = Arc::new(Meter::new(task.objects));
     let client = Client::try_from(Config::new(task.server.parse()?))?;
     let maps: Api<ConfigMap> = Api::namespaced(client, &task.namespace);
-    let config = if task.pages {
-        watcher::Config::default()
-    } else {
-        watcher::Config::default().streaming_lists()
-    };
-    let running = Controller::new(maps, config)
+    let mut config = watcher::Config::default();
+    if !task.pages {
+        config = config.streaming_lists();
+    }
+    let managed_fields = task.managed_fields;
+    let meter = Arc::new(Meter::new(task));
+    let (reader, writer) = store();
+    // What `Controller::new` does, and what may be left out before it is cached.
+    let maps = watcher(maps, config)
+        .default_backoff()
+        .modify(move |map| {
+            if !managed_fields {
+                map.metadata.managed_fields = None;
+            }
+        })
+        .reflect(writer)
+        .applied_objects();
+    let running = Controller::for_stream(maps, reader)
         .with_config(ControllerConfig::default().concurrency(8))
         .run(
             reconcile,
@@ -40,5 +52,6 @@ pub(crate) async fn run(task: Task) -> Result<(), Box<dyn Error>> {
 
 async fn reconcile(map: Arc<ConfigMap>, meter: Arc<Meter>) -> Result<Action, Never> {
     meter.note(&map);
+    meter.task.work().await;
     Ok(Action::await_change())
 }

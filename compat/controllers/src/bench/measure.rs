@@ -1,10 +1,11 @@
 //! What a runtime notes, and what it says.
 
+use super::Task;
 use k8s_openapi::api::core::v1::ConfigMap;
 use optik_controller::{Priority, Queue, QueueOptions, Verdict};
 use optik_platform::{Clock, SystemClock};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -12,30 +13,46 @@ use tokio::sync::Notify;
 /// The annotation that says when a change was sent, as `load:microseconds`.
 pub(crate) const SENT: &str = "sent";
 pub(crate) const STOP: &str = "zz-stop";
+/// The load that is counted, because something waits for its end.
+pub(crate) const CATCH_UP: &str = "catch-up";
 
 /// Counts reconciles, and how late they were.
 pub(crate) struct Meter {
+    pub(crate) task: Task,
     clock: SystemClock,
-    objects: usize,
+    /// What was sent before is of an earlier measurement.
+    began: u64,
     seen: Mutex<Seen>,
     pub(crate) over: Notify,
 }
 
 #[derive(Default)]
 struct Seen {
-    names: BTreeSet<String>,
+    /// Which objects, by number: little beside what is measured.
+    there: Vec<bool>,
+    missing: usize,
     reconciles: usize,
     /// By load: microseconds from sending to reconciling.
     late: BTreeMap<String, Vec<u64>>,
-    synced: bool,
+}
+
+/// The name of the object of a number.
+pub(crate) fn name(number: usize) -> String {
+    format!("map-{number:06}")
 }
 
 impl Meter {
-    pub(crate) fn new(objects: usize) -> Self {
+    pub(crate) fn new(task: Task) -> Self {
+        let seen = Seen {
+            there: vec![false; task.objects],
+            missing: task.objects,
+            ..Seen::default()
+        };
         Self {
+            task,
             clock: SystemClock::default(),
-            objects,
-            seen: Mutex::default(),
+            began: micros(),
+            seen: Mutex::new(seen),
             over: Notify::new(),
         }
     }
@@ -44,32 +61,47 @@ impl Meter {
     pub(crate) fn note(&self, map: &ConfigMap) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.reconciles += 1;
-        let name = map.metadata.name.clone().unwrap_or_default();
-        let sent = map
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(SENT));
-        if seen.synced
-            && let Some((load, at)) = sent.and_then(|sent| sent.split_once(':'))
-            && let Ok(at) = at.parse::<u64>()
-        {
-            let now = micros();
-            seen.late
-                .entry(load.to_owned())
-                .or_default()
-                .push(now.saturating_sub(at));
+        if seen.reconciles == 1 {
+            self.say("begun", json!({}));
         }
+        self.note_lateness(&mut seen, map);
+        let name = map.metadata.name.as_deref().unwrap_or_default();
         if name == STOP {
             self.say_end(&mut seen);
             self.over.notify_one();
             return;
         }
-        seen.names.insert(name);
-        if !seen.synced && seen.names.len() == self.objects {
-            seen.synced = true;
+        let number = name.strip_prefix("map-").and_then(|text| text.parse().ok());
+        let there = number.and_then(|number: usize| seen.there.get_mut(number));
+        if there.is_none_or(|there| std::mem::replace(there, true)) {
+            return;
+        }
+        seen.missing -= 1;
+        if seen.missing == 0 {
             let took = self.clock.monotonic().since(Default::default());
             self.say("synced", json!({"ms": millis(took)}));
+        }
+    }
+
+    fn note_lateness(&self, seen: &mut Seen, map: &ConfigMap) {
+        let annotations = map.metadata.annotations.as_ref();
+        let sent = annotations.and_then(|all| all.get(SENT));
+        let Some((load, at)) = sent.and_then(|sent| sent.split_once(':')) else {
+            return;
+        };
+        let Some(at) = at.parse().ok().filter(|at: &u64| *at > self.began) else {
+            return;
+        };
+        let now = micros();
+        if !seen.late.contains_key(load) {
+            seen.late.insert(load.to_owned(), Vec::new());
+        }
+        let Some(late) = seen.late.get_mut(load) else {
+            return;
+        };
+        late.push(now.saturating_sub(at));
+        if load == CATCH_UP && late.len() == self.task.catch_up {
+            self.say("caught up", json!({"at_us": now}));
         }
     }
 

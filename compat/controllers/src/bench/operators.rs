@@ -1,0 +1,220 @@
+//! The Backup operators beside each other: how many requests each needs until everything
+//! is quiet.
+
+use super::report::{Numbers, Report};
+use backup_operator::{Backup, BackupSpec, Phase, install};
+use futures::{StreamExt, TryStreamExt, stream};
+use http::Method;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, Config};
+use optik_clients_testkit::faults::{Asked, Faults};
+use serde_json::json;
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+const AT_ONCE: usize = 16;
+const LOOK: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Each makes Backups what they should be, changes all of them once, and lets them go.
+pub(crate) async fn compare(
+    server: &str,
+    operators: &[String],
+    backups: usize,
+) -> Result<(), Box<dyn Error>> {
+    let mut report = Report::default();
+    for operator in operators {
+        let name = Path::new(operator.split(' ').next().unwrap_or_default());
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        let numbers = run(server, operator, backups).await?;
+        report.add(&format!("{name}: {operator}"), numbers);
+    }
+    println!("\n{backups} Backups made, changed and deleted: requests for each");
+    let columns = [
+        "made: writes",
+        "made: reads",
+        "changed: writes",
+        "changed: reads",
+    ];
+    let more = ["deleted: writes", "deleted: reads", "seconds", "conflicts"];
+    let columns = columns.into_iter().chain(more).map(str::to_owned);
+    report.print(&columns.collect::<Vec<_>>());
+    Ok(())
+}
+
+struct Scene {
+    backups: Api<Backup>,
+    between: Faults,
+    count: usize,
+    /// How many requests had been made when the last stage ended.
+    seen: usize,
+    numbers: Numbers,
+}
+
+async fn run(server: &str, operator: &str, count: usize) -> Result<Numbers, Box<dyn Error>> {
+    let client = Client::try_from(Config::new(server.parse()?))?;
+    install(client.clone()).await?;
+    let between = Faults::before(server).await;
+    let place = tempfile::tempdir()?;
+    let _operator = start(operator, &between.url, place.path())?;
+    let mut scene = Scene {
+        backups: Api::default_namespaced(client),
+        between,
+        count,
+        seen: 0,
+        numbers: Numbers::new(),
+    };
+    let begun = tokio::time::Instant::now();
+    let making = stream::iter(0..count).map(|number| scene.make(number));
+    making.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    scene.settled("made", 1).await?;
+    let changing = stream::iter(0..count).map(|number| scene.change(number));
+    changing
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    scene.settled("changed", 2).await?;
+    let deleting = stream::iter(0..count).map(|number| scene.delete(number));
+    deleting
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    scene.gone().await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    scene.numbers.insert("seconds".to_owned(), seconds);
+    let asked = scene.between.asked();
+    let refused = asked
+        .iter()
+        .filter(|asked| asked.status.is_some_and(|code| code == 409));
+    scene
+        .numbers
+        .insert("conflicts".to_owned(), refused.count() as f64);
+    Ok(scene.numbers)
+}
+
+/// It finds the server by a kubeconfig of its own.
+fn start(operator: &str, url: &str, place: &Path) -> Result<Child, Box<dyn Error>> {
+    let kubeconfig = place.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": url}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "users": [{"name": "bench", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string())?;
+    let mut words = operator.split(' ');
+    let started = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .env("KUBECONFIG", kubeconfig)
+        .env("BACKUP_VAULT", place.join("vault"))
+        .kill_on_drop(true)
+        .spawn()?;
+    Ok(started)
+}
+
+impl Scene {
+    async fn make(&self, number: usize) -> Result<(), kube::Error> {
+        let spec = BackupSpec {
+            source: "/data".into(),
+            image: "example.com/copy:1".into(),
+            retention_days: 7,
+        };
+        let backup = Backup::new(&name(number), spec);
+        self.backups.create(&PostParams::default(), &backup).await?;
+        Ok(())
+    }
+
+    async fn change(&self, number: usize) -> Result<(), kube::Error> {
+        let patch = Patch::Merge(json!({"spec": {"source": "/more"}}));
+        let (name, ours) = (name(number), PatchParams::default());
+        self.backups.patch(&name, &ours, &patch).await?;
+        Ok(())
+    }
+
+    async fn delete(&self, number: usize) -> Result<(), kube::Error> {
+        let name = name(number);
+        self.backups.delete(&name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Waits until all statuses speak of a generation, and nothing was asked for a while.
+    async fn settled(&mut self, stage: &str, generation: i64) -> Result<(), Box<dyn Error>> {
+        self.until(async |scene: &Self| {
+            let all = scene.backups.list(&ListParams::default()).await?.items;
+            let of_bench = all.iter().filter(|backup| is_ours(backup));
+            let ready = of_bench.filter(|backup| {
+                let status = backup.status.clone().unwrap_or_default();
+                status.phase == Some(Phase::Pending)
+                    && status.observed_generation == Some(generation)
+            });
+            Ok(ready.count() == scene.count)
+        })
+        .await?;
+        self.stage_ended(stage).await
+    }
+
+    async fn gone(&mut self) -> Result<(), Box<dyn Error>> {
+        self.until(async |scene: &Self| {
+            let all = scene.backups.list(&ListParams::default()).await?.items;
+            Ok(!all.iter().any(is_ours))
+        })
+        .await?;
+        self.stage_ended("deleted").await
+    }
+
+    async fn until(
+        &self,
+        is_so: impl AsyncFn(&Self) -> Result<bool, kube::Error>,
+    ) -> Result<(), Box<dyn Error>> {
+        let waiting = async {
+            while !is_so(self).await? {
+                tokio::time::sleep(LOOK).await;
+            }
+            Ok::<(), kube::Error>(())
+        };
+        tokio::time::timeout(PATIENCE, waiting).await??;
+        Ok(())
+    }
+
+    /// Counts what was asked since the last stage, once nothing more is.
+    async fn stage_ended(&mut self, stage: &str) -> Result<(), Box<dyn Error>> {
+        loop {
+            let before = relevant(&self.between).len();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if relevant(&self.between).len() == before {
+                break;
+            }
+        }
+        let asked = relevant(&self.between);
+        let new = asked.iter().skip(self.seen);
+        let (reads, writes): (Vec<&Asked>, _) = new.partition(|asked| asked.method == Method::GET);
+        for (what, requests) in [("writes", writes), ("reads", reads)] {
+            let each = requests.len() as f64 / self.count as f64;
+            self.numbers.insert(format!("{stage}: {what}"), each);
+        }
+        self.seen = asked.len();
+        Ok(())
+    }
+}
+
+/// Watches, leases and events for people left out: they do not belong to a Backup.
+fn relevant(between: &Faults) -> Vec<Asked> {
+    let mut asked = between.asked();
+    asked.retain(|asked| {
+        let path = &asked.path;
+        let about = path.contains("/backups/") || path.contains("/jobs");
+        about && !path.contains("watch=") && !path.contains("limit=")
+    });
+    asked
+}
+
+fn name(number: usize) -> String {
+    format!("bench-{number}")
+}
+
+fn is_ours(backup: &Backup) -> bool {
+    let name = backup.metadata.name.as_deref();
+    name.is_some_and(|name| name.starts_with("bench-"))
+}

@@ -1,0 +1,87 @@
+//! A process that is measured.
+
+use optik_clients_testkit::faults::Deed;
+use serde_json::Value;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// How long a line may take: a backlog of everything is among what is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A program, and what makes it another runtime.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) words: Vec<String>,
+    /// What makes it list again: not all understand every way in which a server can say
+    /// that a revision is gone.
+    pub(crate) expires_by: Deed,
+}
+
+impl Program {
+    /// The same with one more word.
+    pub(crate) fn with(&self, word: &str) -> Self {
+        let mut other = self.clone();
+        other.words.push(word.to_owned());
+        other
+    }
+
+    pub(crate) fn start(
+        &self,
+        server: &str,
+        namespace: &str,
+        objects: usize,
+    ) -> Result<Runner, Box<dyn Error>> {
+        let mut child = Command::new(&self.path)
+            .args(&self.words)
+            .args([server, namespace, &objects.to_string()])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let said = child.stdout.take().ok_or("no output")?;
+        Ok(Runner {
+            child,
+            said: BufReader::new(said).lines(),
+        })
+    }
+}
+
+pub(crate) struct Runner {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Runner {
+    /// Waits for the line of a phase.
+    pub(crate) async fn until(&mut self, phase: &str) -> Result<Value, Box<dyn Error>> {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.said.next_line()).await;
+            let next = next.map_err(|_| format!("it never says {phase:?}"))??;
+            let next = next.ok_or_else(|| format!("it ended before {phase:?}"))?;
+            let line: Value = serde_json::from_str(&next)?;
+            if line["phase"] == phase {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Stops it, or lets it go on.
+    pub(crate) async fn signal(&self, name: &str) -> Result<(), Box<dyn Error>> {
+        let process = self.child.id().ok_or("it has ended")?.to_string();
+        let mut kill = Command::new("kill");
+        let sent = kill.args([name, &process]).status().await?;
+        sent.success().then_some(()).ok_or("no signal was sent")?;
+        Ok(())
+    }
+
+    pub(crate) async fn ended(mut self) -> Result<(), Box<dyn Error>> {
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+        ended.success().then_some(()).ok_or("it failed")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! The Backup operator on three runtimes: each lives through the same life of a Backup,
+//! and all are measured beside each other.
+
+use super::process::{Server, free_port, output};
+use super::server::Around;
+use super::tools;
+use crate::{Outcome, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the Rust programs are built.
+#[derive(Clone, Copy)]
+enum Profile {
+    Debug,
+    Release,
+}
+
+/// The programs, and the words that make one of them an operator.
+struct Programs {
+    optik: PathBuf,
+    /// On our runtime.
+    ours: PathBuf,
+    /// On that of kube-rs, and the judge of all.
+    bench: PathBuf,
+    /// On controller-runtime.
+    go: PathBuf,
+    /// Only read, on controller-runtime.
+    go_bench: PathBuf,
+}
+
+impl Programs {
+    fn build(profile: Profile) -> Result<Self, String> {
+        let names = ["optik", "backup-operator", "optik-controller-bench"];
+        let mut build = Command::new(env!("CARGO"));
+        build
+            .args(["build", "--quiet", "--locked"])
+            .current_dir(root());
+        for name in names {
+            build.args(["--package", name]);
+        }
+        if let Profile::Release = profile {
+            build.arg("--release");
+        }
+        if !build.status().is_ok_and(|status| status.success()) {
+            return Err("the operators do not build".to_owned());
+        }
+        let directory = tools::target().join(match profile {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        });
+        let [optik, ours, bench] = names.map(|name| directory.join(name));
+        Ok(Self {
+            optik,
+            ours,
+            bench,
+            go: go_build("./backup/operator", "backup-operator")?,
+            go_bench: go_build("./bench", "controller-bench")?,
+        })
+    }
+
+    /// Each as a program with its words.
+    fn operators(&self) -> [Vec<PathBuf>; 3] {
+        [
+            vec![self.ours.clone()],
+            vec![self.bench.clone(), "operator".into()],
+            vec![self.go.clone()],
+        ]
+    }
+}
+
+fn go_build(package: &str, name: &str) -> Result<PathBuf, String> {
+    let program = tools::place().join("go").join(name);
+    let mut build = Command::new("go");
+    let build = build.arg("build").arg("-o").arg(&program).arg(package);
+    output(build.current_dir(root().join("compat/go")))?;
+    Ok(program)
+}
+
+/// The life of a Backup with each operator, on a server of ours just started.
+pub(crate) fn lives() -> Outcome {
+    let programs = Programs::build(Profile::Debug)?;
+    for operator in programs.operators() {
+        println!("-- {}", shown(&operator));
+        let mut life = Command::new(&programs.bench);
+        Around::start()?.run(life.arg("life").args(&operator))?;
+    }
+    Ok(())
+}
+
+/// The same on a server of somebody else.
+pub(crate) fn lives_on(kubeconfig: &Path) -> Outcome {
+    let programs = Programs::build(Profile::Debug)?;
+    for operator in programs.operators() {
+        println!("-- {}", shown(&operator));
+        let mut life = Command::new(&programs.bench);
+        life.arg("life")
+            .args(&operator)
+            .env("KUBECONFIG", kubeconfig);
+        if !life.status().is_ok_and(|status| status.success()) {
+            return Err(format!("{} did not live through it", shown(&operator)));
+        }
+    }
+    Ok(())
+}
+
+/// What our runtime makes of mistakes and faults, on a server of somebody else. Its tests
+/// speak without TLS, so kubectl stands between.
+pub(crate) fn faults_on(kubeconfig: &Path) -> Outcome {
+    let port = free_port()?;
+    let mut proxy = Command::new(tools::kubectl()?);
+    proxy
+        .args(["proxy", "--port", &port.to_string(), "--kubeconfig"])
+        .arg(kubeconfig);
+    let log = kubeconfig.with_file_name("proxy.log");
+    let mut proxy = Server::start("kubectl proxy", &mut proxy, &log)?;
+    let address = format!("127.0.0.1:{port}");
+    proxy.wait_ready(&address, "/readyz")?;
+    let mut tests = Command::new(env!("CARGO"));
+    tests
+        .args(["test", "--locked", "--workspace", "--test", "runtime", "--"])
+        .args(["faults::", "leading::", "mistakes::"])
+        // It is not ours to restart.
+        .args(["--skip", "a_server_that_comes_back"])
+        .env("OPTIK_TEST_SERVER", format!("http://{address}"))
+        .current_dir(root());
+    if tests.status().is_ok_and(|status| status.success()) {
+        Ok(())
+    } else {
+        Err("our runtime does not get along with it".to_owned())
+    }
+}
+
+/// All three runtimes, measured on one server: `cargo xtask controllers [--short]`.
+pub(crate) fn measure(words: &[String]) -> Outcome {
+    let programs = Programs::build(Profile::Release)?;
+    let around = Around::start_with_program(&programs.optik, &["--ephemeral"])?;
+    let mut drive = Command::new(&programs.bench);
+    drive.args(["drive", "--server", &around.url()]);
+    drive.arg("--go").arg(&programs.go_bench);
+    for operator in programs.operators() {
+        drive.arg("--operator").arg(shown(&operator));
+    }
+    around.run(drive.args(words))
+}
+
+fn shown(operator: &[PathBuf]) -> String {
+    let words: Vec<_> = operator.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
