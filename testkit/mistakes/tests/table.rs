@@ -33,12 +33,18 @@ fn every_mistake_and_every_fault_has_a_test() {
     let page = std::fs::read_to_string(root().join("docs/controllers.md")).expect("it is there");
     let tests = texts("crates/controller/tests/runtime") + &texts("testkit/mistakes/tests/cases");
     let mut rows = 0;
-    for table in page.split("\n## ").filter(|part| part.contains("| shown by |")) {
+    for table in page
+        .split("\n## ")
+        .filter(|part| part.contains("| shown by |"))
+    {
         for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
             let names = named(row);
             assert!(!names.is_empty(), "nothing shows {row}");
             for name in names {
-                assert!(tests.contains(&format!("fn {name}")), "there is no test {name}");
+                assert!(
+                    tests.contains(&format!("fn {name}")),
+                    "there is no test {name}"
+                );
             }
             rows += 1;
         }
