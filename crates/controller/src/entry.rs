@@ -166,7 +166,8 @@ impl Entry {
                 owners: facts.owners,
                 body: body.digest(),
             },
-            raw: raw.into_boxed_slice(),
+            // A copy of the right size: what is cut off a larger one lies about unused.
+            raw: Box::from(raw.as_slice()),
         })
     }
 
