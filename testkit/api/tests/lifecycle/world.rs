@@ -48,6 +48,10 @@ impl World {
 
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         let answer = self.client.get(path).await.unwrap();
+        // A path that is not served yet is answered in plain text.
+        if answer.status == 404 {
+            return None;
+        }
         match answer.json().unwrap() {
             status if status["kind"] == "Status" => None,
             object => Some(object),
