@@ -74,6 +74,7 @@ impl Life {
             words: self.operator,
             markers: 0,
         };
+        world.is_served().await?;
         world.tidy().await?;
         let operator = world.start()?;
         world.is_made().await?;
@@ -97,6 +98,14 @@ impl World {
         let mut operator = Command::new(program);
         operator.args(words).env("BACKUP_VAULT", self.place.path());
         Ok(operator.kill_on_drop(true).spawn()?)
+    }
+
+    /// What was just defined takes a moment.
+    async fn is_served(&self) -> Step {
+        self.eventually("Backups are served", async || {
+            Ok(self.backups.list(&ListParams::default()).await.is_ok())
+        })
+        .await
     }
 
     /// A server without a garbage collector has Jobs of an earlier run.
