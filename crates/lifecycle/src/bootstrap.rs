@@ -1,6 +1,6 @@
 //! What a cluster begins with.
 
-use crate::client::{Client, note_refusal};
+use crate::client::{Client, note_refusal, segment};
 use futures::StreamExt;
 use http::Method;
 use optik_apiserver::ApiServer;
@@ -27,7 +27,14 @@ pub async fn make_bootstrap_objects(api: ApiServer, address: SocketAddr) {
     made.buffer_unordered(TOGETHER).collect::<Vec<()>>().await;
 }
 
+/// Looks first: what exists may be refused for more reasons than that, because its own
+/// address is taken.
 async fn make(client: &Client, path: &str, object: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let place = format!("{path}/{}", segment(name));
+    if client.send(Method::GET, &place, None).await.code == 200 {
+        return;
+    }
     let answer = client.send(Method::POST, path, Some(object)).await;
     if !matches!(answer.code, 201 | 409) {
         note_refusal(
