@@ -166,12 +166,20 @@ fn at_the_newest(members: &mut Map<String, Value>) {
     }
 }
 
-/// How old something is depends on how long it took.
+/// How old something is depends on how long it took, and on what day it is asked.
 fn without_age(cell: &mut Value) {
-    let seconds = cell.as_str().and_then(|text| text.strip_suffix('s'));
-    if seconds.is_some_and(|seconds| seconds.parse::<u32>().is_ok()) {
+    if cell.as_str().is_some_and(is_age) {
         *cell = "<age>".into();
     }
+}
+
+/// Seconds, or days and years. What is said in minutes and hours is a setting.
+fn is_age(text: &str) -> bool {
+    let only = |units: &[char]| {
+        let mut parts = text.split_inclusive(units);
+        text.ends_with(units) && parts.all(|part| part[..part.len() - 1].parse::<u32>().is_ok())
+    };
+    only(&['s']) || only(&['y', 'd'])
 }
 
 fn is_number(text: &str) -> bool {
@@ -209,5 +217,20 @@ impl Seen {
         let name = format!("<{what}{number} of {}>", self.title);
         self.names.push((word.into(), name.clone()));
         name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_age;
+
+    #[test]
+    fn ages_are_told_from_other_cells() {
+        for age in ["7s", "6y320d", "12d", "2y"] {
+            assert!(is_age(age), "{age}");
+        }
+        for other in ["", "s", "d", "5m", "1h", "pods", "6y320", "y6d", "é"] {
+            assert!(!is_age(other), "{other}");
+        }
     }
 }
