@@ -1,48 +1,14 @@
 //! What a decision costs.
 
-use optik_access::{Attributes, Binding, Policy, Resource, Role, User, bootstrap};
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use optik_access::{Attributes, Resource};
+use support::{CONFIGMAP, kim, policy};
 
 fn main() {
     divan::main();
 }
-
-/// A new cluster, and a user with the role of an editor in one of a hundred namespaces.
-fn policy() -> Policy {
-    let mut editor = Policy::default().edit();
-    for wanted in bootstrap::objects() {
-        let bytes = wanted.object.encode().expect("it can be encoded");
-        if wanted.plural.ends_with("roles") {
-            editor.put_role(Role::read(&bytes).expect("it is a role"));
-        } else {
-            editor.put_binding(Binding::read(&bytes).expect("it is a binding"));
-        }
-    }
-    for at in 0..100 {
-        let json = format!(
-            r#"{{"metadata":{{"name":"e","namespace":"n{at}"}},"subjects":[{{"kind":"User","name":"kim"}}],
-               "roleRef":{{"kind":"ClusterRole","name":"system:aggregate-to-edit"}}}}"#
-        );
-        editor.put_binding(Binding::read(json.as_bytes()).expect("it is a binding"));
-    }
-    editor.finish()
-}
-
-fn kim() -> User {
-    let kim = User {
-        name: "kim".into(),
-        ..User::default()
-    };
-    kim.authenticated()
-}
-
-const CONFIGMAP: Resource<'_> = Resource {
-    group: "",
-    version: "v1",
-    resource: "configmaps",
-    subresource: "",
-    namespace: "n7",
-    name: "some-name",
-};
 
 #[divan::bench]
 fn warm_allowed(bencher: divan::Bencher<'_, '_>) {

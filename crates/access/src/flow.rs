@@ -3,12 +3,11 @@
 //! The first schema that fits, in the order of their precedence.
 
 use crate::attributes::{Attributes, Resource, What};
-use crate::rbac::list;
+use crate::rbac::{ALL, has_or_all, list};
 use crate::user::{User, split_service_account};
 use serde::Deserialize;
 use thiserror::Error;
 
-const ALL: &str = "*";
 /// Of a schema that does not say.
 const PRECEDENCE: i64 = 1000;
 
@@ -150,11 +149,11 @@ impl ResourceRule {
     fn fits(&self, verb: &str, of: &Resource<'_>) -> bool {
         let scope = match of.namespace {
             "" => self.cluster_scope,
-            namespace => holds(&self.namespaces, namespace),
+            namespace => has_or_all(&self.namespaces, namespace),
         };
         scope
-            && holds(&self.verbs, verb)
-            && holds(&self.api_groups, of.group)
+            && has_or_all(&self.verbs, verb)
+            && has_or_all(&self.api_groups, of.group)
             && self.resources.iter().any(|named| names(named, of))
     }
 }
@@ -173,7 +172,7 @@ fn names(named: &str, of: &Resource<'_>) -> bool {
 
 impl PathRule {
     fn fits(&self, verb: &str, path: &str) -> bool {
-        holds(&self.verbs, verb) && self.paths.iter().any(|named| leads_to(named, path))
+        has_or_all(&self.verbs, verb) && self.paths.iter().any(|named| leads_to(named, path))
     }
 }
 
@@ -186,10 +185,6 @@ fn leads_to(named: &str, path: &str) -> bool {
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     path.strip_prefix(prefix)
         .is_some_and(|rest| rest.starts_with('/'))
-}
-
-fn holds(list: &[String], word: &str) -> bool {
-    list.iter().any(|item| item == ALL || item == word)
 }
 
 /// All schemas, and what each stands for.
@@ -213,6 +208,11 @@ impl<T> FlowSet<T> {
         let rank = |schema: &FlowSchema| (schema.precedence, schema.name.clone());
         schemas.sort_by_cached_key(|(schema, _)| rank(schema));
         Self { schemas }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.schemas.is_empty()
     }
 
     /// What the first schema that fits stands for.

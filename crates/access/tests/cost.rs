@@ -1,41 +1,13 @@
 //! What a decision costs, within bounds that hold on any machine and in any build. The real
 //! numbers are in BENCHMARKS.md, and come from `cargo bench -p optik-access`.
 
-use optik_access::{
-    Attributes, Binding, FlowSchema, FlowSet, Policy, Resource, Role, User, bootstrap,
-};
+mod support;
+
+use optik_access::{Attributes, FlowSchema, FlowSet, Resource};
 use optik_platform::{Clock, SystemClock};
 use std::hint::black_box;
 use std::time::Duration;
-
-const CONFIGMAP: Resource<'_> = Resource {
-    group: "",
-    version: "v1",
-    resource: "configmaps",
-    subresource: "",
-    namespace: "n7",
-    name: "some-name",
-};
-
-/// A new cluster, and a user who edits in a hundred namespaces.
-fn policy() -> Policy {
-    let mut editor = Policy::default().edit();
-    for wanted in bootstrap::objects() {
-        let bytes = wanted.object.encode().unwrap();
-        match wanted.plural.ends_with("roles") {
-            true => editor.put_role(Role::read(&bytes).unwrap()),
-            false => editor.put_binding(Binding::read(&bytes).unwrap()),
-        }
-    }
-    for at in 0..100 {
-        let binding = format!(
-            r#"{{"metadata":{{"name":"e","namespace":"n{at}"}},"subjects":[{{"kind":"User","name":"kim"}}],
-               "roleRef":{{"kind":"ClusterRole","name":"system:aggregate-to-edit"}}}}"#
-        );
-        editor.put_binding(Binding::read(binding.as_bytes()).unwrap());
-    }
-    editor.finish()
-}
+use support::{CONFIGMAP, kim, policy};
 
 /// The fastest of many rounds: others may be busy on this machine.
 fn cost(mut of: impl FnMut() -> bool) -> Duration {
@@ -55,12 +27,7 @@ fn cost(mut of: impl FnMut() -> bool) -> Duration {
 #[test]
 #[expect(clippy::print_stdout, reason = "numbers are for people")]
 fn a_warm_decision_costs_next_to_nothing() {
-    let kim = User {
-        name: "kim".into(),
-        ..User::default()
-    };
-    let kim = kim.authenticated();
-    let policy = policy();
+    let (policy, kim) = (policy(), kim());
     let may = Attributes::on("update", CONFIGMAP);
     let may_not = Attributes::on(
         "update",

@@ -1,7 +1,7 @@
 //! What a reconciler can do.
 
 use crate::desk::Desk;
-use crate::diff::{drop_nulls, merge_patch};
+use crate::diff::merge_patch;
 use crate::entry::Entry;
 use crate::events::Event;
 use crate::gate::Gate;
@@ -15,6 +15,7 @@ use crate::status::{Status, keep_true};
 use crate::watches::{Index, Owned, Reader};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::object::HasStatus;
+use optik_object::drop_nulls;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -270,6 +271,7 @@ impl<P: Object> Cx<P> {
         if let Value::Object(members) = &mut value {
             members.remove("status");
         }
+        // To the server, absent and null are the same, but what is sent is owned.
         drop_nulls(&mut value);
         let entry = self.pass.apply(shelf, &key, &value, Force(true)).await?;
         Snap::new(entry, shelf)

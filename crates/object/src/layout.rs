@@ -1,6 +1,6 @@
 //! Instants as Go reads them, and what it says of those it cannot read.
 
-use crate::time::Timestamp;
+use crate::time::{Timestamp, number};
 use std::fmt::Write;
 
 /// How an instant is written.
@@ -178,13 +178,6 @@ impl<'t> Reading<'t> {
         let text = quote(self.text.as_bytes());
         LayoutError(format!("parsing time {text}{what}"))
     }
-}
-
-fn number(digits: &[u8]) -> Option<i64> {
-    digits.iter().try_fold(0, |number, byte| {
-        byte.is_ascii_digit()
-            .then(|| number * 10 + i64::from(byte - b'0'))
-    })
 }
 
 /// Not as everything else is quoted: what is no ASCII is written byte by byte.

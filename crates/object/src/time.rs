@@ -160,7 +160,7 @@ fn offset(zone: &[u8]) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-fn number(digits: &[u8]) -> Option<i64> {
+pub(crate) fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |number, byte| {
         byte.is_ascii_digit()
             .then(|| number * 10 + i64::from(byte - b'0'))

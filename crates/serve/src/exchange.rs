@@ -173,7 +173,7 @@ impl<H: Handler> Exchange<'_, H> {
             Ok(limit) => limit,
             Err(status) => return self.formed(status.into()).await,
         };
-        let accept = head.headers.get(ACCEPT).cloned();
+        let accept = accepted(&head.headers);
         let work = async {
             let response = self.respond(head, body, trail).await;
             let response = response.unwrap_or_else(|status| refused(&status, accept));
@@ -261,11 +261,10 @@ impl<H: Handler> Exchange<'_, H> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
         let identity = &self.caller.identity;
-        let accept = head.headers.get(ACCEPT).cloned();
         if matches!(identity, Identity::Local(_)) && is_foreign(head) {
             let text = "this port is for programs on this machine, not for web pages";
             let status = Status::forbidden_path("a browser", "open", about.path, text);
-            return Err(Box::new(refused(&status, accept)));
+            return Err(Box::new(refused(&status, accepted(&head.headers))));
         }
         let handler = &shared.handler;
         let (headers, tokens) = (&mut head.headers, &options.tokens);
@@ -274,14 +273,14 @@ impl<H: Handler> Exchange<'_, H> {
         trail.record = self.begin_record(headers, caller);
         let (caller, by) = match believed {
             Ok(believed) => believed,
-            Err(status) => return Err(Box::new(refused(&status, accept))),
+            Err(status) => return Err(Box::new(refused(&status, accepted(headers)))),
         };
         let long = self.form.long_running;
         let proof = long.then(|| Proof::new(by, handler));
         trail.ignored = caller.is_anonymous() && has_ignored_token(headers);
         let asked = about.info.attributes();
         let other = impersonated(handler, &caller, headers, &asked);
-        let other = other.map_err(|status| denied(&status, accept.clone()))?;
+        let other = other.map_err(|status| denied(&status, headers))?;
         if let (Some(other), Some(record)) = (&other, &mut trail.record) {
             record.acting_as(&other.user);
         }
@@ -303,7 +302,7 @@ impl<H: Handler> Exchange<'_, H> {
         if let Some(record) = &mut trail.record {
             record.decided(allowed.is_ok(), handler.reason(&user, &asked));
         }
-        allowed.map_err(|status| denied(&status, accept))?;
+        allowed.map_err(|status| denied(&status, headers))?;
         trail.claim = proof.map(|proof| match other {
             Some(other) => Claim::acting(proof, caller, other),
             None => Claim::own(proof, caller),
@@ -374,9 +373,9 @@ async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
 }
 
 /// What somebody may not do.
-fn denied(status: &Status, accept: Option<HeaderValue>) -> Box<Response> {
+fn denied(status: &Status, headers: &HeaderMap) -> Box<Response> {
     let nosniff = HeaderValue::from_static("nosniff");
-    Box::new(refused(status, accept).with_header(X_CONTENT_TYPE_OPTIONS, nosniff))
+    Box::new(refused(status, accepted(headers)).with_header(X_CONTENT_TYPE_OPTIONS, nosniff))
 }
 
 /// Only the head of an answer: over HTTP/2 nobody else takes its body away.
@@ -386,6 +385,11 @@ fn without_body(response: http::Response<Content>) -> http::Response<Content> {
         head.headers.insert(CONTENT_LENGTH, bytes.len().into());
     }
     http::Response::from_parts(head, Content::Whole(Bytes::new()))
+}
+
+/// What the client reads.
+fn accepted(headers: &HeaderMap) -> Option<HeaderValue> {
+    headers.get(ACCEPT).cloned()
 }
 
 /// A refusal, in what the client reads.

@@ -2,7 +2,7 @@
 //! start, and to say what there is.
 
 use clap::Parser;
-use optik_api_testkit::{Client, Request, Target};
+use optik_api_testkit::{Client, Request, Target, tell};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,18 +139,8 @@ async fn discovery(client: &Client) -> Result<(Duration, usize), String> {
 }
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "the numbers are what this is for")]
 async fn main() -> ExitCode {
-    match measure(Args::parse()).await {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(cause) => {
-            println!("{cause}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(measure(Args::parse()).await)
 }
 
 async fn measure(args: Args) -> Result<String, String> {

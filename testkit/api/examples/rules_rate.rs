@@ -1,7 +1,7 @@
 //! How many objects of a kind with fifty rules a server takes in a second.
 
 use clap::Parser;
-use optik_api_testkit::{Client, Target};
+use optik_api_testkit::{Client, Target, tell};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -81,18 +81,8 @@ fn object(name: &str) -> Value {
 }
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "the number is what this is for")]
 async fn main() -> ExitCode {
-    match measure(Args::parse()).await {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(cause) => {
-            println!("{cause}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(measure(Args::parse()).await)
 }
 
 async fn measure(args: Args) -> Result<String, String> {

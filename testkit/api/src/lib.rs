@@ -40,7 +40,7 @@ pub use check::{Check, Contract, Need};
 pub use client::{Client, Request};
 pub use failure::{Failure, Outcome};
 pub use kinds::Kind;
-pub use report::{Report, Verdict};
+pub use report::{Report, Verdict, tell};
 pub use scope::Scope;
 pub use target::Target;
 pub use traits::{Compact, Traits};

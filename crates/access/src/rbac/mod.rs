@@ -18,5 +18,5 @@ pub use objects::{
     aggregated_rules,
 };
 pub use policy::{Decision, Policy, PolicyEditor};
-pub(crate) use rule::list;
+pub(crate) use rule::{ALL, has_or_all, list};
 pub use rule::{Rule, covers};

@@ -5,7 +5,7 @@ use optik_object::quote;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Everything, wherever it stands.
-pub(super) const ALL: &str = "*";
+pub(crate) const ALL: &str = "*";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,7 +50,7 @@ fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|known| known == wanted)
 }
 
-fn has_or_all(list: &[String], wanted: &str) -> bool {
+pub(crate) fn has_or_all(list: &[String], wanted: &str) -> bool {
     list.iter().any(|known| known == ALL || known == wanted)
 }
 

@@ -97,7 +97,7 @@ impl ApiServer {
     }
 
     pub(crate) fn catch_up_with_flows(&self, state: &Snapshot) {
-        self.shared.flows.catch_up(state);
+        self.shared.flows.refresh(state);
     }
 
     /// Makes the roles that every cluster has, gives back what was taken from them, and

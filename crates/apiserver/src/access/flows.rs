@@ -3,12 +3,12 @@
 //! Requests are marked with it, as clients and proxies expect. Whose turn it is is decided
 //! elsewhere, by user.
 
+use crate::kept::{Kept, Made};
 use http::HeaderValue;
 use optik_access::{Attributes, FlowSchema, FlowSet, User};
-use optik_store::{KeyRange, Revision, Snapshot};
+use optik_store::{KeyRange, Snapshot};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 const SCHEMAS: &str = "/registry/flowschemas/";
 const LEVELS: &str = "/registry/prioritylevelconfigurations/";
@@ -22,25 +22,22 @@ pub struct FlowMarks {
     pub level: HeaderValue,
 }
 
-#[derive(Default)]
-pub(crate) struct Flows {
-    current: RwLock<Arc<FlowSet<FlowMarks>>>,
-    /// The revision that was last looked at.
-    at: Mutex<Revision>,
-}
+/// The flows of this moment, kept what the stored schemas and levels say.
+pub(crate) type Flows = Kept<Marked>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Marked(FlowSet<FlowMarks>);
 
 impl Flows {
     pub(crate) fn find(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.find(user, asked).cloned()
+        self.look(|Marked(flows)| flows.find(user, asked).cloned())
     }
+}
 
-    /// Brings the flows to what a snapshot says; what is known to be newer stays.
-    pub(crate) fn catch_up(&self, state: &Snapshot) {
-        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.revision() <= *at {
-            return;
-        }
+impl Made for Marked {
+    type Read = ();
+
+    fn make((): &mut (), state: &Snapshot) -> Self {
         let levels = levels(state);
         let schemas = state.entries(&KeyRange::prefix(SCHEMAS));
         let schemas = schemas.filter_map(|entry| match FlowSchema::read(entry.value()) {
@@ -58,9 +55,11 @@ impl Flows {
                 None
             }
         });
-        let newer = Arc::new(FlowSet::new(schemas.collect()));
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = newer;
-        *at = state.revision();
+        Self(FlowSet::new(schemas.collect()))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

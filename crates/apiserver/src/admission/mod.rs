@@ -13,7 +13,6 @@ mod draft;
 mod everybody;
 mod follow;
 pub(crate) mod hooks;
-mod kept;
 pub(crate) mod matching;
 mod metrics;
 pub(crate) mod policies;

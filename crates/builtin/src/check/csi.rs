@@ -5,6 +5,7 @@ use super::path::Path;
 use super::read::{entries, int, is_set, items, text};
 use super::selectors::selector;
 use super::storage::{csi_driver_name, inline_volume};
+use super::volumes::token_lifetime;
 use crate::quantity::Quantity;
 use optik_object::{Object, Value, dns_subdomain, label_key};
 use std::collections::BTreeSet;
@@ -68,15 +69,7 @@ fn token_requests(list: &Value, errors: &mut Errors) {
         let Some(seconds) = int(&request["expirationSeconds"]) else {
             continue;
         };
-        let path = path.child("expirationSeconds");
-        if seconds < 600 {
-            let message = "may not specify a duration less than 10 minutes";
-            errors.invalid(path, seconds, message);
-        }
-        if seconds > 1 << 32 {
-            let message = "may not specify a duration larger than 2^32 seconds";
-            errors.invalid(path, seconds, message);
-        }
+        token_lifetime(path.child("expirationSeconds"), seconds, errors);
     }
 }
 

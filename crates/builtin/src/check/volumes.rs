@@ -407,17 +407,21 @@ fn projected(path: Path<'_>, source: &Value, errors: &mut Errors) {
     }
 }
 
-fn token(path: Path<'_>, own: Path<'_>, token: &Value, errors: &mut Errors) {
-    let seconds = int(&token["expirationSeconds"]).unwrap_or(0);
-    let member = own.child("expirationSeconds");
+/// How long a token may be good for.
+pub(super) fn token_lifetime(path: Path<'_>, seconds: i64, errors: &mut Errors) {
     if seconds < 600 {
         let message = "may not specify a duration less than 10 minutes";
-        errors.invalid(member, seconds, message);
+        errors.invalid(path, seconds, message);
     }
     if seconds > 1 << 32 {
         let message = "may not specify a duration larger than 2^32 seconds";
-        errors.invalid(member, seconds, message);
+        errors.invalid(path, seconds, message);
     }
+}
+
+fn token(path: Path<'_>, own: Path<'_>, token: &Value, errors: &mut Errors) {
+    let seconds = int(&token["expirationSeconds"]).unwrap_or(0);
+    token_lifetime(own.child("expirationSeconds"), seconds, errors);
     match text(&token["path"]) {
         "" => errors.required(path.child("path"), ""),
         place => local_path(path.child("path"), place, errors),

@@ -1,7 +1,7 @@
 //! The webhooks of this moment.
 
 use super::hook::{Hook, hooks_of};
-use crate::admission::kept::{Kept, Known, Made};
+use crate::kept::{Kept, Known, Made};
 use optik_store::Snapshot;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::kinds::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use optik_object::{Object, Value, quote};
+use optik_object::{Object, Value, json_type, quote};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -169,14 +169,7 @@ fn check_patch(
 }
 
 fn unmarshal(found: &Value, name: &str, wanted: &str) -> Unreadable {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = json_type(found);
     Unreadable::Document(format!(
         "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} of \
          type {wanted}"

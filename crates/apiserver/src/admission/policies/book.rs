@@ -1,7 +1,7 @@
 //! The policies of this moment.
 
 use super::compiled::{Binding, Policy};
-use crate::admission::kept::{Kept, Known, Made};
+use crate::kept::{Kept, Known, Made};
 use optik_store::Snapshot;
 use std::sync::Arc;
 

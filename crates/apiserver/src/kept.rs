@@ -28,12 +28,20 @@ pub(crate) struct Kept<M: Made> {
 
 impl<M: Made> Kept<M> {
     /// `None` if it is empty.
-    pub(super) fn current(&self) -> Option<Arc<M>> {
+    pub(crate) fn current(&self) -> Option<Arc<M>> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(&current))
+    }
+
+    /// A look at it, for as long as that takes. `None` if it is empty.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&M) -> Option<T>) -> Option<T> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        at(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Becomes what a snapshot has, if that is newer than what it is.
@@ -53,7 +61,7 @@ impl<M: Made> Kept<M> {
 
 /// What the objects of a directory were read as, in the order of their names.
 #[derive(Debug)]
-pub(super) struct Known<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
+pub(crate) struct Known<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
@@ -63,7 +71,7 @@ impl<T> Default for Known<T> {
 
 impl<T> Known<T> {
     /// Reads what has changed since the last time.
-    pub(super) fn reread(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
+    pub(crate) fn reread(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
         let mut before = std::mem::take(&mut self.0);
         for stored in state.entries(&KeyRange::prefix(directory)) {
             let (key, revision) = (stored.key().to_vec(), stored.mod_revision());
@@ -82,7 +90,7 @@ impl<T> Known<T> {
         }
     }
 
-    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
         self.0.values().map(|(_, value)| value)
     }
 }
