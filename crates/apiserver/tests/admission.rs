@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::{HeaderMap, Method, StatusCode};
 use optik_apiserver::{ApiServer, Body, Call, CallError, Caller, Reply, Request};
-use optik_store::{Options, Store};
+use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -14,18 +14,42 @@ struct Denier(Arc<Mutex<Vec<Call>>>);
 
 impl Caller for Denier {
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
-        let review: Value = serde_json::from_slice(&call.body).unwrap();
-        let answer = json!({
-            "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
-            "response": {"uid": review["request"]["uid"], "allowed": false},
-        });
+        let reply = reviewed(&call, false);
         self.0.lock().unwrap().push(call);
-        let reply = Reply {
-            status: StatusCode::OK,
-            content_type: "application/json".into(),
-            body: answer.to_string().into(),
-        };
         ready(Ok(reply)).boxed()
+    }
+}
+
+fn reviewed(call: &Call, allowed: bool) -> Reply {
+    let review: Value = serde_json::from_slice(&call.body).unwrap();
+    let answer = json!({
+        "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+        "response": {"uid": review["request"]["uid"], "allowed": allowed},
+    });
+    Reply {
+        status: StatusCode::OK,
+        content_type: "application/json".into(),
+        body: answer.to_string().into(),
+    }
+}
+
+/// Has nothing against it; but until it has said so, something else happens to the
+/// namespace.
+#[derive(Clone)]
+struct Dawdler {
+    store: Store,
+    meanwhile: Txn,
+}
+
+impl Caller for Dawdler {
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+        let Self { store, meanwhile } = self.clone();
+        let reply = reviewed(&call, true);
+        async move {
+            store.commit(meanwhile, Origin::default()).await.unwrap();
+            Ok(reply)
+        }
+        .boxed()
     }
 }
 
@@ -91,6 +115,49 @@ async fn a_configuration_counts_when_its_write_is_answered() {
     assert_eq!(gone, 200);
     assert_eq!(send(&restarted, Method::POST, MAPS, &map("b")).await, 201);
     store.close().await;
+}
+
+/// A namespace is there when a write begins, and is not when it would be stored.
+#[tokio::test]
+async fn nothing_comes_into_a_namespace_that_went_meanwhile() {
+    const KEY: &str = "/registry/namespaces/here";
+    let ending = json!({
+        "kind": "Namespace", "apiVersion": "v1",
+        "metadata": {"name": "here", "deletionTimestamp": "2026-01-02T03:04:05Z"},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Terminating"},
+    });
+    let ending = optik_object::encode(&ending).unwrap();
+    for (meanwhile, answer, made) in [
+        (Txn::delete(KeyRange::one(KEY)), 404, 0),
+        (Txn::put(Put::new(KEY, ending)), 403, 0),
+        // Another version of it that is as good.
+        (
+            Txn::put(Put {
+                value: None,
+                ..Put::new(KEY, "")
+            }),
+            201,
+            1,
+        ),
+    ] {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let dawdler = Dawdler {
+            store: store.clone(),
+            meanwhile,
+        };
+        let api = ApiServer::reaching(store.clone(), Arc::new(dawdler));
+        api.bootstrap().await.unwrap();
+        let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "here"}});
+        let begun = send(&api, Method::POST, "/api/v1/namespaces", &place).await;
+        assert_eq!(begun, 201);
+        let body = configuration(&json!({"url": "https://a.test/x"}));
+        assert_eq!(send(&api, Method::POST, CONFIGURATIONS, &body).await, 201);
+        let maps = "/api/v1/namespaces/here/configmaps";
+        assert_eq!(send(&api, Method::POST, maps, &map("a")).await, answer);
+        let stored = KeyRange::prefix("/registry/configmaps/here/");
+        assert_eq!(store.snapshot().entries(&stored).count(), made, "{answer}");
+        store.close().await;
+    }
 }
 
 /// Endpoints first, then the cluster address.
