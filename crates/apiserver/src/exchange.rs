@@ -2,6 +2,7 @@
 
 use crate::form;
 use crate::negotiation::encoding_of_refusal;
+use crate::piece::Piece;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -39,7 +40,7 @@ pub struct Response {
 pub enum Body {
     Whole(Bytes),
     /// Pieces to send as they come. The end of the stream is a clean end.
-    Stream(BoxStream<'static, Bytes>),
+    Stream(BoxStream<'static, Piece>),
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -56,7 +57,7 @@ impl Response {
 
     /// JSON in pieces.
     #[must_use]
-    pub fn json_stream(pieces: BoxStream<'static, Bytes>) -> Self {
+    pub fn json_stream(pieces: BoxStream<'static, Piece>) -> Self {
         let mut response = Self::json(StatusCode::OK, Bytes::new());
         response.body = Body::Stream(pieces);
         response

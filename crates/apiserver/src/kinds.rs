@@ -5,7 +5,7 @@ use crate::custom::Custom;
 use crate::face::Face;
 use optik_builtin::{Rules, SettleError, Settler};
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, ResourceName, Value, splice};
+use optik_object::{Damaged, Object, ResourceName, Spliced, Value, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
@@ -453,18 +453,29 @@ impl Kind {
             self.write_custom(object, out);
             return Ok(());
         }
-        if self.face == Face::AsStored
-            && let Ok(spliced) = splice(stored.bytes, stored.revision)
-        {
-            let spliced = if stored.typed {
-                spliced
-            } else {
-                spliced.without_type()
-            };
-            spliced.write_to(out);
-            return Ok(());
+        match self.spliced(stored) {
+            Some(spliced) => spliced.write_to(out),
+            None => self.write_slowly(stored, out)?,
         }
-        self.write_slowly(stored, out)
+        Ok(())
+    }
+
+    /// Whether clients see what is stored, but for its revision.
+    pub(crate) fn shows_as_stored(&self) -> bool {
+        self.custom.is_none() && self.face == Face::AsStored
+    }
+
+    /// What is stored, as clients see it; `None` if that is something else.
+    pub(crate) fn spliced<'a>(&self, stored: Shown<'a>) -> Option<Spliced<'a>> {
+        if !self.shows_as_stored() {
+            return None;
+        }
+        let spliced = splice(stored.bytes, stored.revision).ok()?;
+        Some(if stored.typed {
+            spliced
+        } else {
+            spliced.without_type()
+        })
     }
 
     /// Objects of custom kinds have their members in the order of the alphabet, and say

@@ -29,6 +29,7 @@ mod namespaces;
 mod negotiation;
 mod openapi;
 mod options;
+mod piece;
 mod places;
 mod plugins;
 mod press;
@@ -53,6 +54,7 @@ pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
 /// What services are given of.
 pub use optik_builtin::allocation::Ranges as ServiceRanges;
+pub use piece::Piece;
 pub use places::Collection;
 pub use plugins::used_of_quota;
 pub use route::{Route, Target, route};

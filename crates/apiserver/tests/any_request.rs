@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request};
+use optik_apiserver::{ApiServer, Body, Piece, Request};
 use optik_store::{Options, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -134,7 +134,11 @@ fn request() -> impl Strategy<Value = Request> {
 async fn read(body: Body) -> Vec<u8> {
     match body {
         Body::Whole(bytes) => bytes.to_vec(),
-        Body::Stream(stream) => stream.collect::<Vec<_>>().await.concat(),
+        Body::Stream(stream) => stream
+            .map(Piece::into_bytes)
+            .collect::<Vec<_>>()
+            .await
+            .concat(),
     }
 }
 

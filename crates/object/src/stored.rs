@@ -16,6 +16,8 @@ pub struct Damaged {
 
 /// `u64::MAX` has this many digits.
 const DIGITS_MAX: usize = 20;
+/// In how many a document is written.
+const PIECES: usize = 6;
 
 /// A stored object with its revision, in pieces that only need to be written one
 /// after the other.
@@ -109,15 +111,15 @@ impl Spliced<'_> {
     /// The document, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let start = if self.with_type { 1 } else { self.metadata };
-        [
+        let pieces: [&[u8]; PIECES] = [
             b"{",
             &self.stored[start..self.gap],
             self.before,
             &self.digits[self.digits_start..],
             self.after,
             &self.stored[self.gap..],
-        ]
-        .into_iter()
+        ];
+        pieces.into_iter()
     }
 
     #[must_use]
@@ -131,6 +133,18 @@ impl Spliced<'_> {
         for piece in self.pieces() {
             out.extend_from_slice(piece);
         }
+    }
+
+    /// Where in the stored bytes the last piece begins, which ends with them.
+    #[must_use]
+    pub fn tail(&self) -> usize {
+        self.gap
+    }
+
+    /// Everything before the last piece.
+    pub fn write_head_to(&self, out: &mut Vec<u8>) {
+        let pieces = self.pieces().take(PIECES - 1);
+        pieces.for_each(|piece| out.extend_from_slice(piece));
     }
 
     #[must_use]

@@ -175,7 +175,8 @@ async fn converse(
     loop {
         tokio::select! {
             piece = poll_fn(|cx| pieces.poll_next(cx)) => {
-                let Some(mut piece) = piece else { break };
+                let Some(piece) = piece else { break };
+                let mut piece = piece.into_bytes();
                 while let Some(event) = framing.split(&mut piece) {
                     send(&mut writer, framing.opcode(), &event).await?;
                 }

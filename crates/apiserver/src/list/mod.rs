@@ -16,6 +16,7 @@ use crate::conversion::read_as;
 use crate::form::Ink;
 use crate::kinds::Kind;
 use crate::options::ListPlan;
+use crate::piece::Piece;
 use crate::press::Press;
 use crate::selection::Selection;
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use optik_object::Status;
 use optik_store::Version;
 use page::find;
-use pieces::{measured, rest};
+use pieces::{laid, measured, rest};
 use scan::{Scan, Source};
 use std::sync::Arc;
 use writer::{Writer, metadata};
@@ -34,7 +35,7 @@ const FIRST_BYTES: usize = 64 * 1024;
 /// A list to be written.
 pub(crate) enum Listed {
     Whole(Bytes),
-    Pieces(BoxStream<'static, Bytes>),
+    Pieces(BoxStream<'static, Piece>),
 }
 
 /// What to list.
@@ -82,9 +83,13 @@ pub(crate) async fn list(
         first.extend_from_slice(&writer.end(items));
         return Ok(Listed::Whole(first.into()));
     }
-    let first = stream::once(std::future::ready(Bytes::from(first)));
-    let rest = rest(Arc::clone(press), scan, writer, items);
-    Ok(Listed::Pieces(first.chain(rest).boxed()))
+    let first = stream::once(std::future::ready(Piece::from(first)));
+    Ok(Listed::Pieces(if writer.writes_as_stored() {
+        first.chain(laid(scan, writer, items)).boxed()
+    } else {
+        let rest = rest(Arc::clone(press), scan, writer, items);
+        first.chain(rest).boxed()
+    }))
 }
 
 /// Everything in the version that is asked for: where a webhook converts, all of it is

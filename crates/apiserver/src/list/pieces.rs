@@ -1,9 +1,10 @@
 //! A list in pieces, made a little before they are sent.
 
 use super::scan::Scan;
-use super::writer::Writer;
+use super::writer::{BATCH_BYTES, Writer};
+use crate::piece::Piece;
 use crate::press::Press;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use optik_object::protobuf::Envelope;
 use std::sync::Arc;
@@ -14,21 +15,40 @@ pub(super) fn rest(
     scan: Scan,
     writer: Writer,
     items: u64,
-) -> impl Stream<Item = Bytes> {
+) -> impl Stream<Item = Piece> {
     let writer = Arc::new(writer);
     let batches = press.make(Writer::jobs(Arc::clone(&writer), scan));
     let state = Some((Box::pin(batches), writer, items));
     let pieces = stream::unfold(state, |state| async {
         let (mut batches, writer, mut items) = state?;
         let Some(batch) = batches.next().await else {
-            return Some((Bytes::from(writer.end(items)), None));
+            return Some((Piece::from(writer.end(items)), None));
         };
-        let piece = batch.after(items);
+        let piece = Piece::from(batch.after(items));
         items += batch.items;
         Some((piece, Some((batches, writer, items))))
     });
-    // An empty piece would be nothing to send.
-    pieces.filter(|piece| std::future::ready(!piece.is_empty()))
+    pieces.filter(is_something)
+}
+
+/// As [`rest`], for what goes out as it is stored: there is next to nothing to do for it,
+/// and no other thread is troubled.
+pub(super) fn laid(scan: Scan, writer: Writer, items: u64) -> impl Stream<Item = Piece> {
+    let state = Some((scan, writer, items));
+    let pieces = stream::unfold(state, |state| async {
+        let (mut scan, writer, mut items) = state?;
+        let Some(versions) = scan.batch(BATCH_BYTES) else {
+            return Some((Piece::from(writer.end(items)), None));
+        };
+        let piece = writer.lay(&versions, &mut items);
+        Some((piece, Some((scan, writer, items))))
+    });
+    pieces.filter(is_something)
+}
+
+/// An empty piece would be nothing to send.
+fn is_something(piece: &Piece) -> std::future::Ready<bool> {
+    std::future::ready(piece.has_remaining())
 }
 
 /// A list whose length stands before its items. What there is no room to hold while
@@ -37,7 +57,7 @@ pub(super) async fn measured(
     press: Arc<Press>,
     scan: Scan,
     writer: Writer,
-) -> BoxStream<'static, Bytes> {
+) -> BoxStream<'static, Piece> {
     let writer = Arc::new(writer);
     let mut held: Vec<Bytes> = Vec::new();
     let mut room = Vec::new();
@@ -68,6 +88,7 @@ pub(super) async fn measured(
     });
     let all = first.chain(held).chain(again.map(|batch| batch.bytes));
     all.chain(last)
-        .filter(|piece| std::future::ready(!piece.is_empty()))
+        .map(Piece::from)
+        .filter(is_something)
         .boxed()
 }

@@ -5,13 +5,21 @@ use super::page::Page;
 use super::scan::Scan;
 use crate::form::{Ink, PaintError, Separation};
 use crate::kinds::{Kind, Shown};
+use crate::piece::{Piece, Sheaf};
 use crate::selection::Selection;
 use bytes::Bytes;
 use optik_store::Version;
 use std::sync::Arc;
 
 /// How much of what is stored makes a batch.
-const BATCH_BYTES: usize = 256 * 1024;
+pub(super) const BATCH_BYTES: usize = 256 * 1024;
+/// What is shorter is copied: so many small parts cost more than that.
+const LAID_BYTES_MIN: usize = 2048;
+
+/// A revision and a comma.
+const REVISION_BYTES: usize = 48;
+/// What identifies an object, usually.
+const HEAD_BYTES: usize = 256;
 
 /// A list that is being written.
 pub(super) struct Writer {
@@ -74,8 +82,7 @@ impl Writer {
 
     pub(super) fn make(&self, versions: &[Arc<Version>]) -> Batch {
         let stored: usize = versions.iter().map(|version| version.value().len()).sum();
-        // A revision and a comma for each.
-        let mut out = Vec::with_capacity(stored + versions.len() * 48 + 1);
+        let mut out = Vec::with_capacity(stored + versions.len() * REVISION_BYTES + 1);
         let separation = self.separation();
         if let Some(byte) = separation.byte() {
             out.push(byte);
@@ -89,6 +96,44 @@ impl Writer {
             items,
             separation,
         }
+    }
+
+    /// Whether items go out as they are stored, all of them.
+    pub(super) fn writes_as_stored(&self) -> bool {
+        self.ink.is_none() && self.selection.is_everything() && self.kind.shows_as_stored()
+    }
+
+    /// The next items of such a list, after so many others.
+    pub(super) fn lay(&self, versions: &[Arc<Version>], items: &mut u64) -> Piece {
+        let mut sheaf = Sheaf::with_room(versions.iter().map(|version| room(version)).sum());
+        for version in versions {
+            let mark = sheaf.written().len();
+            if *items > 0 {
+                sheaf.written().push(b',');
+            }
+            match self.lay_one(version, &mut sheaf) {
+                Ok(()) => *items += 1,
+                Err(error) => {
+                    sheaf.truncate(mark);
+                    left_out(version, &error);
+                }
+            }
+        }
+        sheaf.bind()
+    }
+
+    fn lay_one(&self, version: &Version, sheaf: &mut Sheaf) -> Result<(), PaintError> {
+        let shown = untyped(version);
+        let Some(spliced) = self.kind.spliced(shown) else {
+            return Ok(self.kind.write(shown, sheaf.written())?);
+        };
+        if version.value().len() - spliced.tail() < LAID_BYTES_MIN {
+            spliced.write_to(sheaf.written());
+        } else {
+            spliced.write_head_to(sheaf.written());
+            sheaf.lay(version.value().slice(spliced.tail()..));
+        }
+        Ok(())
     }
 
     /// Writes what is selected, and what separates it; tells how many there are.
@@ -109,8 +154,7 @@ impl Writer {
                 Ok(()) => items += 1,
                 Err(error) => {
                     out.truncate(mark);
-                    let key = String::from_utf8_lossy(version.key());
-                    tracing::error!("{key} is left out of a list: {error}");
+                    left_out(version, &error);
                 }
             }
         }
@@ -123,15 +167,35 @@ impl Writer {
         version: &Version,
         out: &mut Vec<u8>,
     ) -> Result<(), PaintError> {
-        let shown = Shown {
-            typed: false,
-            ..Shown::whole(version)
-        };
+        let shown = untyped(version);
         match ink {
             Some(ink) => ink.item(&self.kind, shown, out),
             None => Ok(self.kind.write(shown, out)?),
         }
     }
+}
+
+/// About how much of an item is copied.
+fn room(version: &Version) -> usize {
+    let length = version.value().len();
+    if length < LAID_BYTES_MIN {
+        length + REVISION_BYTES
+    } else {
+        HEAD_BYTES
+    }
+}
+
+/// The items of a list do not say what they are.
+fn untyped(version: &Version) -> Shown<'_> {
+    Shown {
+        typed: false,
+        ..Shown::whole(version)
+    }
+}
+
+fn left_out(version: &Version, error: &PaintError) {
+    let key = String::from_utf8_lossy(version.key());
+    tracing::error!("{key} is left out of a list: {error}");
 }
 
 /// The metadata of the list.

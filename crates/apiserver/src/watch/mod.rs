@@ -12,6 +12,7 @@ use crate::form::Form;
 use crate::freshness::{Patience, snapshot};
 use crate::kinds::Kind;
 use crate::options::{WatchAt, WatchPlan};
+use crate::piece::Piece;
 use crate::selection::Selection;
 use crate::trouble::stopping;
 use bytes::Bytes;
@@ -47,18 +48,18 @@ pub(crate) struct Surroundings {
 ///
 /// Where the watch begins is settled before this returns: whoever sees the answer
 /// begin may count on it.
-pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Bytes> {
+pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Piece> {
     let form = watching.form;
     let life = watching.kind.custom.as_ref();
     let life = life.map(|custom| custom.life.clone());
     match begin(around, watching).await {
         Ok(stream) => match life {
-            Some(life) => until_over(stream.boxed(), life).boxed(),
-            None => stream.boxed(),
+            Some(life) => until_over(stream.boxed(), life).map(Piece::from).boxed(),
+            None => stream.map(Piece::from).boxed(),
         },
         Err(status) => {
             let last = teller::failure(form, &status);
-            once(std::future::ready(last)).boxed()
+            once(std::future::ready(last.into())).boxed()
         }
     }
 }

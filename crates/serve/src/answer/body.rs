@@ -5,6 +5,7 @@ use crate::audit::Record;
 use crate::peers::InFlight;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use optik_apiserver::Piece;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -34,19 +35,19 @@ impl Body {
 }
 
 impl http_body::Body for Body {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
         let next = match &mut self.content {
             Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes))),
+            Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes).into())),
             Content::Pieces(pieces) => pieces.poll_next(cx),
         };
-        next.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+        next.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

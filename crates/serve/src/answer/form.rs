@@ -113,7 +113,11 @@ fn whole(bytes: Bytes, pretty: bool, gzip: bool) -> Formed {
         return Formed::Plain(Content::Whole(bytes));
     }
     let steps = (0..bytes.len()).step_by(GZIP_STEP_BYTES);
-    let steps = steps.map(move |at| bytes.slice(at..bytes.len().min(at + GZIP_STEP_BYTES)));
+    let steps = steps.map(move |at| {
+        bytes
+            .slice(at..bytes.len().min(at + GZIP_STEP_BYTES))
+            .into()
+    });
     Formed::Gzip(Pieces::new(stream::iter(steps).boxed()))
 }
 

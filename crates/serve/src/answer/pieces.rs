@@ -1,11 +1,12 @@
 //! A body that comes in pieces, on its way to the wire.
 
 use super::indent::Indenter;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use optik_apiserver::Piece;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::Write;
@@ -17,11 +18,11 @@ const LEVEL: Compression = Compression::fast();
 /// Pieces from the handler, indented, then compressed, if that is wanted. The end of
 /// the source, or of the server, is a clean end.
 pub(crate) struct Pieces {
-    source: BoxStream<'static, Bytes>,
+    source: BoxStream<'static, Piece>,
     stop: Option<BoxFuture<'static, ()>>,
     indenter: Option<Indenter>,
     /// Taken from the source already, and indented.
-    held: VecDeque<Bytes>,
+    held: VecDeque<Piece>,
     squeeze: Squeeze,
 }
 
@@ -32,7 +33,7 @@ enum Squeeze {
 }
 
 impl Pieces {
-    pub(crate) fn new(source: BoxStream<'static, Bytes>) -> Self {
+    pub(crate) fn new(source: BoxStream<'static, Piece>) -> Self {
         Self {
             source,
             stop: None,
@@ -66,14 +67,14 @@ impl Pieces {
             let Some(piece) = poll_fn(|cx| self.poll_source(cx)).await else {
                 return Err(concat(self.held));
             };
-            held += piece.len();
+            held += piece.remaining();
             self.held.push_back(piece);
         }
         Ok(self)
     }
 
     /// The next piece, indented.
-    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
         loop {
             let piece = match self.source.as_mut().poll_next(cx) {
                 Poll::Ready(piece) => piece,
@@ -82,22 +83,22 @@ impl Pieces {
             let (Some(piece), Some(indenter)) = (&piece, &mut self.indenter) else {
                 return Poll::Ready(piece);
             };
-            let mut out = Vec::with_capacity(piece.len() * 2);
-            indenter.push(piece, &mut out);
+            let mut out = Vec::with_capacity(piece.remaining() * 2);
+            piece.parts().for_each(|part| indenter.push(part, &mut out));
             if !out.is_empty() {
                 return Poll::Ready(Some(out.into()));
             }
         }
     }
 
-    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
         match &mut self.stop {
             Some(stop) => stop.as_mut().poll(cx).map(|()| None),
             None => Poll::Pending,
         }
     }
 
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
         loop {
             let piece = match self.held.pop_front() {
                 Some(piece) => Some(piece),
@@ -109,9 +110,9 @@ impl Pieces {
             };
             let out = match piece {
                 Some(piece) => {
-                    encoder
-                        .write_all(&piece)
-                        .expect("a vector takes everything");
+                    for part in piece.parts() {
+                        encoder.write_all(part).expect("a vector takes everything");
+                    }
                     std::mem::take(encoder.get_mut())
                 }
                 None => {
@@ -128,9 +129,16 @@ impl Pieces {
     }
 }
 
-fn concat(pieces: VecDeque<Bytes>) -> Bytes {
-    match <[Bytes; 1]>::try_from(Vec::from(pieces)) {
-        Ok([one]) => one,
-        Err(many) => many.concat().into(),
+fn concat(pieces: VecDeque<Piece>) -> Bytes {
+    match <[Piece; 1]>::try_from(Vec::from(pieces)) {
+        Ok([one]) => one.into_bytes(),
+        Err(many) => {
+            let parts: Vec<&[u8]> = many
+                .iter()
+                .flat_map(Piece::parts)
+                .map(|part| &**part)
+                .collect();
+            parts.concat().into()
+        }
     }
 }

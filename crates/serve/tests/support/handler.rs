@@ -5,7 +5,7 @@ use futures::StreamExt;
 use futures::stream;
 use http::StatusCode;
 use optik_access::{Attributes, User, without_roles};
-use optik_apiserver::{Body, Request, Response};
+use optik_apiserver::{Body, Piece, Request, Response};
 use optik_object::Status;
 use optik_serve::{Handler, StillGood};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Handler for Scripted {
                 let whole = Bytes::from(numbers(bytes_of(rest)));
                 let pieces = (0..whole.len()).step_by(1000);
                 let pieces: Vec<_> = pieces
-                    .map(|at| whole.slice(at..whole.len().min(at + 1000)))
+                    .map(|at| Piece::from(whole.slice(at..whole.len().min(at + 1000))))
                     .collect();
                 Response::json_stream(stream::iter(pieces).boxed())
             }
@@ -73,7 +73,7 @@ impl Handler for Scripted {
             }
             // A watch: one event, then silence.
             "api" => {
-                let first = Bytes::from_static(b"{\"type\":\"ADDED\"}\n");
+                let first = Piece::from(Bytes::from_static(b"{\"type\":\"ADDED\"}\n"));
                 let events = stream::iter([first]).chain(stream::pending());
                 let mut response = Response::json(StatusCode::OK, "");
                 response.body = Body::Stream(events.boxed());
