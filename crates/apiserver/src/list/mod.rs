@@ -24,7 +24,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use optik_object::Status;
 use optik_store::Version;
 use page::find;
-use pieces::{laid, measured, rest};
+use pieces::{measured, rest};
 use scan::{Scan, Source};
 use std::sync::Arc;
 use writer::{Writer, metadata};
@@ -78,18 +78,15 @@ pub(crate) async fn list(
     let versions = scan.batch(FIRST_BYTES).unwrap_or_default();
     let batch = writer.make(&versions);
     let items = batch.items;
-    first.extend_from_slice(&batch.after(0));
+    let begin = batch.after(0);
+    begin.parts().for_each(|part| first.extend_from_slice(part));
     if scan.is_at_end() {
         first.extend_from_slice(&writer.end(items));
         return Ok(Listed::Whole(first.into()));
     }
     let first = stream::once(std::future::ready(Piece::from(first)));
-    Ok(Listed::Pieces(if writer.writes_as_stored() {
-        first.chain(laid(scan, writer, items)).boxed()
-    } else {
-        let rest = rest(Arc::clone(press), scan, writer, items);
-        first.chain(rest).boxed()
-    }))
+    let rest = rest(Arc::clone(press), scan, writer, items);
+    Ok(Listed::Pieces(first.chain(rest).boxed()))
 }
 
 /// Everything in the version that is asked for: where a webhook converts, all of it is

@@ -1,7 +1,7 @@
 //! A list in pieces, made a little before they are sent.
 
 use super::scan::Scan;
-use super::writer::{BATCH_BYTES, Writer};
+use super::writer::Writer;
 use crate::piece::Piece;
 use crate::press::Press;
 use bytes::{Buf, Bytes};
@@ -20,28 +20,12 @@ pub(super) fn rest(
     let batches = press.make(Writer::jobs(Arc::clone(&writer), scan));
     let state = Some((Box::pin(batches), writer, items));
     let pieces = stream::unfold(state, |state| async {
-        let (mut batches, writer, mut items) = state?;
+        let (mut batches, writer, items) = state?;
         let Some(batch) = batches.next().await else {
             return Some((Piece::from(writer.end(items)), None));
         };
-        let piece = Piece::from(batch.after(items));
-        items += batch.items;
-        Some((piece, Some((batches, writer, items))))
-    });
-    pieces.filter(is_something)
-}
-
-/// As [`rest`], for what goes out as it is stored: there is next to nothing to do for it,
-/// and no other thread is troubled.
-pub(super) fn laid(scan: Scan, writer: Writer, items: u64) -> impl Stream<Item = Piece> {
-    let state = Some((scan, writer, items));
-    let pieces = stream::unfold(state, |state| async {
-        let (mut scan, writer, mut items) = state?;
-        let Some(versions) = scan.batch(BATCH_BYTES) else {
-            return Some((Piece::from(writer.end(items)), None));
-        };
-        let piece = writer.lay(&versions, &mut items);
-        Some((piece, Some((scan, writer, items))))
+        let after = items + batch.items;
+        Some((batch.after(items), Some((batches, writer, after))))
     });
     pieces.filter(is_something)
 }
@@ -59,7 +43,7 @@ pub(super) async fn measured(
     writer: Writer,
 ) -> BoxStream<'static, Piece> {
     let writer = Arc::new(writer);
-    let mut held: Vec<Bytes> = Vec::new();
+    let mut held: Vec<Piece> = Vec::new();
     let mut room = Vec::new();
     let mut full = false;
     let mut length = 0;
@@ -67,26 +51,28 @@ pub(super) async fn measured(
         let jobs = Writer::jobs(Arc::clone(&writer), scan.clone());
         let mut batches = std::pin::pin!(Arc::clone(&press).make(jobs));
         while let Some(batch) = batches.next().await {
-            length += batch.bytes.len();
-            match press.hold(batch.bytes.len()).filter(|_| !full) {
+            let bytes = batch.piece.remaining();
+            length += bytes;
+            match press.hold(bytes).filter(|_| !full) {
                 Some(permit) => {
                     room.push(permit);
-                    held.push(batch.bytes);
+                    held.push(batch.piece);
                 }
                 None => full = true,
             }
         }
     }
-    let first = stream::once(std::future::ready(Bytes::from(writer.begin(length))));
+    let first = stream::once(std::future::ready(Piece::from(writer.begin(length))));
     let again = full.then(|| Writer::jobs(writer, scan).skip(held.len()));
     let again = press.make(again.into_iter().flatten());
-    let last = stream::once(std::future::ready(Bytes::from_static(Envelope::END)));
+    let last = Piece::from(Bytes::from_static(Envelope::END));
+    let last = stream::once(std::future::ready(last));
     let held = stream::iter(held).map(move |piece| {
         // Given back with the last piece.
         let _ = &room;
         piece
     });
-    let all = first.chain(held).chain(again.map(|batch| batch.bytes));
+    let all = first.chain(held).chain(again.map(|batch| batch.piece));
     all.chain(last)
         .map(Piece::from)
         .filter(is_something)

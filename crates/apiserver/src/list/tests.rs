@@ -23,7 +23,7 @@ async fn filled() -> (Store, Arc<Kind>) {
         let bytes = match number % 50 {
             // As somebody else might have written it.
             49 => serde_json::to_vec(&object).unwrap(),
-            _ => optik_object::encode(&object).unwrap().into(),
+            _ => optik_object::encode(&object).unwrap(),
         };
         let put = Put::new(kind.key(Some("n"), &name), bytes);
         store

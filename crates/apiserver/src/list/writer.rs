@@ -7,15 +7,16 @@ use crate::form::{Ink, PaintError, Separation};
 use crate::kinds::{Kind, Shown};
 use crate::piece::{Piece, Sheaf};
 use crate::selection::Selection;
-use bytes::Bytes;
+use bytes::Buf;
 use optik_store::Version;
 use std::sync::Arc;
 
 /// How much of what is stored makes a batch.
-pub(super) const BATCH_BYTES: usize = 256 * 1024;
+const BATCH_BYTES: usize = 256 * 1024;
+/// The same, where next to nothing is done for each object.
+const LAID_BATCH_BYTES: usize = 1024 * 1024;
 /// What is shorter is copied: so many small parts cost more than that.
 const LAID_BYTES_MIN: usize = 2048;
-
 /// A revision and a comma.
 const REVISION_BYTES: usize = 48;
 /// What identifies an object, usually.
@@ -32,17 +33,18 @@ pub(super) struct Writer {
 
 /// Some items of a list, and what separates them from those before.
 pub(super) struct Batch {
-    pub(super) bytes: Bytes,
+    pub(super) piece: Piece,
     pub(super) items: u64,
     separation: Separation,
 }
 
 impl Batch {
     /// What is sent after so many items.
-    pub(super) fn after(&self, items: u64) -> Bytes {
+    pub(super) fn after(mut self, items: u64) -> Piece {
         let lead = self.separation.byte().is_some() && self.items > 0;
         let wanted = self.separation.before(items).is_some();
-        self.bytes.slice(usize::from(lead && !wanted)..)
+        self.piece.advance(usize::from(lead && !wanted));
+        self.piece
     }
 }
 
@@ -73,56 +75,71 @@ impl Writer {
         writer: Arc<Self>,
         mut scan: Scan,
     ) -> impl Iterator<Item = impl FnOnce() -> Batch + Send + 'static> + Send {
+        let bytes = if writer.shows_as_stored() {
+            LAID_BATCH_BYTES
+        } else {
+            BATCH_BYTES
+        };
         std::iter::from_fn(move || {
-            let versions = scan.batch(BATCH_BYTES)?;
+            let versions = scan.batch(bytes)?;
             let writer = Arc::clone(&writer);
             Some(move || writer.make(&versions))
         })
     }
 
     pub(super) fn make(&self, versions: &[Arc<Version>]) -> Batch {
-        let stored: usize = versions.iter().map(|version| version.value().len()).sum();
-        let mut out = Vec::with_capacity(stored + versions.len() * REVISION_BYTES + 1);
+        let laid = self.shows_as_stored();
+        let room = versions.iter().map(|version| room(version, laid)).sum();
+        let mut sheaf = Sheaf::with_room(room);
         let separation = self.separation();
-        if let Some(byte) = separation.byte() {
-            out.push(byte);
-        }
-        let items = self.write(versions, &mut out);
+        sheaf.written().extend(separation.byte());
+        let items = self.write(versions, &mut sheaf);
         if items == 0 {
-            out.clear();
+            sheaf.truncate(0);
         }
         Batch {
-            bytes: out.into(),
+            piece: sheaf.bind(),
             items,
             separation,
         }
     }
 
-    /// Whether items go out as they are stored, all of them.
-    pub(super) fn writes_as_stored(&self) -> bool {
-        self.ink.is_none() && self.selection.is_everything() && self.kind.shows_as_stored()
+    fn shows_as_stored(&self) -> bool {
+        self.ink.is_none() && self.kind.shows_as_stored()
     }
 
-    /// The next items of such a list, after so many others.
-    pub(super) fn lay(&self, versions: &[Arc<Version>], items: &mut u64) -> Piece {
-        let mut sheaf = Sheaf::with_room(versions.iter().map(|version| room(version)).sum());
+    /// Writes what is selected, and what separates it; tells how many there are.
+    fn write(&self, versions: &[Arc<Version>], sheaf: &mut Sheaf) -> u64 {
+        let separation = self.separation();
+        let mut ink = self.ink.clone();
+        let mut items = 0;
         for version in versions {
-            let mark = sheaf.written().len();
-            if *items > 0 {
-                sheaf.written().push(b',');
+            if !self.selection.is_everything() && !self.selection.matches(&self.kind, version) {
+                continue;
             }
-            match self.lay_one(version, &mut sheaf) {
-                Ok(()) => *items += 1,
+            let mark = sheaf.written().len();
+            // Whether one stands before the first is not known here.
+            if items > 0 {
+                sheaf.written().extend(separation.before(items));
+            }
+            let written = match ink.as_mut() {
+                Some(ink) => ink.item(&self.kind, untyped(version), sheaf.written()),
+                None => self.lay(version, sheaf),
+            };
+            match written {
+                Ok(()) => items += 1,
                 Err(error) => {
                     sheaf.truncate(mark);
-                    left_out(version, &error);
+                    let key = String::from_utf8_lossy(version.key());
+                    tracing::error!("{key} is left out of a list: {error}");
                 }
             }
         }
-        sheaf.bind()
+        items
     }
 
-    fn lay_one(&self, version: &Version, sheaf: &mut Sheaf) -> Result<(), PaintError> {
+    /// What is long goes out from where it is stored.
+    fn lay(&self, version: &Version, sheaf: &mut Sheaf) -> Result<(), PaintError> {
         let shown = untyped(version);
         let Some(spliced) = self.kind.spliced(shown) else {
             return Ok(self.kind.write(shown, sheaf.written())?);
@@ -135,53 +152,15 @@ impl Writer {
         }
         Ok(())
     }
-
-    /// Writes what is selected, and what separates it; tells how many there are.
-    fn write(&self, versions: &[Arc<Version>], out: &mut Vec<u8>) -> u64 {
-        let separation = self.separation();
-        let mut ink = self.ink.clone();
-        let mut items = 0;
-        for version in versions {
-            if !self.selection.is_everything() && !self.selection.matches(&self.kind, version) {
-                continue;
-            }
-            let mark = out.len();
-            // Whether one stands before the first is not known here.
-            if items > 0 {
-                out.extend(separation.before(items));
-            }
-            match self.item(ink.as_mut(), version, out) {
-                Ok(()) => items += 1,
-                Err(error) => {
-                    out.truncate(mark);
-                    left_out(version, &error);
-                }
-            }
-        }
-        items
-    }
-
-    fn item(
-        &self,
-        ink: Option<&mut Ink>,
-        version: &Version,
-        out: &mut Vec<u8>,
-    ) -> Result<(), PaintError> {
-        let shown = untyped(version);
-        match ink {
-            Some(ink) => ink.item(&self.kind, shown, out),
-            None => Ok(self.kind.write(shown, out)?),
-        }
-    }
 }
 
-/// About how much of an item is copied.
-fn room(version: &Version) -> usize {
+/// About how much of an item is written.
+fn room(version: &Version, laid: bool) -> usize {
     let length = version.value().len();
-    if length < LAID_BYTES_MIN {
-        length + REVISION_BYTES
-    } else {
+    if laid && length >= LAID_BYTES_MIN {
         HEAD_BYTES
+    } else {
+        length + REVISION_BYTES
     }
 }
 
@@ -191,11 +170,6 @@ fn untyped(version: &Version) -> Shown<'_> {
         typed: false,
         ..Shown::whole(version)
     }
-}
-
-fn left_out(version: &Version, error: &PaintError) {
-    let key = String::from_utf8_lossy(version.key());
-    tracing::error!("{key} is left out of a list: {error}");
 }
 
 /// The metadata of the list.
