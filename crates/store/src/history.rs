@@ -59,6 +59,8 @@ impl Commit {
 }
 
 const COMMIT_OVERHEAD_BYTES: u64 = 100;
+/// Room for so many commits is not given back.
+const IDLE_CAPACITY: usize = 1024;
 
 impl Event {
     /// What the key became; a deletion if it went away.
@@ -137,7 +139,16 @@ impl History {
             .filter(|oldest| oldest.revision < revision)?;
         let oldest = self.commits.pop_front()?;
         self.bytes -= oldest.size();
+        self.give_room_back();
         Some(oldest)
+    }
+
+    /// A history that was once long does not stay so.
+    fn give_room_back(&mut self) {
+        let room = self.commits.capacity();
+        if room > IDLE_CAPACITY && self.commits.len() < room / 4 {
+            self.commits.shrink_to(room / 2);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -162,5 +173,35 @@ impl History {
             target = Some(commit.revision);
         }
         target
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_given_back_with_what_is_forgotten() {
+        let mut history = History::default();
+        for revision in 1..=100_000 {
+            history.append(Arc::new(Commit {
+                revision: Revision::new(revision),
+                time: UnixMillis::default(),
+                origin: None,
+                events: Box::default(),
+            }));
+        }
+        let mut next = 1;
+        while let Some(commit) = history.pop_before(Revision::new(99_991)) {
+            assert_eq!(commit.revision, Revision::new(next));
+            next += 1;
+            let (room, used) = (history.commits.capacity(), history.len());
+            assert!(
+                room <= IDLE_CAPACITY * 2 || room <= used * 4,
+                "{room} for {used}"
+            );
+        }
+        assert_eq!(history.len(), 10);
+        assert_eq!(history.bytes(), 10 * COMMIT_OVERHEAD_BYTES);
     }
 }
