@@ -470,12 +470,7 @@ impl Kind {
         if !self.shows_as_stored() {
             return None;
         }
-        let spliced = splice(stored.bytes, stored.revision).ok()?;
-        Some(if stored.typed {
-            spliced
-        } else {
-            spliced.without_type()
-        })
+        stored.splice(stored.bytes).ok()
     }
 
     /// Objects of custom kinds have their members in the order of the alphabet, and say
@@ -492,13 +487,7 @@ impl Kind {
         object.set_type(&self.resource.kind, &self.api_version);
         self.settle_status(&mut object);
         let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
-        let spliced = splice(&bytes, stored.revision)?;
-        let spliced = if stored.typed {
-            spliced
-        } else {
-            spliced.without_type()
-        };
-        spliced.write_to(out);
+        stored.splice(&bytes)?.write_to(out);
         Ok(())
     }
 }
@@ -545,6 +534,16 @@ impl<'a> Shown<'a> {
             revision: version.mod_revision().get(),
             typed: true,
         }
+    }
+
+    /// These bytes, on the same way.
+    fn splice(self, bytes: &[u8]) -> Result<Spliced<'_>, Damaged> {
+        let spliced = splice(bytes, self.revision)?;
+        Ok(if self.typed {
+            spliced
+        } else {
+            spliced.without_type()
+        })
     }
 }
 
