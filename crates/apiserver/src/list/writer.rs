@@ -75,7 +75,7 @@ impl Writer {
         writer: Arc<Self>,
         mut scan: Scan,
     ) -> impl Iterator<Item = impl FnOnce() -> Batch + Send + 'static> + Send {
-        let bytes = if writer.shows_as_stored() {
+        let bytes = if writer.shows_as_stored() && writer.selection.is_everything() {
             LAID_BATCH_BYTES
         } else {
             BATCH_BYTES
