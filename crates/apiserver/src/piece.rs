@@ -3,7 +3,10 @@
 //! What is stored is sent from where it lies; only what stands between is written.
 
 use bytes::{Buf, Bytes};
+use optik_store::Version;
 use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes to send, one after the other.
 #[derive(Clone, Debug)]
@@ -12,22 +15,45 @@ pub struct Piece(Parts);
 #[derive(Clone, Debug)]
 enum Parts {
     One(Bytes),
-    Many {
-        parts: Vec<Bytes>,
-        /// The first that is not sent.
-        next: usize,
-        /// How many bytes are left in all.
-        left: usize,
-    },
+    Many(Laid),
+}
+
+/// What is written, and between it what is stored.
+#[derive(Clone, Debug)]
+struct Laid {
+    written: Bytes,
+    parts: Vec<Part>,
+    /// The first that is not sent whole.
+    next: usize,
+    /// How much of that one is sent.
+    sent: usize,
+    /// How many bytes are left in all.
+    left: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Written(Range<usize>),
+    Stored { version: Arc<Version>, from: usize },
+}
+
+impl Part {
+    fn bytes<'a>(&'a self, written: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Written(range) => &written[range.clone()],
+            Self::Stored { version, from } => &version.value()[*from..],
+        }
+    }
 }
 
 impl Piece {
     /// What is left, in order.
-    pub fn parts(&self) -> impl Iterator<Item = &Bytes> {
-        match &self.0 {
-            Parts::One(bytes) => std::slice::from_ref(bytes).iter(),
-            Parts::Many { parts, next, .. } => parts[*next..].iter(),
-        }
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, many) = match &self.0 {
+            Parts::One(bytes) => (Some(&bytes[..]), None),
+            Parts::Many(laid) => (None, Some(laid.parts())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// In one place: a copy, if it lies in several.
@@ -54,12 +80,15 @@ impl Buf for Piece {
     fn remaining(&self) -> usize {
         match &self.0 {
             Parts::One(bytes) => bytes.len(),
-            Parts::Many { left, .. } => *left,
+            Parts::Many(laid) => laid.left,
         }
     }
 
     fn chunk(&self) -> &[u8] {
-        self.parts().next().map_or(&[], |part| part)
+        match &self.0 {
+            Parts::One(bytes) => bytes,
+            Parts::Many(laid) => laid.parts().next().unwrap_or_default(),
+        }
     }
 
     fn chunks_vectored<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
@@ -72,11 +101,7 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         match &mut self.0 {
             Parts::One(bytes) => bytes.advance(count),
-            Parts::Many { parts, next, left } => {
-                assert!(count <= *left, "{count} of {left} bytes");
-                *left -= count;
-                advance(parts, next, count);
-            }
+            Parts::Many(laid) => laid.advance(count),
         }
     }
 
@@ -95,15 +120,30 @@ impl Buf for Piece {
     }
 }
 
-fn advance(parts: &mut [Bytes], next: &mut usize, mut count: usize) {
-    while let Some(part) = parts.get_mut(*next) {
-        if count < part.len() {
-            return part.advance(count);
+impl Laid {
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut sent = self.sent;
+        self.parts[self.next..].iter().map(move |part| {
+            let bytes = &part.bytes(&self.written)[sent..];
+            sent = 0;
+            bytes
+        })
+    }
+
+    fn advance(&mut self, count: usize) {
+        assert!(count <= self.left, "{count} of {} bytes", self.left);
+        self.left -= count;
+        self.sent += count;
+        while let Some(part) = self.parts.get_mut(self.next) {
+            let length = part.bytes(&self.written).len();
+            if self.sent < length {
+                return;
+            }
+            self.sent -= length;
+            // What was sent is let go of.
+            *part = Part::Written(0..0);
+            self.next += 1;
         }
-        count -= part.len();
-        // What was sent is let go of.
-        *part = Bytes::new();
-        *next += 1;
     }
 }
 
@@ -112,8 +152,11 @@ fn advance(parts: &mut [Bytes], next: &mut usize, mut count: usize) {
 pub(crate) struct Sheaf {
     /// Everything that is written, wherever it stands.
     written: Vec<u8>,
-    /// What lies elsewhere, and how much was written before it.
-    laid: Vec<(usize, Bytes)>,
+    /// How much of that stands before what was laid last.
+    before: usize,
+    parts: Vec<Part>,
+    /// How many bytes lie elsewhere.
+    elsewhere: usize,
 }
 
 impl Sheaf {
@@ -121,7 +164,7 @@ impl Sheaf {
     pub(crate) fn with_room(bytes: usize) -> Self {
         Self {
             written: Vec::with_capacity(bytes),
-            laid: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -132,69 +175,95 @@ impl Sheaf {
 
     /// Takes back what was written from there on.
     pub(crate) fn truncate(&mut self, written: usize) {
-        debug_assert!(
-            self.laid.last().is_none_or(|(at, _)| *at <= written),
-            "something was laid behind it"
-        );
+        debug_assert!(self.before <= written, "something was laid behind it");
         self.written.truncate(written);
     }
 
-    /// Adds what lies elsewhere.
-    pub(crate) fn lay(&mut self, bytes: Bytes) {
-        self.laid.push((self.written.len(), bytes));
+    /// Adds what is stored, from there on.
+    pub(crate) fn lay(&mut self, version: &Arc<Version>, from: usize) {
+        let length = version.value().len() - from;
+        if length == 0 {
+            return;
+        }
+        self.close();
+        self.elsewhere += length;
+        self.parts.push(Part::Stored {
+            version: Arc::clone(version),
+            from,
+        });
     }
 
-    pub(crate) fn bind(self) -> Piece {
-        if self.laid.is_empty() {
+    /// Makes a part of what was written since the last.
+    fn close(&mut self) {
+        let end = self.written.len();
+        if self.before < end {
+            self.parts.push(Part::Written(self.before..end));
+            self.before = end;
+        }
+    }
+
+    pub(crate) fn bind(mut self) -> Piece {
+        if self.parts.is_empty() {
             return self.written.into();
         }
-        let written = Bytes::from(self.written);
-        let mut parts = Vec::with_capacity(self.laid.len() * 2 + 1);
-        let mut at = 0;
-        for (end, bytes) in self.laid {
-            parts.push(written.slice(at..end));
-            parts.push(bytes);
-            at = end;
-        }
-        parts.push(written.slice(at..));
-        parts.retain(|part| !part.is_empty());
-        Piece(Parts::Many {
+        self.close();
+        Piece(Parts::Many(Laid {
+            left: self.written.len() + self.elsewhere,
+            written: self.written.into(),
+            parts: self.parts,
             next: 0,
-            left: parts.iter().map(Bytes::len).sum(),
-            parts,
-        })
+            sent: 0,
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use optik_store::{Options, Origin, Put, Store, Txn};
 
-    fn sheaf() -> Piece {
+    async fn stored(values: &[&'static str]) -> Vec<Arc<Version>> {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        for value in values {
+            let put = Txn::put(Put::new(format!("/{value}"), *value));
+            store.commit(put, Origin::default()).await.unwrap();
+        }
+        let snapshot = store.snapshot();
+        let version = |value| snapshot.get(format!("/{value}").as_bytes()).cloned();
+        let versions = values.iter().map(|value| version(value).unwrap()).collect();
+        store.close().await;
+        versions
+    }
+
+    async fn sheaf() -> Piece {
+        let [cdef, g] = &stored(&["--cdef", "g"]).await[..] else {
+            panic!("two were stored");
+        };
         let mut sheaf = Sheaf::default();
         sheaf.written().extend(b"ab");
-        sheaf.lay(Bytes::from_static(b"cdef"));
-        sheaf.lay(Bytes::from_static(b"g"));
+        sheaf.lay(cdef, 2);
+        sheaf.lay(g, 0);
         sheaf.written().extend(b"hxx");
         sheaf.truncate(3);
-        sheaf.lay(Bytes::new());
+        sheaf.lay(g, 1);
         sheaf.written().extend(b"ij");
         sheaf.bind()
     }
 
-    #[test]
-    fn what_lies_in_several_places_is_one_piece() {
-        let piece = sheaf();
+    #[tokio::test]
+    async fn what_lies_in_several_places_is_one_piece() {
+        let piece = sheaf().await;
         assert_eq!(piece.remaining(), 10);
-        assert_eq!(piece.parts().count(), 5, "nothing is empty");
+        assert_eq!(piece.parts().count(), 4, "nothing is empty");
         assert_eq!(&piece.into_bytes()[..], b"abcdefghij");
     }
 
     /// However much of it is taken at a time.
-    #[test]
-    fn nothing_is_lost_between_two_parts() {
+    #[tokio::test]
+    async fn nothing_is_lost_between_two_parts() {
+        let whole = sheaf().await;
         for step in 1..=10 {
-            let mut piece = sheaf();
+            let mut piece = whole.clone();
             let mut seen: Vec<u8> = Vec::new();
             while piece.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 2];
@@ -210,12 +279,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn part_of_it_can_be_copied() {
-        let mut piece = sheaf();
+    #[tokio::test]
+    async fn part_of_it_can_be_copied() {
+        let mut piece = sheaf().await;
         assert_eq!(&piece.copy_to_bytes(3)[..], b"abc");
         assert_eq!(&piece.copy_to_bytes(7)[..], b"defghij");
         assert!(!piece.has_remaining());
+    }
+
+    /// Nobody keeps an object alive that has been sent.
+    #[tokio::test]
+    async fn what_was_sent_is_let_go_of() {
+        let [long] = &stored(&["long"]).await[..] else {
+            panic!("one was stored");
+        };
+        let mut sheaf = Sheaf::default();
+        sheaf.lay(long, 0);
+        sheaf.written().push(b',');
+        let before = Arc::strong_count(long);
+        let mut piece = sheaf.bind();
+        piece.advance(3);
+        assert_eq!(Arc::strong_count(long), before);
+        piece.advance(1);
+        assert_eq!(Arc::strong_count(long), before - 1);
+        assert_eq!(piece.remaining(), 1);
     }
 
     #[test]

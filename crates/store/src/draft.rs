@@ -184,8 +184,10 @@ impl Draft {
     }
 
     fn query(&self, query: &RangeQuery) -> RangeResult {
-        self.index
-            .query(query, query.at.unwrap_or(Revision::new(u64::MAX)))
+        match query.at {
+            Some(at) => self.index.query(query, at),
+            None => self.index.query_newest(query),
+        }
     }
 
     fn put(&mut self, put: &Put, changes: &mut Changes, stamp: &Stamp) -> Option<Arc<Version>> {

@@ -9,12 +9,15 @@ use crate::version::{Version, visible};
 use imbl::OrdMap;
 
 /// Every key with its newest version. A deleted key stays, as its deletion, until
-/// compaction: readers of the past need the chain behind it.
+/// compaction: readers of the past need the chain behind it. Others must not walk over
+/// what is gone: that may be many times what is there.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    entries: OrdMap<Key, Arc<Version>>,
+    live: OrdMap<Key, Arc<Version>>,
+    /// Keys whose newest version is a deletion; none of them is live.
+    gone: OrdMap<Key, Arc<Version>>,
     revision: Revision,
-    live: Size,
+    size: Size,
 }
 
 /// What the live keys amount to.
@@ -27,26 +30,23 @@ pub struct Size {
 
 impl Size {
     fn add(&mut self, version: &Version) {
-        if !version.is_deletion() {
-            self.keys += 1;
-            self.bytes += (version.key.len() + version.value.len()) as u64;
-        }
+        self.keys += 1;
+        self.bytes += (version.key.len() + version.value.len()) as u64;
     }
 
     fn subtract(&mut self, version: &Version) {
-        if !version.is_deletion() {
-            self.keys -= 1;
-            self.bytes -= (version.key.len() + version.value.len()) as u64;
-        }
+        self.keys -= 1;
+        self.bytes -= (version.key.len() + version.value.len()) as u64;
     }
 }
 
 impl Index {
     pub(crate) fn new(revision: Revision) -> Self {
         Self {
-            entries: OrdMap::new(),
+            live: OrdMap::new(),
+            gone: OrdMap::new(),
             revision,
-            live: Size::default(),
+            size: Size::default(),
         }
     }
 
@@ -65,36 +65,45 @@ impl Index {
 
     /// The newest version of a key, even if that is its deletion.
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Arc<Version>> {
-        self.entries.get(key)
+        self.live.get(key).or_else(|| self.gone.get(key))
     }
 
     pub(crate) fn live_version(&self, key: &[u8]) -> Option<&Arc<Version>> {
-        self.newest(key).filter(|version| !version.is_deletion())
+        self.live.get(key)
     }
 
     /// Makes `version` the newest of its key.
     pub(crate) fn insert(&mut self, version: Arc<Version>) {
-        self.live.add(&version);
-        if let Some(old) = self.entries.insert(version.key.clone(), version) {
-            self.live.subtract(&old);
+        let key = version.key.clone();
+        if version.is_deletion() {
+            self.take_live(&key);
+            self.gone.insert(key, version);
+            return;
         }
+        self.size.add(&version);
+        match self.live.insert(key.clone(), version) {
+            Some(old) => self.size.subtract(&old),
+            None => drop(self.gone.remove(&*key)),
+        }
+    }
+
+    fn take_live(&mut self, key: &[u8]) -> Option<Arc<Version>> {
+        let old = self.live.remove(key)?;
+        self.size.subtract(&old);
+        Some(old)
     }
 
     /// Drops a key whose newest version is `deletion`, which nobody needs any more.
     pub(crate) fn forget(&mut self, deletion: &Arc<Version>) {
-        if self
-            .newest(&deletion.key)
-            .is_some_and(|newest| Arc::ptr_eq(newest, deletion))
-        {
-            self.entries.remove(&*deletion.key);
+        let newest = self.gone.get(&*deletion.key);
+        if newest.is_some_and(|newest| Arc::ptr_eq(newest, deletion)) {
+            self.gone.remove(&*deletion.key);
         }
     }
 
     /// Drops a key altogether and returns its newest version.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Version>> {
-        let old = self.entries.remove(key)?;
-        self.live.subtract(&old);
-        Some(old)
+        self.take_live(key).or_else(|| self.gone.remove(key))
     }
 
     /// Every key of a range with its newest version, deletions included.
@@ -102,25 +111,35 @@ impl Index {
         &'a self,
         range: &KeyRange,
     ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
-        let entries = self.entries.range::<_, [u8]>(range.bounds());
-        entries.map(|(_, version)| version)
+        let mut live = self.live_entries(range).peekable();
+        let gone = self.gone.range::<_, [u8]>(range.bounds());
+        let mut gone = gone.map(|(_, version)| version).peekable();
+        std::iter::from_fn(move || match (live.peek(), gone.peek()) {
+            (Some(there), Some(not)) if not.key < there.key => gone.next(),
+            (Some(_), _) => live.next(),
+            (None, _) => gone.next(),
+        })
     }
 
     pub(crate) fn live_entries<'a>(
         &'a self,
         range: &KeyRange,
     ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
-        self.newest_entries(range)
-            .filter(|version| !version.is_deletion())
+        let entries = self.live.range::<_, [u8]>(range.bounds());
+        entries.map(|(_, version)| version)
+    }
+
+    /// Carries out a query on everything that is in here.
+    pub(crate) fn query_newest(&self, query: &RangeQuery) -> RangeResult {
+        collect(query, self.live_entries(&query.range).cloned())
     }
 
     /// Carries out a query on the state at `at`, which must be kept.
     pub(crate) fn query(&self, query: &RangeQuery, at: Revision) -> RangeResult {
         // Also at our own revision: a draft holds versions that are newer than that.
         let state = self
-            .entries
-            .range::<_, [u8]>(query.range.bounds())
-            .filter_map(|(_, version)| visible(version, at))
+            .newest_entries(&query.range)
+            .filter_map(|version| visible(version, at))
             .filter(|version| !version.is_deletion());
         collect(query, state)
     }
@@ -173,7 +192,7 @@ impl Snapshot {
 
     #[must_use]
     pub fn size(&self) -> Size {
-        self.index.live
+        self.index.size
     }
 
     #[must_use]
@@ -199,7 +218,7 @@ impl Snapshot {
             });
         }
         if at == self.index.revision {
-            return Ok(self.index.query(query, at));
+            return Ok(self.index.query_newest(query));
         }
         self.floor.check(at)?;
         let result = self.index.query(query, at);
@@ -233,5 +252,63 @@ impl Floor {
             return Err(RangeError::Compacted { oldest });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::LeaseId;
+    use crate::sync::Mutex;
+    use optik_platform::UnixMillis;
+
+    /// A change of a key; without a value it is a deletion.
+    fn change(key: &str, revision: u64, value: Option<&'static str>) -> Arc<Version> {
+        Arc::new(Version {
+            key: Key::from(key),
+            value: value.unwrap_or_default().into(),
+            create_revision: Revision::new(revision),
+            mod_revision: Revision::new(revision),
+            sub: 0,
+            version: u64::from(value.is_some()),
+            lease: LeaseId::NONE,
+            time: UnixMillis(0),
+            origin: None,
+            prior: Mutex::new(None),
+        })
+    }
+
+    fn keys<'a>(versions: impl Iterator<Item = &'a Arc<Version>>) -> String {
+        let keys = versions.map(|version| String::from_utf8_lossy(&version.key).into_owned());
+        keys.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A key is live or gone, never both, and in order either way.
+    #[test]
+    fn a_deleted_key_is_found_but_not_walked_over() {
+        let mut index = Index::new(Revision::FIRST);
+        for (revision, key) in (2..).zip(["a", "b", "c", "d"]) {
+            index.insert(change(key, revision, Some("12")));
+        }
+        let deletion = change("b", 6, None);
+        index.insert(Arc::clone(&deletion));
+        index.insert(change("d", 7, None));
+        let all = KeyRange::all();
+        assert_eq!(keys(index.live_entries(&all)), "a c");
+        assert_eq!(keys(index.newest_entries(&all)), "a b c d");
+        assert_eq!((index.size.keys, index.size.bytes), (2, 6));
+        assert!(index.newest(b"b").is_some_and(|b| b.is_deletion()));
+        assert!(index.live_version(b"b").is_none());
+
+        index.insert(change("d", 8, Some("3")));
+        assert_eq!((index.live.len(), index.gone.len()), (3, 1));
+        index.forget(&change("b", 6, None));
+        assert_eq!(keys(index.newest_entries(&all)), "a b c d", "another one");
+        index.forget(&deletion);
+        assert_eq!(keys(index.newest_entries(&all)), "a c d");
+        assert_eq!((index.size.keys, index.size.bytes), (3, 8));
+
+        assert!(index.remove(b"d").is_some() && index.remove(b"d").is_none());
+        assert_eq!((index.size.keys, index.gone.len()), (2, 0));
     }
 }

@@ -133,11 +133,7 @@ fn concat(pieces: VecDeque<Piece>) -> Bytes {
     match <[Piece; 1]>::try_from(Vec::from(pieces)) {
         Ok([one]) => one.into_bytes(),
         Err(many) => {
-            let parts: Vec<&[u8]> = many
-                .iter()
-                .flat_map(Piece::parts)
-                .map(|part| &**part)
-                .collect();
+            let parts: Vec<&[u8]> = many.iter().flat_map(Piece::parts).collect();
             parts.concat().into()
         }
     }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use http_body_util::Full;
 use std::io;
 use std::sync::Arc;
+use tokio::io::{AsyncBufRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -29,11 +29,8 @@ pub(crate) enum Protocol {
 }
 
 /// A byte stream to the server, with TLS or without.
-pub(crate) trait Stream:
-    tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin
-{
-}
-impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for T {}
+pub(crate) trait Stream: AsyncBufRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncBufRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub(crate) struct Connector {
     protocol: Protocol,
@@ -97,11 +94,10 @@ impl Connector {
 
     async fn open(&self) -> io::Result<Shared> {
         let stream = self.stream().await?;
-        let shared = match self.protocol {
-            Protocol::Http1 => Shared::http1(stream).await,
-            Protocol::Http2 { .. } => Shared::http2(stream).await,
-        };
-        shared.map_err(io::Error::other)
+        match self.protocol {
+            Protocol::Http1 => Ok(Shared::http1(stream)),
+            Protocol::Http2 { .. } => Shared::http2(stream).await.map_err(io::Error::other),
+        }
     }
 
     async fn stream(&self) -> io::Result<Box<dyn Stream>> {
@@ -113,7 +109,7 @@ impl Connector {
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
-            None => Box::new(stream),
+            None => Box::new(BufReader::new(stream)),
         })
     }
 
@@ -136,7 +132,7 @@ impl Connector {
         uri.expect("our paths are made of plain letters")
     }
 
-    pub(crate) fn get(&self, uri: Uri) -> Request<Full<Bytes>> {
+    pub(crate) fn get(&self, uri: Uri) -> Request<Bytes> {
         self.request(Method::GET, uri, None, Bytes::new())
     }
 
@@ -146,8 +142,8 @@ impl Connector {
         uri: Uri,
         content: Option<HeaderValue>,
         body: Bytes,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
+    ) -> Request<Bytes> {
+        let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();

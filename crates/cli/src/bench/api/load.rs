@@ -9,7 +9,6 @@ use super::timer::Timer;
 use crate::failure::Failure;
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use http_body_util::Full;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -35,7 +34,7 @@ pub(crate) enum Step {
 /// Sends a request and checks that the answer is as it should be.
 pub(crate) async fn expect(
     connection: &mut Connection,
-    request: Request<Full<Bytes>>,
+    request: Request<Bytes>,
     wanted: StatusCode,
 ) -> Result<Answer, Fault> {
     let answer = send(connection, request).await?;
@@ -49,7 +48,7 @@ pub(crate) async fn expect(
 /// Sends a request, whatever the answer.
 pub(crate) async fn send(
     connection: &mut Connection,
-    request: Request<Full<Bytes>>,
+    request: Request<Bytes>,
 ) -> Result<Answer, Fault> {
     let answer = connection.exchange(request).await;
     answer.map_err(|error| Fault::Broken(format!("the connection failed: {error}")))

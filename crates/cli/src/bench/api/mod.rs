@@ -8,6 +8,7 @@ mod access;
 mod connection;
 mod connector;
 mod kubeconfig;
+mod line;
 mod load;
 mod machine;
 mod measurement;

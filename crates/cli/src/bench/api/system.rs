@@ -13,7 +13,6 @@ use super::workload::create::{Create, Names};
 use crate::failure::Failure;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri};
-use http_body_util::Full;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -87,11 +86,11 @@ impl System {
         self.collection(&format!("/{name}{query}"))
     }
 
-    pub(crate) fn put(&self, uri: Uri, object: Bytes) -> Request<Full<Bytes>> {
+    pub(crate) fn put(&self, uri: Uri, object: Bytes) -> Request<Bytes> {
         self.connector.request(Method::PUT, uri, Some(JSON), object)
     }
 
-    pub(crate) fn delete(&self, uri: Uri) -> Request<Full<Bytes>> {
+    pub(crate) fn delete(&self, uri: Uri) -> Request<Bytes> {
         self.connector
             .request(Method::DELETE, uri, None, Bytes::new())
     }

@@ -12,7 +12,6 @@ use super::update::{Own, objects};
 use crate::failure::Failure;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::Full;
 use std::sync::Arc;
 
 /// The objects were made by a POST, whose manager owns the fields until we force it.
@@ -52,7 +51,7 @@ struct Apply {
 }
 
 impl Apply {
-    fn request(&mut self) -> Request<Full<Bytes>> {
+    fn request(&mut self) -> Request<Bytes> {
         let (number, name, uri) = self.own.next();
         let object = self.template.object(name, number);
         let connector = &self.system.connector;

@@ -136,7 +136,7 @@ impl Contender {
         &self,
         counter: &Counter,
         read: &[u8],
-    ) -> Result<http::Request<http_body_util::Full<bytes::Bytes>>, Fault> {
+    ) -> Result<http::Request<bytes::Bytes>, Fault> {
         let version = scan::resource_version(read).ok_or_else(|| no_version(read))?;
         let number = scan::number(read).ok_or_else(|| no_version(read))?;
         let object = self

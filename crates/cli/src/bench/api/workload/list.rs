@@ -72,16 +72,13 @@ async fn measure_one(
 /// How many of our objects are in the first list, and how large it is.
 async fn first(system: &System, uri: Uri) -> Result<(usize, u64), Failure> {
     let complain = |fault: &Fault| cannot("list", &system.name, fault);
-    let broken = |error: hyper::Error| complain(&Fault::Broken(error.to_string()));
+    let broken = |error: std::io::Error| complain(&Fault::Broken(error.to_string()));
     let mut connection = system.connector.connection().await?;
-    let response = connection
-        .open(system.connector.get(uri))
-        .await
-        .map_err(broken)?;
-    let status = response.status();
-    let (mut body, mut whole) = (response.into_body(), Vec::new());
-    while let Some(part) = connection.more(&mut body).await.map_err(broken)? {
-        whole.extend_from_slice(&part);
+    let list = system.connector.get(uri);
+    let status = connection.open(list).await.map_err(broken)?;
+    let mut whole = Vec::new();
+    while let Some(part) = connection.more().await.map_err(broken)? {
+        whole.extend_from_slice(part);
     }
     if status != StatusCode::OK {
         return Err(complain(&Fault::status(status, &whole)));

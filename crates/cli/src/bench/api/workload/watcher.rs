@@ -7,8 +7,7 @@ use super::super::tally::Fault;
 use super::super::timer::Timer;
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -137,25 +136,19 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) async fn open(mut self, request: Request<Full<Bytes>>) -> Result<Opened, Fault> {
-        let broken = |error: hyper::Error| Fault::Broken(error.to_string());
-        let response = self.connection.open(request).await.map_err(broken)?;
-        let status = response.status();
-        let mut body = response.into_body();
+    pub(super) async fn open(mut self, request: Request<Bytes>) -> Result<Opened, Fault> {
+        let broken = |error: io::Error| Fault::Broken(error.to_string());
+        let status = self.connection.open(request).await.map_err(broken)?;
         if status == StatusCode::OK {
-            return Ok(Opened {
-                watcher: self,
-                body,
-            });
+            return Ok(Opened { watcher: self });
         }
-        let why = self.connection.more(&mut body).await.map_err(broken)?;
-        Err(Fault::status(status, &why.unwrap_or_default()))
+        let why = self.connection.more().await.map_err(broken)?;
+        Err(Fault::status(status, why.unwrap_or_default()))
     }
 }
 
 pub(super) struct Opened {
     watcher: Watcher,
-    body: Incoming,
 }
 
 impl Opened {
@@ -167,7 +160,7 @@ impl Opened {
         loop {
             let part = tokio::select! {
                 biased;
-                part = self.watcher.connection.more(&mut self.body) => part,
+                part = self.watcher.connection.more() => part,
                 _ = stopped.changed() => return arrivals,
             };
             let Ok(Some(part)) = part else {
@@ -175,7 +168,7 @@ impl Opened {
                 return arrivals;
             };
             let now = self.watcher.timer.micros();
-            let new = lines.take(&part, |lines| arrivals.note(lines, &board, now));
+            let new = lines.take(part, |lines| arrivals.note(lines, &board, now));
             board.arrived.fetch_add(new, Ordering::Relaxed);
             board.last_arrival.fetch_max(now, Ordering::Relaxed);
             self.watcher.progress.add(new);
