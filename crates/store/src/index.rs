@@ -83,12 +83,12 @@ impl Index {
         self.size.add(&version);
         match self.live.insert(key.clone(), version) {
             Some(old) => self.size.subtract(&old),
-            None => drop(self.gone.remove(&*key)),
+            None => drop(take(&mut self.gone, &key)),
         }
     }
 
     fn take_live(&mut self, key: &[u8]) -> Option<Arc<Version>> {
-        let old = self.live.remove(key)?;
+        let old = take(&mut self.live, key)?;
         self.size.subtract(&old);
         Some(old)
     }
@@ -103,7 +103,7 @@ impl Index {
 
     /// Drops a key altogether and returns its newest version.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Version>> {
-        self.take_live(key).or_else(|| self.gone.remove(key))
+        self.take_live(key).or_else(|| take(&mut self.gone, key))
     }
 
     /// Every key of a range with its newest version, deletions included.
@@ -143,6 +143,15 @@ impl Index {
             .filter(|version| !version.is_deletion());
         collect(query, state)
     }
+}
+
+/// Takes a key out, if it is in there: to remove one that is not would copy the way to
+/// where it would be, and most keys that are written were never deleted.
+fn take(map: &mut OrdMap<Key, Arc<Version>>, key: &[u8]) -> Option<Arc<Version>> {
+    if !map.contains_key(key) {
+        return None;
+    }
+    map.remove(key)
 }
 
 fn collect(query: &RangeQuery, state: impl Iterator<Item = Arc<Version>>) -> RangeResult {

@@ -118,10 +118,8 @@ impl Writer {
         let separation = self.separation();
         let mut ink = self.ink.clone();
         let mut items = 0;
-        for (at, version) in versions.iter().enumerate() {
-            if at % FETCHED_OBJECTS == 0 {
-                fetch(&versions[at..versions.len().min(at + FETCHED_OBJECTS)]);
-            }
+        let some = versions.chunks(FETCHED_OBJECTS);
+        for version in some.inspect(|some| fetch(some)).flatten() {
             if !self.selection.is_everything() && !self.selection.matches(&self.kind, version) {
                 continue;
             }

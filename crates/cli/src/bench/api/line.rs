@@ -45,7 +45,8 @@ impl Line {
         self.stream.write_all(&self.output).await?;
         self.stream.flush().await?;
         loop {
-            let Some(head) = read_head(self.input().await?, request.method())? else {
+            let input = arrived(&mut self.stream, &self.carried).await?;
+            let Some(head) = read_head(input, request.method())? else {
                 self.carry().await?;
                 continue;
             };
@@ -62,11 +63,7 @@ impl Line {
         self.consume(self.shown);
         self.shown = 0;
         while !self.body.is_over() {
-            // Split in fields: the body steps over the input.
-            let input = match &self.carried[..] {
-                [] => self.stream.fill_buf().await?,
-                carried => carried,
-            };
+            let input = arrived(&mut self.stream, &self.carried).await?;
             if input.is_empty() {
                 return self.body.cut_off().map(|()| None);
             }
@@ -74,21 +71,14 @@ impl Line {
             self.consume(step.skipped);
             if let Some(length) = step.data {
                 self.shown = length;
-                return Ok(Some(&self.input().await?[..length]));
+                let input = arrived(&mut self.stream, &self.carried).await?;
+                return Ok(Some(&input[..length]));
             }
             if step.skipped < all && !self.body.is_over() {
                 self.carry().await?;
             }
         }
         Ok(None)
-    }
-
-    /// What has arrived; nothing only at the end of the connection.
-    async fn input(&mut self) -> io::Result<&[u8]> {
-        match &self.carried[..] {
-            [] => self.stream.fill_buf().await,
-            carried => Ok(carried),
-        }
     }
 
     fn consume(&mut self, count: usize) {
@@ -117,6 +107,14 @@ impl Line {
                 return Ok(());
             }
         }
+    }
+}
+
+/// What is not used yet; nothing only at the end of the connection.
+async fn arrived<'a>(stream: &'a mut Box<dyn Stream>, carried: &'a [u8]) -> io::Result<&'a [u8]> {
+    match carried {
+        [] => stream.fill_buf().await,
+        carried => Ok(carried),
     }
 }
 
