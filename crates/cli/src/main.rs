@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use standin::Reading;
 use std::io::{IsTerminal, Write};
+use std::num::NonZero;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -45,6 +46,18 @@ enum Command {
     /// With `export KUBEBUILDER_ASSETS=$(optik envtest-assets)` suites that use envtest
     /// run on this server.
     EnvtestAssets(standin::assets::Assets),
+}
+
+impl Command {
+    /// How many threads to work with.
+    fn threads(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        match self {
+            // One of them waits for the disk whenever something is written.
+            Self::Serve(_) | Self::Bench(bench::Bench::Store(_)) => processors + 1,
+            _ => processors,
+        }
+    }
 }
 
 /// The exit code of a command line that makes no sense, as sysexits(3) has it.
@@ -95,6 +108,7 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), Failure> {
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cli.command.threads())
         .enable_all()
         .build()
         .map_err(|cause| Failure::new("cannot start", cause))?;

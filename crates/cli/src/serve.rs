@@ -15,7 +15,7 @@ use optik_etcd_facade::Facade;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::Server;
 use optik_store::{
-    Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store,
+    Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
 };
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -304,6 +305,7 @@ async fn open(options: &Serve) -> Result<Store, Failure> {
             age: options.history_age,
             bytes_max: options.history_bytes,
         },
+        workplace: Workplace::Runtime(Handle::current()),
         ..Options::ephemeral()
     };
     Store::open(opened).map_err(cannot_open)

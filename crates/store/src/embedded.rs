@@ -3,27 +3,21 @@
 use crate::disk::{Disk, revive_leases};
 use crate::error::{CommitError, OpenError};
 use crate::index::Index;
+use crate::intake::{Intake, Queued};
 use crate::lease::Leases;
 use crate::options::Options;
 use crate::revision::Revision;
 use crate::sequencer::{Reply, Request, Sequencer};
 use crate::sync::Arc;
 use crate::view::View;
-use std::sync::mpsc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Requests that wait for the sequencer hold this much memory at most.
 const QUEUE_KIB_MAX: u32 = 64 << 10;
 
-/// A request and its share of the queue.
-pub(crate) struct Queued {
-    pub(crate) request: Request,
-    pub(crate) _share: OwnedSemaphorePermit,
-}
-
 #[derive(Debug)]
 pub(crate) struct Embedded {
-    queue: mpsc::Sender<Queued>,
+    queue: mpsc::UnboundedSender<Queued>,
     room: Arc<Semaphore>,
     id: u64,
 }
@@ -46,12 +40,14 @@ impl Embedded {
             }
         };
         let (disk, view, leases, garbage, id) = opened;
-        let (queue, requests) = mpsc::channel();
-        let sequencer = Sequencer::new(requests, Arc::clone(&view), disk, options, leases, garbage);
-        spawn("optik-sequencer", move || sequencer.run());
+        let (queue, requests) = mpsc::unbounded_channel();
+        let workplace = options.workplace.clone();
+        let requests = Intake::new(requests, &workplace, Arc::clone(&options.clock));
+        let sequencer = Sequencer::new(Arc::clone(&view), disk, options, leases, garbage);
+        workplace.run("optik-sequencer", sequencer.run(requests));
         let dispatching = Arc::clone(&view);
-        spawn("optik-dispatcher", move || {
-            dispatching.hub().run(&dispatching);
+        workplace.run("optik-dispatcher", async move {
+            dispatching.hub().run(&dispatching).await;
         });
         let embedded = Self {
             queue,
@@ -83,11 +79,4 @@ impl Embedded {
         self.queue.send(queued).map_err(|_| CommitError::Stopped)?;
         answer.await.map_err(|_| CommitError::Stopped)
     }
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .expect("the operating system refuses a thread");
 }

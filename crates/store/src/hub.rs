@@ -1,4 +1,4 @@
-//! Hands new commits to the watches that care, on a thread of its own.
+//! Hands new commits to the watches that care, as a task of its own.
 //!
 //! The sequencer only rings a bell. A thousand watchers, or one that never reads,
 //! cost a writer nothing.
@@ -9,10 +9,12 @@ use crate::interest::Interest;
 use crate::key::KeyRange;
 use crate::mailbox::Mailbox;
 use crate::revision::Revision;
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Mutex};
 use crate::view::View;
-use std::task::Waker;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 use tokio::sync::watch as signal;
+use tokio::task;
 
 /// How many commits are handed out under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
@@ -24,7 +26,6 @@ const UNINTERESTING_COMMITS_MAX: usize = 64;
 pub(crate) struct Hub {
     state: Mutex<State>,
     bell: Mutex<Bell>,
-    rung: Condvar,
     /// Tells those who wait until watches have been told.
     dispatched: signal::Sender<Revision>,
 }
@@ -41,6 +42,8 @@ struct State {
 struct Bell {
     announced: Revision,
     stopped: bool,
+    /// The dispatcher, when it has nothing to do.
+    listener: Option<Waker>,
 }
 
 /// Whether a watch may rely on its mailbox from now on.
@@ -63,8 +66,8 @@ impl Hub {
             bell: Mutex::new(Bell {
                 announced: revision,
                 stopped: false,
+                listener: None,
             }),
-            rung: Condvar::new(),
             dispatched: signal::Sender::new(revision),
         }
     }
@@ -77,13 +80,17 @@ impl Hub {
     }
 
     fn ring(&self, revision: Revision) {
-        let mut bell = self.bell.lock();
-        bell.announced = bell.announced.max(revision);
-        drop(bell);
-        self.rung.notify_one();
+        let listener = {
+            let mut bell = self.bell.lock();
+            bell.announced = bell.announced.max(revision);
+            bell.listener.take()
+        };
+        if let Some(listener) = listener {
+            listener.wake();
+        }
     }
 
-    /// For what nobody watches there is nothing to hand out, and no thread to wake for it.
+    /// For what nobody watches there is nothing to hand out, and nobody to wake for it.
     fn nobody_cares(&self, view: &View, revision: Revision) -> bool {
         // If the dispatcher is at work, it can do this too.
         let Some(mut state) = self.state.try_lock() else {
@@ -107,19 +114,29 @@ impl Hub {
     }
 
     /// Hands out commits until the hub is stopped.
-    pub(crate) fn run(&self, view: &View) {
+    pub(crate) async fn run(&self, view: &View) {
         let mut done = self.dispatched();
-        while let Some(announced) = self.wait_beyond(done) {
+        while let Some(announced) = self.announced_beyond(done).await {
             done = self.dispatch(view, announced);
+            // Those who were just woken may be waiting for this very thread.
+            task::yield_now().await;
         }
     }
 
-    fn wait_beyond(&self, done: Revision) -> Option<Revision> {
-        let mut bell = self.bell.lock();
-        while bell.announced <= done && !bell.stopped {
-            bell = self.rung.wait(bell).expect("no holder of the bell panics");
-        }
-        (!bell.stopped).then_some(bell.announced)
+    /// None when the hub is stopped.
+    async fn announced_beyond(&self, done: Revision) -> Option<Revision> {
+        poll_fn(|cx| {
+            let mut bell = self.bell.lock();
+            if bell.stopped {
+                return Poll::Ready(None);
+            }
+            if bell.announced > done {
+                return Poll::Ready(Some(bell.announced));
+            }
+            bell.listener = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
     }
 
     fn dispatch(&self, view: &View, announced: Revision) -> Revision {
@@ -207,8 +224,8 @@ impl Hub {
     /// Ends every watch and the dispatcher.
     pub(crate) fn stop(&self) {
         self.bell.lock().stopped = true;
-        self.rung.notify_all();
         self.state.lock().stopped = true;
+        // This rings the bell.
         self.end_all(WatchError::Stopped, |dispatched| dispatched);
     }
 }

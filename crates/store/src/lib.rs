@@ -21,6 +21,7 @@ mod etcd;
 mod history;
 mod hub;
 mod index;
+mod intake;
 mod interest;
 mod key;
 mod lease;
@@ -37,6 +38,7 @@ mod txn;
 mod version;
 mod view;
 mod watch;
+mod workplace;
 
 pub use backup::{Export, RestoreError, Restored, restore};
 pub use check::TxnLimits;
@@ -59,3 +61,4 @@ pub use txn::{
 };
 pub use version::Version;
 pub use watch::{Batch, Watch, WatchFrom, WatchSpec};
+pub use workplace::Workplace;

@@ -1,4 +1,5 @@
 use crate::check::TxnLimits;
+use crate::workplace::Workplace;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub struct Options {
     /// What the disk engine gathers in memory before it writes a table. Decided when
     /// the directory is made.
     pub engine_buffer_bytes: u64,
+    pub workplace: Workplace,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -77,6 +79,7 @@ impl Options {
             limits: TxnLimits::default(),
             // We hold all data in memory ourselves: the engine's buffers stay small.
             engine_buffer_bytes: 16 << 20,
+            workplace: Workplace::default(),
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }

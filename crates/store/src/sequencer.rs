@@ -6,10 +6,10 @@
 
 use crate::disk::{Change, Disk, DiskError};
 use crate::draft::{Draft, Stamp};
-use crate::embedded::Queued;
 use crate::error::{CommitError, CompactError, LeaseError};
 use crate::history::Commit;
 use crate::index::Index;
+use crate::intake::{Intake, Queued};
 use crate::lease::{LeaseId, LeaseInfo, Leases};
 use crate::options::Options;
 use crate::origin::{Origin, Origins};
@@ -20,24 +20,9 @@ use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
 use optik_platform::Monotonic;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How many requests share one sync at most.
-const BATCH_REQUESTS_MAX: usize = 1024;
-/// Roughly how many bytes share one sync; one request may go over it.
-const BATCH_BYTES_MAX: usize = 8 << 20;
-/// How often to look for a request before going to sleep: some ten microseconds.
-const LOOKS: usize = 50;
-/// The same when requests come one soon after the other: as long as a sync takes.
-const LOOKS_BRISK: usize = 800;
-/// Whoever asks within this time after an answer will do so again.
-const BRISK: Duration = Duration::from_micros(300);
-/// So many requests at once come from a crowd.
-const CROWD_REQUESTS: usize = 8;
-/// How often others get a turn before a crowd is taken to be complete.
-const TURNS_OF_OTHERS_MAX: usize = 8;
 /// How often the sequencer looks at the time when nobody asks it anything.
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
@@ -112,7 +97,6 @@ impl Request {
 }
 
 pub(crate) struct Sequencer {
-    requests: Receiver<Queued>,
     view: Arc<View>,
     disk: Option<Disk>,
     options: Options,
@@ -126,10 +110,6 @@ pub(crate) struct Sequencer {
     noted: Revision,
     shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
-    /// How many requests shared the last sync.
-    last_batch: usize,
-    /// Whether the last request came soon.
-    brisk: bool,
 }
 
 /// The disk refuses writes; reads go on.
@@ -149,7 +129,6 @@ struct Batch {
 
 impl Sequencer {
     pub(crate) fn new(
-        requests: Receiver<Queued>,
         view: Arc<View>,
         disk: Option<Disk>,
         options: Options,
@@ -158,7 +137,6 @@ impl Sequencer {
     ) -> Self {
         let index = view.with_index(Index::clone);
         Self {
-            requests,
             view,
             disk,
             index,
@@ -170,47 +148,23 @@ impl Sequencer {
             noted: Revision::ZERO,
             shrinking: Vec::new(),
             stopping: None,
-            last_batch: 0,
-            brisk: false,
             options,
         }
     }
 
-    pub(crate) fn run(mut self) {
+    /// Carries requests out until it is told to stop, or nobody is left who could.
+    pub(crate) async fn run(mut self, mut requests: Intake) {
         while self.stopping.is_none() {
-            let requests = match self.next_request() {
-                Ok(first) => self.gather(first),
-                Err(RecvTimeoutError::Timeout) => Vec::new(),
-                // Every handle is gone: nobody can be answered any more.
-                Err(RecvTimeoutError::Disconnected) => break,
+            let Some(batch) = requests.next(self.pause()).await else {
+                break;
             };
-            self.process(requests);
+            self.process(batch);
             self.sweep();
             if !self.shrinking.is_empty() {
                 self.shrink();
             }
         }
         self.close();
-    }
-
-    /// Waits for a request, or until something is due.
-    ///
-    /// Whoever has just been answered often asks again at once, and waking up takes longer
-    /// than that. So it looks for a while before it goes to sleep, and lets others run
-    /// between two looks; longer, if the last request came soon, and less if not.
-    fn next_request(&mut self) -> Result<Queued, RecvTimeoutError> {
-        let looks = if self.brisk { LOOKS_BRISK } else { LOOKS };
-        for _ in 0..looks {
-            if let Ok(request) = self.requests.try_recv() {
-                return Ok(request);
-            }
-            std::thread::yield_now();
-        }
-        let asleep = self.options.clock.monotonic();
-        let request = self.requests.recv_timeout(self.pause());
-        let slept = self.options.clock.monotonic().since(asleep);
-        self.brisk = request.is_ok() && slept < BRISK;
-        request
     }
 
     /// How long nothing needs to be done unless somebody asks.
@@ -223,32 +177,6 @@ impl Sequencer {
         }
         // A lease that ran out while the disk fails must not make us spin.
         if self.failure.is_some() { TICK } else { pause }
-    }
-
-    /// Everything that has queued up. In a crowd it also lets those run first who were
-    /// answered last: they are about to ask again, and a sync costs the same for all.
-    fn gather(&mut self, first: Queued) -> Vec<Queued> {
-        let mut bytes = first.request.size();
-        let mut requests = vec![first];
-        let mut turns = 0;
-        while requests.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
-            if let Ok(next) = self.requests.try_recv() {
-                bytes += next.request.size();
-                requests.push(next);
-                continue;
-            }
-            let crowd = requests.len().max(self.last_batch) >= CROWD_REQUESTS;
-            if !crowd
-                || requests.len() >= self.last_batch + self.last_batch / 2
-                || turns >= TURNS_OF_OTHERS_MAX
-            {
-                break;
-            }
-            turns += 1;
-            std::thread::yield_now();
-        }
-        self.last_batch = requests.len();
-        requests
     }
 
     fn process(&mut self, requests: Vec<Queued>) {

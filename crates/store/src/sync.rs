@@ -4,8 +4,8 @@
 //! A poisoned lock means that one of our threads panicked half-way through a
 //! change of shared state. Going on would serve that half: we panic too.
 
+pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
-pub(crate) use std::sync::{Arc, Condvar};
 
 use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 

@@ -1,10 +1,11 @@
 //! The behaviour suite on the embedded engine: in memory, on disk, and across restarts.
 
-use optik_store::{Durability, Options, Store};
+use optik_store::{Durability, Options, Store, Workplace};
 use optik_store_testkit::portrait::Portrait;
 use optik_store_testkit::suite::{Check, all, embedded_only, run_all, run_each};
 use std::cell::RefCell;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 fn on_disk(directory: &TempDir) -> Options {
     Options::directory(directory.path().join("data"))
@@ -52,6 +53,21 @@ async fn on_disk_with_a_restart_after_each() {
 async fn on_disk_one_store_for_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(on_disk(&directory)).expect("opens");
+    run_all(async || store.clone()).await;
+    let before = Portrait::of(&store).await;
+    store.close().await;
+    let store = Store::open(on_disk(&directory)).expect("opens again");
+    assert_same("all checks", &before, &Portrait::of(&store).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_disk_on_the_threads_of_its_clients() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = Options {
+        workplace: Workplace::Runtime(Handle::current()),
+        ..on_disk(&directory)
+    };
+    let store = Store::open(options).expect("opens");
     run_all(async || store.clone()).await;
     let before = Portrait::of(&store).await;
     store.close().await;

@@ -6,10 +6,11 @@ use super::report::{Latency, Report, Row};
 use crate::failure::Failure;
 use bytes::Bytes;
 use optik_platform::{Clock, SystemClock};
-use optik_store::{Options, Origin, Put, Store, Txn};
+use optik_store::{Options, Origin, Put, Store, Txn, Workplace};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 pub(crate) async fn measure(
     options: &StoreBench,
@@ -23,6 +24,11 @@ pub(crate) async fn measure(
             ("memory", Options::ephemeral()),
         ] {
             settle();
+            let open = Options {
+                // As the server does.
+                workplace: Workplace::Runtime(Handle::current()),
+                ..open
+            };
             let store = Store::open(open).map_err(|cause| Failure::new("cannot open", cause))?;
             let put = {
                 let store = store.clone();

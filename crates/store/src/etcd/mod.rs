@@ -40,7 +40,6 @@ use self::progress::Progress;
 use self::wire::signed;
 use self::witness::Witness;
 use crate::backup::Export;
-use crate::embedded::spawn;
 use crate::error::{CommitError, CompactError, ConnectError, LeaseError, ReadError};
 use crate::index::{Index, Snapshot};
 use crate::origin::Origin;
@@ -102,9 +101,7 @@ impl Etcd {
             tokio::spawn(tidy(Arc::clone(&cluster))),
         ];
         let dispatching = Arc::clone(&view);
-        spawn("optik-dispatcher", move || {
-            dispatching.hub().run(&dispatching);
-        });
+        tokio::spawn(async move { dispatching.hub().run(&dispatching).await });
         let etcd = Self {
             cluster,
             rounds,

@@ -4,9 +4,10 @@ mod scene;
 mod watchers;
 mod writers;
 
-use optik_store::{Options, Retention, Store};
+use optik_store::{Options, Retention, Store, Workplace};
 use scene::{Compaction, Plan, play};
 use std::path::Path;
+use tokio::runtime::Handle;
 
 fn forever(options: Options) -> Options {
     Options {
@@ -19,8 +20,25 @@ fn in_memory() -> Store {
     Store::open(forever(Options::ephemeral())).expect("opens")
 }
 
+fn in_memory_among_us() -> Store {
+    Store::open(among_us(forever(Options::ephemeral()))).expect("opens")
+}
+
 fn on_disk(directory: &Path) -> Store {
     Store::open(forever(Options::directory(directory.join("data")))).expect("opens")
+}
+
+fn on_disk_among_us(directory: &Path) -> Store {
+    let options = forever(Options::directory(directory.join("data")));
+    Store::open(among_us(options)).expect("opens")
+}
+
+/// On the same threads as its clients.
+fn among_us(options: Options) -> Options {
+    Options {
+        workplace: Workplace::Runtime(Handle::current()),
+        ..options
+    }
 }
 
 const PLAN: Plan = Plan {
@@ -38,6 +56,7 @@ async fn in_memory_with_a_whole_history() {
         ..PLAN
     };
     play(plan, [in_memory]).await;
+    play(plan, [in_memory_among_us]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -49,6 +68,7 @@ async fn in_memory_compacted_at_the_edge() {
         ..PLAN
     };
     play(plan, [in_memory]).await;
+    play(plan, [in_memory_among_us]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -60,8 +80,9 @@ async fn on_disk_with_a_restart_in_the_middle() {
         operations: 400,
         ..PLAN
     };
-    let open = || on_disk(directory.path());
-    play(plan, [open, open]).await;
+    let alone = || on_disk(directory.path());
+    let among_us = || on_disk_among_us(directory.path());
+    play(plan, [&among_us as &dyn Fn() -> Store, &alone]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -74,6 +95,7 @@ async fn on_disk_compacted_at_the_edge_with_restarts() {
         compaction: Compaction::AtTheEdge,
         ..PLAN
     };
-    let open = || on_disk(directory.path());
-    play(plan, [open, open, open]).await;
+    let alone = || on_disk(directory.path());
+    let among_us = || on_disk_among_us(directory.path());
+    play(plan, [&alone as &dyn Fn() -> Store, &among_us, &among_us]).await;
 }

@@ -37,7 +37,9 @@ impl Sequencer {
         let index = Index::new(Revision::FIRST);
         let view = View::new(index.clone(), Vec::new(), Revision::FIRST);
         let dispatching = Arc::clone(&view);
-        let dispatcher = thread::spawn(move || dispatching.hub().run(&dispatching));
+        let dispatcher = thread::spawn(move || {
+            shuttle::future::block_on(dispatching.hub().run(&dispatching));
+        });
         (Self { view, index }, dispatcher)
     }
 

@@ -1,7 +1,7 @@
 //! What `crates/store/src/sync.rs` is to the store.
 
+pub(crate) use shuttle::sync::Arc;
 pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
-pub(crate) use shuttle::sync::{Arc, Condvar};
 
 use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 

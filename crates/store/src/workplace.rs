@@ -1,0 +1,39 @@
+use tokio::runtime::{Builder, Handle};
+
+/// Where an embedded store does its work: makes revisions, and tells watches of them.
+#[derive(Clone, Debug, Default)]
+pub enum Workplace {
+    /// On threads of its own. It can be asked from any runtime.
+    #[default]
+    OwnThreads,
+    /// On the threads of a runtime, among its other tasks: no thread has to wake another,
+    /// so that many small writes take less time.
+    ///
+    /// While the disk is busy, one thread of the runtime waits for it. So give the runtime
+    /// one thread more than there are processors. With a single one, all its tasks would
+    /// wait for the disk.
+    Runtime(Handle),
+}
+
+impl Workplace {
+    pub(crate) fn run(&self, name: &str, task: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::OwnThreads => {
+                std::thread::Builder::new()
+                    .name(name.to_owned())
+                    .spawn(move || wait_for(task))
+                    .expect("the operating system refuses a thread");
+            }
+            Self::Runtime(runtime) => drop(runtime.spawn(task)),
+        }
+    }
+}
+
+/// Runs one task on this thread, with nothing but a clock around it.
+fn wait_for(task: impl Future<Output = ()>) {
+    Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime without input and output needs nothing of the operating system")
+        .block_on(task);
+}
