@@ -50,6 +50,11 @@ impl Index {
         }
     }
 
+    /// Of what lives.
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }

@@ -18,6 +18,7 @@ mod draft;
 mod embedded;
 mod error;
 mod etcd;
+mod garbage;
 mod history;
 mod hub;
 mod index;

@@ -7,6 +7,7 @@
 use crate::disk::{Change, Disk, DiskError};
 use crate::draft::{Draft, Stamp};
 use crate::error::{CommitError, CompactError, LeaseError};
+use crate::garbage::Garbage;
 use crate::history::Commit;
 use crate::index::Index;
 use crate::intake::{Intake, Queued};
@@ -15,7 +16,7 @@ use crate::options::Options;
 use crate::origin::{Origin, Origins};
 use crate::replay::Place;
 use crate::revision::Revision;
-use crate::sweep::{SWEEP_COMMITS_MAX, compaction_target, has_garbage, sweep};
+use crate::sweep::{compaction_target, has_garbage, sweep};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -27,6 +28,10 @@ use tokio::sync::oneshot;
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
 const REPAIR_PAUSE: Duration = Duration::from_millis(500);
+/// How many ticks without a write make a good time for taking garbage off the disk.
+const QUIET_TICKS: u32 = 5;
+/// How much of it goes in one tick then.
+const QUIET_STEPS_MAX: usize = 64;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
@@ -104,10 +109,12 @@ pub(crate) struct Sequencer {
     index: Index,
     leases: Leases,
     origins: Origins,
-    garbage: Vec<Place>,
+    garbage: Garbage,
     failure: Option<Failure>,
     last_tick: Monotonic,
     noted: Revision,
+    /// How many ticks there have been since the last write.
+    quiet: u32,
     shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
 }
@@ -142,10 +149,11 @@ impl Sequencer {
             index,
             leases,
             origins: Origins::default(),
-            garbage,
+            garbage: Garbage::new(garbage),
             failure: None,
             last_tick: options.clock.monotonic(),
             noted: Revision::ZERO,
+            quiet: 0,
             shrinking: Vec::new(),
             stopping: None,
             options,
@@ -205,6 +213,7 @@ impl Sequencer {
         }
         self.finish(batch);
         if ticked {
+            self.take_garbage_out_if_quiet();
             self.note_synced();
         }
     }
@@ -336,11 +345,11 @@ impl Sequencer {
             commits: &batch.draft.commits,
             leases: &batch.draft.lease_changes,
             floor: batch.floor,
-            garbage: &self.garbage,
+            garbage: self.garbage.step(),
         };
         match disk.write(&change) {
             Ok(()) => {
-                self.garbage.clear();
+                self.garbage.step_done();
                 Ok(())
             }
             Err(error) => Err(self.fail(error)),
@@ -394,14 +403,14 @@ impl Sequencer {
 
     /// Clears away a bounded part of what compaction made unreachable.
     fn sweep(&mut self) {
-        let garbage = sweep(&self.view, &mut self.index);
-        if self.disk.is_none() || garbage.is_empty() {
-            return;
+        let garbage = &mut self.garbage;
+        if self.disk.is_none() {
+            return sweep(&self.view, &mut self.index, |_, _| ());
         }
-        self.garbage.extend(garbage);
-        if self.garbage.len() >= SWEEP_COMMITS_MAX {
-            self.clear_garbage();
-        }
+        sweep(&self.view, &mut self.index, |place, bytes| {
+            garbage.add(place, bytes);
+        });
+        garbage.weigh(self.index.size().bytes);
     }
 
     /// Clears everything away at once, for somebody who wants the disk space back.
@@ -409,7 +418,8 @@ impl Sequencer {
         while has_garbage(&self.view) {
             self.sweep();
         }
-        self.clear_garbage();
+        self.garbage.leave();
+        while !self.garbage.is_empty() && self.take_garbage_out() {}
         let result = match (&self.failure, &self.disk) {
             (Some(failure), _) => Err(failure.error.clone()),
             (None, Some(disk)) => disk.shrink().map_err(CommitError::from),
@@ -420,18 +430,41 @@ impl Sequencer {
         }
     }
 
-    /// Usually garbage goes with the next batch; here it goes by itself.
-    fn clear_garbage(&mut self) {
-        let (Some(disk), None) = (&mut self.disk, &self.failure) else {
+    /// Usually garbage goes with writes, when there is much of it. When nobody writes, all
+    /// of it goes, so that the next start is quick.
+    fn take_garbage_out_if_quiet(&mut self) {
+        let wrote = self.index.revision() != self.noted;
+        self.quiet = if wrote {
+            0
+        } else {
+            self.quiet.saturating_add(1)
+        };
+        if self.quiet < QUIET_TICKS || self.garbage.is_empty() {
             return;
+        }
+        self.garbage.leave();
+        let mut steps = 0..QUIET_STEPS_MAX;
+        while steps.next().is_some() && !self.garbage.is_empty() && self.take_garbage_out() {}
+    }
+
+    /// One step of it, by itself. Returns whether that worked.
+    fn take_garbage_out(&mut self) -> bool {
+        let (Some(disk), None) = (&mut self.disk, &self.failure) else {
+            return false;
         };
         let change = Change {
-            garbage: &self.garbage,
+            garbage: self.garbage.step(),
             ..Change::default()
         };
         match disk.write(&change) {
-            Ok(()) => self.garbage.clear(),
-            Err(error) => drop(self.fail(error)),
+            Ok(()) => {
+                self.garbage.step_done();
+                true
+            }
+            Err(error) => {
+                self.fail(error);
+                false
+            }
         }
     }
 
@@ -450,7 +483,6 @@ impl Sequencer {
     }
 
     fn close(mut self) {
-        self.clear_garbage();
         self.note_synced();
         self.view.hub().stop();
         // Close the disk before saying so: whoever waits may open it again.

@@ -9,7 +9,7 @@ use crate::view::View;
 use optik_platform::UnixMillis;
 
 /// How many compacted commits are cleared away in one step.
-pub(crate) const SWEEP_COMMITS_MAX: usize = 1024;
+const SWEEP_COMMITS_MAX: usize = 1024;
 
 /// Up to where the history should go, if any of it should.
 pub(crate) fn compaction_target(
@@ -28,20 +28,20 @@ pub(crate) fn has_garbage(view: &View) -> bool {
     view.with_history(|history| history.oldest().is_some_and(|oldest| oldest < needed))
 }
 
-/// Takes one step, and returns where the versions were kept that are gone now.
+/// Takes one step, and hands over where the versions were kept that are gone now, and how
+/// large they were.
 ///
 /// `index` is the engine's own copy of what it published last.
-pub(crate) fn sweep(view: &View, index: &mut Index) -> Vec<Place> {
-    let mut garbage = Vec::new();
+pub(crate) fn sweep(view: &View, index: &mut Index, mut garbage: impl FnMut(Place, u64)) {
     let mut forgot = false;
     for commit in view.drop_oldest(SWEEP_COMMITS_MAX) {
         for event in commit.events() {
             let version = event.version();
             if let Some(prior) = version.cut().filter(|prior| !prior.is_deletion()) {
-                garbage.push((prior.mod_revision, prior.sub));
+                garbage((prior.mod_revision, prior.sub), prior.size());
             }
             if version.is_deletion() {
-                garbage.push((version.mod_revision, version.sub));
+                garbage((version.mod_revision, version.sub), version.size());
                 index.forget(version);
                 forgot = true;
             }
@@ -50,5 +50,4 @@ pub(crate) fn sweep(view: &View, index: &mut Index) -> Vec<Place> {
     if forgot {
         view.publish(index.clone(), Vec::new());
     }
-    garbage
 }

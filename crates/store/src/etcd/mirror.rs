@@ -117,7 +117,8 @@ impl Mirror {
         if let Some(target) = compaction_target(&self.view, self.retention, self.clock.wall()) {
             self.view.compact(target);
         }
-        sweep(&self.view, &mut self.index);
+        // On disk it is the cluster's.
+        sweep(&self.view, &mut self.index, |_, _| ());
         has_garbage(&self.view)
     }
 }
