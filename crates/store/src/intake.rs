@@ -4,6 +4,8 @@ use crate::sequencer::Request;
 use crate::sync::Arc;
 use crate::workplace::Workplace;
 use optik_platform::Clock;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -72,7 +74,11 @@ impl Intake {
     /// What is to be carried out together: nothing, if nobody has asked for as long as
     /// `pause`. None if nobody can ask any more.
     pub(crate) async fn next(&mut self, pause: Duration) -> Option<Vec<Queued>> {
-        match self.first(pause).await {
+        let first = self.first(pause).await;
+        if let Manner::Task = self.manner {
+            call_another_thread().await;
+        }
+        match first {
             First::Came(first) => Some(self.gather(first).await),
             First::NobodyCame => Some(Vec::new()),
             First::NobodyLeft => None,
@@ -81,13 +87,10 @@ impl Intake {
 
     async fn first(&mut self, pause: Duration) -> First {
         if let Some(request) = self.look() {
-            // Whoever has just been answered must not wait here for another sync.
-            self.let_task_run().await;
             return First::Came(request);
         }
         if pause.is_zero() {
-            self.let_task_run().await;
-            return self.queue.try_recv().map_or(First::NobodyCame, First::Came);
+            return First::NobodyCame;
         }
         let asleep = self.clock.monotonic();
         let request = timeout(pause, self.queue.recv()).await;
@@ -149,12 +152,26 @@ impl Intake {
         self.last_batch = requests.len();
         requests
     }
+}
 
-    async fn let_task_run(&self) {
-        if let Manner::Task = self.manner {
-            task::yield_now().await;
+/// Lets others have this thread, and sees to it that another one is awake.
+///
+/// Whoever has just been answered must not wait here for the next sync. And this thread,
+/// which is about to wait for the disk, may be the only one that looks for input: the
+/// others sleep until they are called. A task that is woken while it runs is put where
+/// they can take it, and one of them is called for it; from then on one of us is there for
+/// everybody else. ([`task::yield_now`] calls nobody.)
+async fn call_another_thread() {
+    let mut called = false;
+    poll_fn(|cx| {
+        if called {
+            return Poll::Ready(());
         }
-    }
+        called = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Who came first after a while of waiting.

@@ -7,7 +7,8 @@ pub enum Workplace {
     #[default]
     OwnThreads,
     /// On the threads of a runtime, among its other tasks: no thread has to wake another,
-    /// so that many small writes take less time.
+    /// so that many small writes take less time. The runtime needs its clock
+    /// (`enable_time`).
     ///
     /// While the disk is busy, one thread of the runtime waits for it. So give the runtime
     /// one thread more than there are processors. With a single one, all its tasks would
