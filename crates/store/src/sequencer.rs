@@ -335,6 +335,16 @@ impl Sequencer {
         if !batch.draft.has_changes() && batch.floor.is_none() {
             return Ok(());
         }
+        self.write_change(Change {
+            commits: &batch.draft.commits,
+            leases: &batch.draft.lease_changes,
+            floor: batch.floor,
+            ..Change::default()
+        })
+    }
+
+    /// A change, and what garbage should go with it.
+    fn write_change(&mut self, change: Change<'_>) -> Result<(), CommitError> {
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
@@ -342,10 +352,8 @@ impl Sequencer {
             return Err(failure.error.clone());
         }
         let change = Change {
-            commits: &batch.draft.commits,
-            leases: &batch.draft.lease_changes,
-            floor: batch.floor,
             garbage: self.garbage.step(),
+            ..change
         };
         match disk.write(&change) {
             Ok(()) => {
@@ -403,14 +411,13 @@ impl Sequencer {
 
     /// Clears away a bounded part of what compaction made unreachable.
     fn sweep(&mut self) {
-        let garbage = &mut self.garbage;
-        if self.disk.is_none() {
-            return sweep(&self.view, &mut self.index, |_, _| ());
-        }
+        let on_disk = self.disk.is_some();
         sweep(&self.view, &mut self.index, |place, bytes| {
-            garbage.add(place, bytes);
+            if on_disk {
+                self.garbage.add(place, bytes);
+            }
         });
-        garbage.weigh(self.index.size().bytes);
+        self.garbage.weigh(self.index.size().bytes);
     }
 
     /// Clears everything away at once, for somebody who wants the disk space back.
@@ -418,8 +425,7 @@ impl Sequencer {
         while has_garbage(&self.view) {
             self.sweep();
         }
-        self.garbage.leave();
-        while !self.garbage.is_empty() && self.take_garbage_out() {}
+        self.take_garbage_out(usize::MAX);
         let result = match (&self.failure, &self.disk) {
             (Some(failure), _) => Err(failure.error.clone()),
             (None, Some(disk)) => disk.shrink().map_err(CommitError::from),
@@ -439,31 +445,17 @@ impl Sequencer {
         } else {
             self.quiet.saturating_add(1)
         };
-        if self.quiet < QUIET_TICKS || self.garbage.is_empty() {
-            return;
+        if self.quiet >= QUIET_TICKS {
+            self.take_garbage_out(QUIET_STEPS_MAX);
         }
-        self.garbage.leave();
-        let mut steps = 0..QUIET_STEPS_MAX;
-        while steps.next().is_some() && !self.garbage.is_empty() && self.take_garbage_out() {}
     }
 
-    /// One step of it, by itself. Returns whether that worked.
-    fn take_garbage_out(&mut self) -> bool {
-        let (Some(disk), None) = (&mut self.disk, &self.failure) else {
-            return false;
-        };
-        let change = Change {
-            garbage: self.garbage.step(),
-            ..Change::default()
-        };
-        match disk.write(&change) {
-            Ok(()) => {
-                self.garbage.step_done();
-                true
-            }
-            Err(error) => {
-                self.fail(error);
-                false
+    /// By itself, unless the disk refuses it.
+    fn take_garbage_out(&mut self, steps_max: usize) {
+        self.garbage.leave();
+        for _ in 0..steps_max {
+            if self.garbage.is_empty() || self.write_change(Change::default()).is_err() {
+                return;
             }
         }
     }

@@ -51,20 +51,18 @@ async fn on_disk_with_a_restart_after_each() {
 
 #[tokio::test]
 async fn on_disk_one_store_for_all() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = Store::open(on_disk(&directory)).expect("opens");
-    run_all(async || store.clone()).await;
-    let before = Portrait::of(&store).await;
-    store.close().await;
-    let store = Store::open(on_disk(&directory)).expect("opens again");
-    assert_same("all checks", &before, &Portrait::of(&store).await);
+    on_one_store_and_again(Workplace::OwnThreads).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_disk_on_the_threads_of_its_clients() {
+    on_one_store_and_again(Workplace::Runtime(Handle::current())).await;
+}
+
+async fn on_one_store_and_again(workplace: Workplace) {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options {
-        workplace: Workplace::Runtime(Handle::current()),
+        workplace,
         ..on_disk(&directory)
     };
     let store = Store::open(options).expect("opens");

@@ -38,7 +38,7 @@ const META_ID: &str = "id";
 const META_FLOOR: &str = "floor";
 
 /// What one write to the disk consists of; all of it happens, or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change<'a> {
     pub(crate) commits: &'a [Arc<Commit>],
     pub(crate) leases: &'a [LeaseChange],
