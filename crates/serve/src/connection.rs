@@ -29,6 +29,9 @@ const FRAME_BYTES_MAX: u32 = 256 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// Room for the windows of all streams, so that one slow upload holds up no other.
 const CONNECTION_WINDOW_BYTES: u32 = 100 * STREAM_WINDOW_BYTES;
+/// How much is encrypted and sent at a time. A packet on the loopback device carries
+/// 65,483 bytes: with what TLS adds, 64 KiB would be one packet and a crumb.
+pub(crate) const PORTION_BYTES: usize = 60 * 1024;
 const HEADERS_BYTES_MAX: u32 = 1024 * 1024;
 /// How much of a streamed answer waits for a slow reader on one HTTP/2 stream.
 const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
@@ -88,7 +91,8 @@ pub(crate) async fn serve<H: Handler>(
     };
     let tls = tls.current();
     match timeout(shared.options.limits.handshake_max, handshake(&tls, stream)).await {
-        Ok(Ok(Some(stream))) => {
+        Ok(Ok(Some(mut stream))) => {
+            stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let identity = identify(&tls, &stream, &shared);
             match stream.get_ref().1.alpn_protocol() {
                 Some(HTTP_2) => converse_in_parallel(shared, stream, (identity, from)).await,

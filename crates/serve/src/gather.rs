@@ -5,6 +5,7 @@
 //! What is gathered is sent when the connection has nothing more to say for the moment:
 //! [`Gathered::poll_send`] is called after each of its turns.
 
+use crate::connection::PORTION_BYTES;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How much waits to be sent.
-const GATHERED_BYTES_MAX: usize = 64 * 1024;
+const GATHERED_BYTES_MAX: usize = PORTION_BYTES;
 
 /// A stream whose writes wait; see [`Gathered`].
 pub(crate) struct Gathering<S>(Gathered<S>);
