@@ -11,13 +11,15 @@ use crate::mailbox::Mailbox;
 use crate::revision::Revision;
 use crate::sync::{Arc, Mutex};
 use crate::view::View;
+use crate::workplace::after_others;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use tokio::sync::watch as signal;
-use tokio::task;
 
 /// How many commits are handed out under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
+/// How many watches are woken before they get the thread.
+const WOKEN_TOGETHER: usize = 32;
 /// How many commits a writer looks at itself before it leaves that to the dispatcher.
 const UNINTERESTING_COMMITS_MAX: usize = 64;
 
@@ -117,9 +119,9 @@ impl Hub {
     pub(crate) async fn run(&self, view: &View) {
         let mut done = self.dispatched();
         while let Some(announced) = self.announced_beyond(done).await {
-            done = self.dispatch(view, announced);
-            // Those who were just woken may be waiting for this very thread.
-            task::yield_now().await;
+            let wakers;
+            (done, wakers) = self.dispatch(view, announced);
+            wake_in_groups(wakers).await;
         }
     }
 
@@ -139,7 +141,8 @@ impl Hub {
         .await
     }
 
-    fn dispatch(&self, view: &View, announced: Revision) -> Revision {
+    /// How far that went, and whom it concerns.
+    fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
         let mut wakers = Vec::new();
         let mut state = self.state.lock();
         let next = state.dispatched.next();
@@ -155,8 +158,7 @@ impl Hub {
         let dispatched = state.dispatched;
         drop(state);
         self.tell(dispatched);
-        wakers.into_iter().for_each(Waker::wake);
-        dispatched
+        (dispatched, wakers)
     }
 
     pub(crate) fn dispatched(&self) -> Revision {
@@ -230,6 +232,17 @@ impl Hub {
     }
 }
 
+/// Wakes the first before the last: those of a group are at work, or done and sent, when the
+/// next ones come and ask for the same threads. All of them at once would be done together,
+/// at the end.
+async fn wake_in_groups(wakers: Vec<Waker>) {
+    let mut wakers = wakers.into_iter();
+    while wakers.len() > 0 {
+        wakers.by_ref().take(WOKEN_TOGETHER).for_each(Waker::wake);
+        after_others().await;
+    }
+}
+
 /// Tells those who wait for a revision, if there is news. Never takes back what it said.
 pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
     signal.send_if_modified(|told| {
@@ -255,5 +268,35 @@ impl State {
                 wakers.extend(mailbox.offer(commit));
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_first_watches_do_not_wait_for_the_last() {
+        let woken = std::sync::Arc::new(Count::default());
+        let waker = Waker::from(std::sync::Arc::clone(&woken));
+        let mut waking = pin!(wake_in_groups(vec![waker; 2 * WOKEN_TOGETHER + 1]));
+        let mut here = Context::from_waker(Waker::noop());
+        for so_far in [WOKEN_TOGETHER, 2 * WOKEN_TOGETHER, 2 * WOKEN_TOGETHER + 1] {
+            assert!(waking.as_mut().poll(&mut here).is_pending());
+            assert_eq!(woken.0.load(Ordering::Relaxed), so_far);
+        }
+        assert!(waking.as_mut().poll(&mut here).is_ready());
     }
 }

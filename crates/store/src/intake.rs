@@ -2,10 +2,8 @@
 
 use crate::sequencer::Request;
 use crate::sync::Arc;
-use crate::workplace::Workplace;
+use crate::workplace::{Workplace, after_others};
 use optik_platform::Clock;
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -76,7 +74,10 @@ impl Intake {
     pub(crate) async fn next(&mut self, pause: Duration) -> Option<Vec<Queued>> {
         let first = self.first(pause).await;
         if let Manner::Task = self.manner {
-            call_another_thread().await;
+            // Whoever has just been answered must not wait here for the next sync. And this
+            // thread, which is about to wait for the disk, may be the only one that looks for
+            // input: the others sleep until they are called.
+            after_others().await;
         }
         match first {
             First::Came(first) => Some(self.gather(first).await),
@@ -152,26 +153,6 @@ impl Intake {
         self.last_batch = requests.len();
         requests
     }
-}
-
-/// Lets others have this thread, and sees to it that another one is awake.
-///
-/// Whoever has just been answered must not wait here for the next sync. And this thread,
-/// which is about to wait for the disk, may be the only one that looks for input: the
-/// others sleep until they are called. A task that is woken while it runs is put where
-/// they can take it, and one of them is called for it; from then on one of us is there for
-/// everybody else. ([`task::yield_now`] calls nobody.)
-async fn call_another_thread() {
-    let mut called = false;
-    poll_fn(|cx| {
-        if called {
-            return Poll::Ready(());
-        }
-        called = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Who came first after a while of waiting.

@@ -1,3 +1,5 @@
+use std::future::poll_fn;
+use std::task::Poll;
 use tokio::runtime::{Builder, Handle};
 
 /// Where an embedded store does its work: makes revisions, and tells watches of them.
@@ -37,4 +39,20 @@ fn wait_for(task: impl Future<Output = ()>) {
         .build()
         .expect("a runtime without input and output needs nothing of the operating system")
         .block_on(task);
+}
+
+/// Lets the tasks that wait for this thread go first, and sees to it that another thread is
+/// awake. A task that is woken while it runs is put behind the others, where another thread
+/// can take it, and one is called for it ([`tokio::task::yield_now`] calls nobody).
+pub(crate) async fn after_others() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if waited {
+            return Poll::Ready(());
+        }
+        waited = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

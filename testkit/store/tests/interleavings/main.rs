@@ -44,3 +44,5 @@ mod version;
 mod view;
 #[path = "../../../../crates/store/src/watch.rs"]
 mod watch;
+#[path = "../../../../crates/store/src/workplace.rs"]
+mod workplace;

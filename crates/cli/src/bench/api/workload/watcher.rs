@@ -8,6 +8,7 @@ use super::super::timer::Timer;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -157,11 +158,13 @@ impl Opened {
         let board = Arc::clone(&self.watcher.board);
         let mut arrivals = Arrivals::new(board.writes.len());
         let mut lines = Lines::default();
+        // Once for all events: a thousand watches wait for the same word.
+        let mut stop = pin!(stopped.changed());
         loop {
             let part = tokio::select! {
                 biased;
                 part = self.watcher.connection.more() => part,
-                _ = stopped.changed() => return arrivals,
+                _ = &mut stop => return arrivals,
             };
             let Ok(Some(part)) = part else {
                 // What it has not seen is counted as missing.
