@@ -30,6 +30,7 @@ use tokio_rustls::rustls::{CipherSuite, ServerConfig};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const BODY_BYTES: usize = 1500;
+const PORTION_BYTES: usize = 60 * 1024;
 
 #[tokio::main]
 async fn main() {
@@ -123,9 +124,11 @@ async fn bare(listener: &TcpListener, pki: &Pki) {
         stream.set_nodelay(true).expect("an option");
         let (acceptor, body) = (acceptor.clone(), body.clone());
         tokio::spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else {
+            let Ok(mut stream) = acceptor.accept(stream).await else {
                 return;
             };
+            // Portions of one packet, as in this crate.
+            stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let service = service_fn(move |request: http::Request<Incoming>| {
                 let mut response = http::Response::new(Full::new(body.clone()));
                 *response.status_mut() = status(request.method());
