@@ -15,6 +15,7 @@ use crate::workplace::after_others;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use tokio::sync::watch as signal;
+use tokio::task;
 
 /// How many commits are handed out under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
@@ -237,10 +238,16 @@ impl Hub {
 /// at the end.
 async fn wake_in_groups(wakers: Vec<Waker>) {
     let mut wakers = wakers.into_iter();
-    while wakers.len() > 0 {
+    loop {
         wakers.by_ref().take(WOKEN_TOGETHER).for_each(Waker::wake);
+        if wakers.len() == 0 {
+            break;
+        }
         after_others().await;
     }
+    // Those who were just woken may be waiting for this very thread. They are few: no other
+    // one need be called for them.
+    task::yield_now().await;
 }
 
 /// Tells those who wait for a revision, if there is news. Never takes back what it said.
