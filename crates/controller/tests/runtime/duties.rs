@@ -152,6 +152,8 @@ async fn events_are_told_once_and_health_and_metrics_are_served() {
     let running = start(manager);
     scene.make("a", 7).await;
     eventually("a reconcile", async || tally.reconciles() > 0).await;
+    // Before it has written its status a poke is a conflict, which is no success.
+    running.settled().await;
     for round in ["1", "2"] {
         scene.poke("a", round).await;
         running.settled().await;
