@@ -43,12 +43,29 @@ impl<'a> Path<'a> {
         &self.text
     }
 
-    /// The segments, one slash at the end forgiven.
     fn segments(&self) -> Option<impl Iterator<Item = &str> + Clone> {
-        let path = self.text.strip_prefix('/').filter(|_| self.well_formed)?;
-        let path = path.strip_suffix('/').unwrap_or(path);
-        (!path.is_empty() && !path.split('/').any(str::is_empty)).then(|| path.split('/'))
+        segments(&self.text).filter(|_| self.well_formed)
     }
+}
+
+/// The segments of a decoded path, one slash at the end forgiven. None of them is empty,
+/// but for the namespace: who leaves it out means all of them.
+#[must_use]
+pub fn segments(path: &str) -> Option<impl Iterator<Item = &str> + Clone> {
+    let path = path.strip_prefix('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let parts = path.split('/');
+    (!parts.clone().any(str::is_empty) || lacks_only_namespace(path)).then_some(parts)
+}
+
+fn lacks_only_namespace(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (["api", _, below @ ..] | ["apis", _, _, below @ ..]) = &parts[..] else {
+        return false;
+    };
+    let below = below.strip_prefix(&["watch"]).unwrap_or(below);
+    let empty = parts.iter().filter(|part| part.is_empty()).count();
+    matches!(below, ["namespaces", "", _, ..]) && empty == 1
 }
 
 /// A request as far as its head says.
@@ -153,7 +170,9 @@ fn place<'a>(path: &'a Path<'_>) -> Option<(Resource<'a>, bool)> {
     };
     match (first, second, third) {
         ("namespaces", Some(namespace), Some(plural))
-            if !OF_NAMESPACES.contains(&plural) || parts.peek().is_some() =>
+            if !OF_NAMESPACES.contains(&plural)
+                || parts.peek().is_some()
+                || namespace.is_empty() =>
         {
             of.namespace = namespace;
             of.resource = plural;
@@ -312,6 +331,21 @@ mod tests {
             ("GET", "//api/v1/pods", "get //api/v1/pods"),
             ("GET", "/api//v1/pods", "get /api//v1/pods"),
             ("GET", "/api/v1/pods//", "get /api/v1/pods//"),
+            // Of all namespaces, not of a document about the server.
+            ("GET", "/api/v1/namespaces//pods", "list||v1||pods||"),
+            ("GET", "/api/v1/namespaces//pods/p", "get||v1||pods|p|"),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces//deployments",
+                "deletecollection|apps|v1||deployments||",
+            ),
+            ("GET", "/api/v1/watch/namespaces//pods", "watch||v1||pods||"),
+            ("GET", "/api/v1/namespaces//status", "list||v1||status||"),
+            (
+                "GET",
+                "/api/v1/namespaces//pods//x",
+                "get /api/v1/namespaces//pods//x",
+            ),
             ("GET", "/API/v1/pods", "get /API/v1/pods"),
             (
                 "GET",

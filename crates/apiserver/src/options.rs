@@ -96,7 +96,20 @@ impl ListOptions {
         })
     }
 
-    fn check_list(&self) -> Result<(), Status> {
+    /// Which objects are meant when a collection is deleted. Upstream goes through pages
+    /// of its own if there is no limit; of a page a revision alone means exactly that one.
+    pub(crate) fn deletion(&self, kind: &Kind) -> Result<ListPlan, Status> {
+        let mut plan = self.list(kind)?;
+        let in_pages = self.limit == 0 && self.revision_match.is_empty();
+        if let ListAt::NotOlderThan(revision) = plan.at
+            && in_pages
+        {
+            plan.at = ListAt::Exact(revision);
+        }
+        Ok(plan)
+    }
+
+    pub(crate) fn check_list(&self) -> Result<(), Status> {
         let mut errors = Vec::new();
         let given = self.revision_match.as_str();
         if !given.is_empty() {

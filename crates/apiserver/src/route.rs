@@ -1,5 +1,6 @@
 //! What a path is about.
 
+use optik_access::segments;
 use percent_encoding::percent_decode_str;
 
 /// Longer paths are nobody's.
@@ -41,6 +42,7 @@ pub struct Target {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
+    /// Empty if the path has a place for it and nothing is there.
     pub namespace: Option<String>,
     pub plural: String,
     pub name: Option<String>,
@@ -79,15 +81,12 @@ pub fn route(path: &str) -> Route {
     }
 }
 
-/// The segments, one slash at the end forgiven.
+/// The segments; none of the root.
 fn split(path: &str) -> Option<Vec<&str>> {
-    let path = path.strip_prefix('/')?;
-    let path = path.strip_suffix('/').unwrap_or(path);
-    if path.is_empty() {
-        return Some(Vec::new());
+    match path {
+        "/" => Some(Vec::new()),
+        path => segments(path).map(Iterator::collect),
     }
-    let parts: Vec<&str> = path.split('/').collect();
-    (!parts.contains(&"")).then_some(parts)
 }
 
 fn below(group: &str, version: &str, rest: &[&str]) -> Route {
@@ -107,7 +106,7 @@ fn below(group: &str, version: &str, rest: &[&str]) -> Route {
             version: version.into(),
         },
         ["namespaces", namespace] => objects(target, None, &["namespaces", namespace]),
-        ["namespaces", name, sub @ ("status" | "finalize")] => {
+        ["namespaces", name, sub @ ("status" | "finalize")] if !name.is_empty() => {
             objects(target, None, &["namespaces", name, sub])
         }
         ["namespaces", namespace, rest @ ..] => objects(target, Some(namespace), rest),
@@ -170,6 +169,14 @@ mod tests {
             ),
             ("/api/v1/watch/namespaces/a/pods", "|v1|a|pods|-|-|watch"),
             ("/api/v1/watch/pods", "|v1|-|pods|-|-|watch"),
+            ("/api/v1/namespaces//pods", "|v1||pods|-|-"),
+            ("/api/v1/namespaces//pods/a", "|v1||pods|a|-"),
+            (
+                "/apis/apps/v1/watch/namespaces//deployments",
+                "apps|v1||deployments|-|-|watch",
+            ),
+            ("/api/v1/namespaces/a//pods", "UnknownOfCore"),
+            ("/api/v1//pods", "UnknownOfCore"),
             (
                 "/api/v1/namespaces/a/configmaps/a%20b",
                 "|v1|a|configmaps|a b|-",

@@ -5,6 +5,7 @@ use crate::query::Query;
 use optik_object::selector::{FieldSelector, LabelSelector, SelectorError};
 use optik_object::{Meta, Status, Value};
 use optik_store::Version;
+use std::collections::BTreeMap;
 
 /// Selectors, checked against what the kind knows.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +59,20 @@ impl Selection {
             && self.matches_fields(kind, version)
     }
 
+    /// Whether it matches an object that has a name and nothing else.
+    pub(crate) fn matches_bare(&self, name: &str) -> bool {
+        self.matches_name("", name) && self.labels.matches(&BTreeMap::new())
+    }
+
     fn matches_key(&self, kind: &Kind, version: &Version) -> bool {
         if self.fields.is_empty() {
             return true;
         }
         let (namespace, name) = kind.parts_of_key(version.key());
+        self.matches_name(namespace, name)
+    }
+
+    fn matches_name(&self, namespace: &str, name: &str) -> bool {
         let mut terms = self.fields.terms().iter();
         terms.all(|term| {
             let value = match term.field.as_str() {

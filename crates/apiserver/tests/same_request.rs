@@ -18,11 +18,30 @@ fn segment() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Where objects are, or almost: the beginning is right.
+fn below_a_version() -> impl Strategy<Value = Vec<String>> {
+    let beginnings = vec![
+        "api/v1",
+        "apis/apps/v1",
+        "api/v1/watch",
+        "api/v1/namespaces",
+        "api/v1/namespaces/",
+        "api/v1/watch/namespaces",
+        "api/v1/watch/namespaces/",
+        "apis/apps/v1/namespaces/",
+        "apis/apps/v1/namespaces/a",
+    ];
+    let beginning = prop::sample::select(beginnings).prop_map(str::to_owned);
+    let rest = prop::collection::vec(segment(), 0..4);
+    (beginning, rest).prop_map(|(beginning, rest)| [vec![beginning], rest].concat())
+}
+
 fn path() -> impl Strategy<Value = String> {
-    let segments = prop::collection::vec(segment(), 0..9);
+    let anything = prop::collection::vec(segment(), 0..9);
+    let segments = prop_oneof![anything, below_a_version()];
     (
         segments,
-        prop::sample::select(vec!["/", "//", ""]),
+        prop::sample::select(vec!["/", "/", "/", "//", ""]),
         prop::sample::select(vec!["", "/", "//"]),
     )
         .prop_map(|(segments, before, after)| format!("{before}{}{after}", segments.join("/")))

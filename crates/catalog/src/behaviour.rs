@@ -24,6 +24,8 @@ pub struct Behaviour {
     pub hook: Hook,
     /// A question that is posted and answered, and of which nothing is kept.
     pub review: Option<Review>,
+    /// Nothing is kept of it either, because it stands for something else.
+    pub deputy: Option<Deputy>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
     /// The version that discovery names the storage after, if another.
@@ -69,6 +71,15 @@ pub enum Review {
     Oneself,
     /// Whose token it is.
     Token,
+}
+
+/// What a kind stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deputy {
+    /// A pod that is given to a node: the old way to do it.
+    Binding,
+    /// What the server needs, and how it is.
+    Component,
 }
 
 /// What may be a name.
@@ -156,6 +167,7 @@ impl Default for Behaviour {
             cached: true,
             hook: Hook::None,
             review: None,
+            deputy: None,
             plain_finalizers: false,
             hashed_version: None,
             deprecation: None,
@@ -210,6 +222,11 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             "selfsubjectrulesreviews" => Some(Review::OwnRules),
             "selfsubjectreviews" => Some(Review::Oneself),
             "tokenreviews" => Some(Review::Token),
+            _ => None,
+        },
+        deputy: match plural {
+            "bindings" => Some(Deputy::Binding),
+            "componentstatuses" => Some(Deputy::Component),
             _ => None,
         },
         plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),

@@ -15,7 +15,8 @@ mod scaling;
 mod tokens;
 
 pub use behaviour::{
-    Behaviour, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review, StatusRule,
+    Behaviour, Deputy, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review,
+    StatusRule,
 };
 pub use builtin::builtin;
 pub use fields::{FieldRule, Fields, Paths, Shape, selectable};

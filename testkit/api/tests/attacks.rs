@@ -279,3 +279,45 @@ async fn ways_up() {
     assert_eq!(client.ask(asked).await.unwrap().status, 403);
     server.stop().await;
 }
+
+/// Everybody may look at documents below `/api/`; no spelling of a path makes one of what
+/// it is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_are_called_documents() {
+    let (server, client) = start().await;
+    let_read(&client, "kim").await;
+    for path in [
+        "/api/v1/namespaces//configmaps",
+        "/api/v1/namespaces//configmaps/",
+        "/api/v1/namespaces//configmaps/a",
+        "/api/v1/namespaces//secrets",
+        "/api/v1/namespaces//secrets?watch=1",
+        "/api/v1/namespaces/%2Fsecrets",
+        "/api/v1/namespaces%2F%2Fsecrets",
+        "/api/v1/watch/namespaces//secrets",
+        "/api/v1/namespaces//pods/p/log",
+        "/apis/apps/v1/namespaces//deployments",
+        "/apis/apps/v1/namespaces//deployments/d/status",
+    ] {
+        for method in [Method::GET, Method::DELETE, Method::PUT] {
+            let request = Request::new(method.clone(), path).header("impersonate-user", "kim");
+            let answer = client.ask(request).await.unwrap();
+            assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
+        }
+    }
+    for path in [
+        "//api/v1/secrets",
+        "/api//v1/secrets",
+        "/api/v1//secrets",
+        "/api/v1/secrets//",
+        "/api/v1/namespaces///secrets",
+        "/api/v1/namespaces/default//secrets",
+        "/apis//v1/namespaces//secrets",
+    ] {
+        let request = Request::get(path).header("impersonate-user", "kim");
+        let answer = client.ask(request).await.unwrap();
+        let refused = matches!(answer.status, 403 | 404);
+        assert!(refused, "{path}: {}", answer.text());
+    }
+    server.stop().await;
+}

@@ -27,7 +27,7 @@ use page::find;
 use pieces::{measured, rest};
 use scan::{Scan, Source};
 use std::sync::Arc;
-use writer::{Writer, metadata};
+use writer::{Writer, head, metadata};
 
 /// How much of a list is written before its beginning is sent.
 const FIRST_BYTES: usize = 64 * 1024;
@@ -92,15 +92,35 @@ pub(crate) async fn list(
 /// Everything in the version that is asked for: where a webhook converts, all of it is
 /// gathered first. Selectors look at what is stored.
 async fn converted(outside: &Outside, listing: &Listing, source: Source) -> Result<Source, Status> {
-    let kind = &listing.kind;
-    let versions: Vec<Arc<Version>> = match source {
+    let versions = matching(listing, source);
+    let versions = read_as(outside, &listing.kind, versions).await?;
+    Ok(Source::Gathered(versions.into_iter()))
+}
+
+fn matching(listing: &Listing, source: Source) -> Vec<Arc<Version>> {
+    match source {
         Source::Gathered(versions) => versions.collect(),
         Source::Live { snapshot, rest } => {
             let entries = rest.iter().flat_map(|range| snapshot.entries(range));
-            let matching = entries.filter(|version| listing.selection.matches(kind, version));
+            let selection = &listing.selection;
+            let matching = entries.filter(|version| selection.matches(&listing.kind, version));
             matching.cloned().collect()
         }
-    };
-    let versions = read_as(outside, kind, versions).await?;
-    Ok(Source::Gathered(versions.into_iter()))
+    }
+}
+
+/// What a list has, for those who do something about it before they show it.
+pub(crate) struct Gathered {
+    pub(crate) versions: Vec<Arc<Version>>,
+    /// The list up to its first item.
+    pub(crate) head: Vec<u8>,
+}
+
+pub(crate) async fn gather(outside: &Outside, listing: &Listing) -> Result<Gathered, Status> {
+    let page = find(&outside.store, listing).await?;
+    let head = head(&listing.kind, &metadata(listing, &page));
+    Ok(Gathered {
+        versions: matching(listing, page.source),
+        head,
+    })
 }

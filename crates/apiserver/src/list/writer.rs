@@ -210,7 +210,7 @@ pub(super) fn metadata(listing: &Listing, page: &Page) -> String {
 }
 
 /// Everything before the first item.
-fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
+pub(super) fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
     let text = format!(
         r#"{{"kind":"{}","apiVersion":"{}","metadata":{metadata},"items":["#,
         kind.resource.list_kind, kind.api_version

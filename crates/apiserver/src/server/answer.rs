@@ -53,7 +53,7 @@ impl Shared {
             let answered = self.objects(about).await;
             return told.with(answered, request);
         }
-        if request.method != Method::GET {
+        if request.method != Method::GET && !is_for_any_method(&route) {
             return Err(Status::method_not_allowed());
         }
         let kinds = &*self.kinds.current();
@@ -91,7 +91,16 @@ impl Shared {
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group);
         };
-        if !kind.is_kept() && kind.resource.behaviour.review.is_none() {
+        let everywhere;
+        let target = match target.namespace.as_deref() {
+            Some("") if kind.is_namespaced() => {
+                everywhere = everywhere_of(kind, request, target)?;
+                &everywhere
+            }
+            _ => target,
+        };
+        let behaviour = &kind.resource.behaviour;
+        if !kind.is_kept() && behaviour.review.is_none() && behaviour.deputy.is_none() {
             return Err(Status::resource_not_found());
         }
         if let Some(custom) = &kind.custom {
@@ -125,10 +134,11 @@ impl Shared {
             told: about.told,
         };
         let hook = kind.resource.behaviour.hook;
-        let answered = match &target.name {
+        let answered = match (&target.name, behaviour.deputy) {
+            (_, Some(deputy)) => self.stand_in(deputy, asked).await,
             _ if !kind.is_kept() => self.review(&asked),
-            None => self.collection(asked).await,
-            Some(name) => self.object(asked, name).await,
+            (None, None) => self.collection(asked).await,
+            (Some(name), None) => self.object(asked, name).await,
         };
         if hook != Hook::None && request.method != Method::GET {
             self.take_effect(hook);
@@ -212,6 +222,14 @@ impl Shared {
     }
 }
 
+/// Some documents are handed out whatever was to be done with them.
+fn is_for_any_method(route: &Route) -> bool {
+    matches!(
+        route,
+        Route::Groups | Route::Group(_) | Route::OpenApiV2 | Route::OpenApiV3(_)
+    )
+}
+
 /// What is said of a path that leads nowhere depends on how far it got.
 fn unknown(kinds: &Kinds, group: &str) -> Result<Response, Status> {
     if group.is_empty() || kinds.is_built_in(group) {
@@ -226,6 +244,19 @@ fn unknown_subresource(kind: &Kind, name: &str) -> Status {
         Some(_) => Status::not_found(kind.resource.name(), name),
         None => Status::resource_not_found(),
     }
+}
+
+/// A path with an empty namespace is about all of them, for who only looks.
+fn everywhere_of(kind: &Kind, request: &Request, target: &Target) -> Result<Target, Status> {
+    let looks = target.name.is_none() && request.method == Method::GET;
+    // Custom kinds have an answer of their own to that.
+    if !looks && kind.custom.is_none() {
+        return Err(Status::bad_request("Namespace parameter required."));
+    }
+    Ok(Target {
+        namespace: None,
+        ..target.clone()
+    })
 }
 
 /// Namespaces are for kinds that have them; across namespaces there is only reading.

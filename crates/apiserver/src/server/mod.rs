@@ -2,6 +2,7 @@
 
 mod answer;
 mod asked;
+mod deputies;
 mod own;
 mod reading;
 mod writing;

@@ -3,15 +3,18 @@
 use super::{Asked, Shared};
 use crate::body;
 use crate::exchange::Response;
-use crate::form::Form;
+use crate::form::{Form, Ink};
 use crate::kinds::Kind;
+use crate::list::Listing;
+use crate::options::ListOptions;
 use crate::selection::Selection;
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
-    PatchType, WriteOptions, Written,
+    PatchType, Way, WriteOptions, Written,
 };
 use http::StatusCode;
 use optik_object::Status;
+use std::sync::Arc;
 
 impl Shared {
     pub(super) async fn create(&self, asked: Asked<'_>) -> Result<Response, Status> {
@@ -85,7 +88,7 @@ impl Shared {
         let binding =
             body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
         let writing = asked.writing(self, options, "create");
-        write::bind(&writing, name, binding).await?;
+        write::bind(&writing, Way::Subresource, name, binding).await?;
         Ok(Response::from(Status::success(201)))
     }
 
@@ -114,10 +117,19 @@ impl Shared {
 
     pub(super) async fn delete_collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
-        let options = asked.delete_options()?;
+        let meant = ListOptions::read(&asked.query)?;
+        meant.check_list()?;
         let selection = Selection::read(&asked.query, asked.kind)?;
+        let options = asked.delete_options()?;
+        let listing = Listing {
+            plan: meant.deletion(asked.kind)?,
+            kind: Arc::clone(asked.kind),
+            namespace: asked.target.namespace.clone(),
+            selection,
+            ink: Ink::of(form, &*self.clock),
+        };
         let writing = asked.writing(self, WriteOptions::default(), "deletecollection");
-        let body = write::delete_all(&writing, &selection, &options).await?;
+        let body = write::delete_all(&writing, &listing, &options).await?;
         self.formed(form, asked.kind, StatusCode::OK, body)
     }
 

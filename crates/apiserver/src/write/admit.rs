@@ -20,6 +20,8 @@ pub(super) type Stored<'a> = (&'a Object, Revision);
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) operation: Operation,
+    /// Where it is sent to.
+    pub(super) at: &'a Arc<Kind>,
     pub(super) subresource: &'a str,
     /// What the object is.
     pub(super) of: &'a Arc<Kind>,
@@ -30,6 +32,7 @@ impl<'a> Subject<'a> {
     pub(super) fn created(writing: &Writing<'a>, name: &'a str) -> Self {
         Self {
             operation: Operation::Create,
+            at: writing.kind,
             subresource: "",
             of: writing.kind,
             name,
@@ -39,6 +42,7 @@ impl<'a> Subject<'a> {
     pub(super) fn updated(writing: &Writing<'a>, part: Part, name: &'a str) -> Self {
         Self {
             operation: Operation::Update,
+            at: writing.kind,
             subresource: part.subresource(),
             of: part.kind(writing.kind),
             name,
@@ -133,6 +137,7 @@ pub(super) async fn delete(
     };
     let subject = Subject {
         operation: Operation::Delete,
+        at: writing.kind,
         subresource: "",
         of: writing.kind,
         name,
@@ -159,12 +164,12 @@ fn attributes<'a>(
     subject: Subject<'a>,
     wish: Wish<'a>,
 ) -> Attributes<'a> {
-    let resource = &writing.kind.resource;
+    let resource = &subject.at.resource;
     let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
     Attributes {
         operation: subject.operation,
         kinds: writing.kinds,
-        kind: writing.kind,
+        kind: subject.at,
         subresource: subject.subresource,
         of: subject.of,
         name: subject.name,

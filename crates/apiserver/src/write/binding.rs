@@ -16,18 +16,32 @@ const BINDING: ResourceName<'static> = ResourceName {
     kind: "Binding",
 };
 
-/// `POST` to `binding`: a pod gets its node once.
+/// How a pod is given to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `POST` to `binding` of the pod.
+    Subresource,
+    /// `POST` to `bindings`: the old one.
+    Collection,
+}
+
+/// A pod gets its node once.
 pub(crate) async fn bind(
     writing: &Writing<'_>,
+    way: Way,
     name: &str,
     mut binding: Object,
 ) -> Result<(), Status> {
+    let bindings = writing.kinds.find("", "v1", "bindings");
+    let bindings = bindings.unwrap_or(writing.kind);
+    let (at, subresource) = match way {
+        Way::Subresource => (writing.kind, "binding"),
+        Way::Collection => (bindings, ""),
+    };
     let subject = Subject {
-        subresource: "binding",
-        of: writing
-            .kinds
-            .find("", "v1", "bindings")
-            .unwrap_or(writing.kind),
+        at,
+        subresource,
+        of: bindings,
         ..Subject::created(writing, name)
     };
     let namespace = writing.namespace.unwrap_or_default();

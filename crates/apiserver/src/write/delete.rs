@@ -5,15 +5,14 @@ use super::{Found, Outcome, Patience, Writing, admit, rules};
 use crate::conversion::read_as;
 use crate::definitions;
 use crate::kinds::Shown;
+use crate::list::{Gathered, Listing, gather};
 use crate::namespaces::IMMORTAL;
-use crate::selection::Selection;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use optik_catalog::{Finalization, Grace, Hook};
 use optik_object::{Object, Status, Timestamp, UidMismatch, Value};
-use optik_store::{Revision, Version};
-use std::sync::Arc;
+use optik_store::Revision;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -367,32 +366,20 @@ fn gone(
     })
 }
 
-/// `DELETE` of a collection: one after the other, not all or nothing. The answer
-/// lists them as they were.
+/// `DELETE` of a collection, or of a page of it: one after the other, not all or
+/// nothing. The answer lists them as they were.
 pub(crate) async fn delete_all(
     writing: &Writing<'_>,
-    selection: &Selection,
+    listing: &Listing,
     options: &DeleteOptions,
 ) -> Result<Bytes, Status> {
-    let latest = writing.latest().await?;
-    let range = writing.kind.range(writing.namespace);
     let kind = writing.kind;
-    let mut out = format!(
-        r#"{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"}},"items":["#,
-        kind.resource.list_kind,
-        kind.api_version,
-        latest.revision()
-    )
-    .into_bytes();
-    let entries = latest.entries(&range);
-    let meant: Vec<Arc<Version>> = entries
-        .filter(|version| selection.matches(kind, version))
-        .cloned()
-        .collect();
-    let shown = read_as(writing.outside, kind, meant.clone()).await?;
+    let Gathered { versions, head } = gather(writing.outside, listing).await?;
+    let shown = read_as(writing.outside, kind, versions.clone()).await?;
     let mut shown = shown.into_iter();
+    let mut out = head;
     // Together they share the store's syncs.
-    let mut deletions = stream::iter(meant)
+    let mut deletions = stream::iter(versions)
         .map(|version| async move {
             let (_, name) = kind.parts_of_key(version.key());
             delete_one(writing, name, "", options).await

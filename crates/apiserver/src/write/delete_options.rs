@@ -88,8 +88,11 @@ fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     judge(&Raw {
         grace_period_seconds: query.number("gracePeriodSeconds")?,
-        uid: None,
-        revision: None,
+        // Also what a collection was listed by is a condition then, as upstream has it.
+        uid: query.get("uid").filter(|uid| !uid.is_empty()),
+        revision: query
+            .get("resourceVersion")
+            .filter(|revision| !revision.is_empty()),
         orphan: query.flag("orphanDependents"),
         policy: query.get("propagationPolicy"),
         dry_run,

@@ -18,7 +18,7 @@ mod scale;
 mod update;
 
 pub(crate) use apply::{Configuration, apply};
-pub(crate) use binding::bind;
+pub(crate) use binding::{Way, bind};
 pub(crate) use consult::consult;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};

@@ -33,6 +33,7 @@ checks! { delete:
     [66] two_policies_are_one_too_many [],
     [] unknown_options_are_refused [],
     [] options_may_come_in_the_query [],
+    [50, 51] preconditions_may_come_in_the_query [],
     [] a_dry_delete_deletes_nothing [],
     [] a_collection_is_deleted_and_shown [],
 }
@@ -353,6 +354,34 @@ async fn options_may_come_in_the_query(scope: Scope) -> Outcome {
     let dying = scope.client.delete(&path).await?.is(200)?;
     let finalizers = &dying["metadata"]["finalizers"];
     same_json("finalizers", &json!(["orphan"]), finalizers)
+}
+
+/// Where there is no body that has the say.
+async fn preconditions_may_come_in_the_query(scope: Scope) -> Outcome {
+    let object = scope.make("configmaps", "a").await?;
+    let (path, kind) = (scope.of("configmaps", "a"), kind("configmaps"));
+    let (stored, revision) = (uid(&object)?, revision(&object)?);
+    let answer = scope.client.delete(&format!("{path}?uid=other")).await?;
+    answer.fails_with(&status::delete_uid_differs(kind, "a", ["other", stored]))?;
+    for other in ["1", "x"] {
+        let path = format!("{path}?resourceVersion={other}");
+        let answer = scope.client.delete(&path).await?;
+        let pair = [other, &revision.to_string()];
+        answer.fails_with(&status::delete_revision_differs(kind, "a", pair))?;
+    }
+    scope.is_still_at("configmaps", "a", revision).await?;
+    let path = format!("{path}?uid={stored}&resourceVersion={revision}");
+    scope.client.delete(&path).await?.has_status(200)?;
+    scope.is_gone("configmaps", "a").await?;
+    // What is empty is no condition, and next to a body the query says nothing.
+    scope.make("configmaps", "b").await?;
+    let path = format!("{}?uid=&resourceVersion=", scope.of("configmaps", "b"));
+    scope.client.delete(&path).await?.has_status(200)?;
+    scope.make("configmaps", "c").await?;
+    let path = format!("{}?resourceVersion=1", scope.of("configmaps", "c"));
+    let options = json!({"propagationPolicy": "Background"});
+    let answer = scope.client.delete_with(&path, &options).await?;
+    answer.has_status(200)
 }
 
 async fn a_dry_delete_deletes_nothing(scope: Scope) -> Outcome {

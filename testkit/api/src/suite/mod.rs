@@ -14,9 +14,11 @@ mod applying;
 mod bodies;
 mod bookmarks;
 mod builtin;
+mod collections;
 mod columns;
 mod coming;
 mod compaction;
+mod components;
 mod create;
 mod custom;
 mod definitions;
@@ -57,6 +59,7 @@ const MODULES: &[&[Check]] = &[
     patching::CHECKS,
     applying::CHECKS,
     delete::CHECKS,
+    collections::CHECKS,
     pods::CHECKS,
     namespaces::CHECKS,
     paging::CHECKS,
@@ -71,6 +74,7 @@ const MODULES: &[&[Check]] = &[
     compaction::CHECKS,
     lives::CHECKS,
     builtin::CHECKS,
+    components::CHECKS,
     metadata::CHECKS,
     custom::CHECKS,
     definitions::CHECKS,

@@ -10,6 +10,8 @@ use serde_json::json;
 
 checks! { paths:
     [] one_slash_at_the_end_does_not_matter [],
+    [] no_namespace_is_all_of_them_for_who_looks [],
+    [] documents_for_any_method [],
     [] names_of_directories_are_refused [],
     [] unknown_resources_of_built_in_groups [],
     [] unknown_paths [],
@@ -34,6 +36,42 @@ async fn one_slash_at_the_end_does_not_matter(scope: Scope) -> Outcome {
         .get(&format!("{}/", scope.of("configmaps", "a")))
         .await?;
     same_json(&one.asked, &made, &one.is(200)?)
+}
+
+async fn no_namespace_is_all_of_them_for_who_looks(scope: Scope) -> Outcome {
+    let name = scope.unique("everywhere");
+    scope.make("configmaps", &name).await?;
+    let selected = format!("fieldSelector=metadata.name%3D{name}");
+    let nowhere = "/api/v1/namespaces//configmaps";
+    let list = scope.client.get(&format!("{nowhere}?{selected}")).await?;
+    has_names(&list.is(200)?, &[&name])?;
+    let required = status::bad_request("Namespace parameter required.");
+    let mut rows = Rows::default();
+    for method in [Method::GET, Method::DELETE] {
+        let request = Request::new(method.clone(), format!("{nowhere}/{name}"));
+        let answer = scope.client.ask(request).await?;
+        rows.row(format!("{method} one"), answer.fails_with(&required));
+    }
+    let all = scope
+        .client
+        .delete(&format!("{nowhere}?{selected}"))
+        .await?;
+    rows.row("DELETE all", all.fails_with(&required));
+    let nodes = scope.client.get("/api/v1/namespaces//nodes").await?;
+    rows.row("nodes", nodes.fails_with(&status::no_such_resource()));
+    rows.outcome()?;
+    scope.get("configmaps", &name).await.map(drop)
+}
+
+async fn documents_for_any_method(scope: Scope) -> Outcome {
+    let mut rows = Rows::default();
+    for path in ["/apis", "/apis/apps", "/openapi/v2"] {
+        for method in [Method::HEAD, Method::POST, Method::DELETE] {
+            let answer = scope.client.ask(Request::new(method.clone(), path)).await?;
+            rows.row(format!("{method} {path}"), answer.has_status(200));
+        }
+    }
+    rows.outcome()
 }
 
 async fn names_of_directories_are_refused(scope: Scope) -> Outcome {

@@ -18,6 +18,7 @@ checks! { pods:
     [62] a_negative_grace_is_one_second [Pods],
     [93] a_pod_enters_a_selector_when_bound [Pods],
     [] what_needs_a_node_says_so [Pods],
+    [] a_pod_is_bound_the_old_way [Pods],
 }
 
 /// As far as no node has to be asked.
@@ -55,6 +56,45 @@ async fn what_needs_a_node_says_so(scope: Scope) -> Outcome {
     nothing.has_status(204)?;
     let path = scope.of("pods", "a/log");
     scope.client.delete(&path).await?.has_status(405)
+}
+
+/// By a collection of bindings, of which nothing is kept.
+async fn a_pod_is_bound_the_old_way(scope: Scope) -> Outcome {
+    scope.create("pods", &sample("pods", "a")).await?;
+    let path = format!("/api/v1/namespaces/{}/bindings", scope.namespace);
+    let binding = |metadata: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": metadata,
+            "target": {"kind": "Node", "name": "n"},
+        })
+    };
+    let assigned = "Operation cannot be fulfilled on pods/binding \"a\": pod a is already \
+                    assigned to node \"n\"";
+    for (metadata, code, message) in [
+        (json!({"name": "none"}), 404, "pods \"none\" not found"),
+        (
+            json!({"generateName": "a"}),
+            400,
+            "Name parameter required.",
+        ),
+        (json!({"name": "a"}), 201, ""),
+        (json!({"name": "a"}), 409, assigned),
+    ] {
+        let answer = scope.client.post(&path, &binding(metadata)).await?;
+        let answer = answer.is(code)?;
+        same("message", message, answer["message"].as_str().unwrap_or(""))?;
+    }
+    let pod = scope.get("pods", "a").await?;
+    same_json("node", &json!("n"), &pod["spec"]["nodeName"])?;
+    scope.client.get(&path).await?.has_status(405)?;
+    scope
+        .client
+        .get(&format!("{path}/a"))
+        .await?
+        .has_status(404)?;
+    let nowhere = binding(json!({"name": "a"}));
+    let answer = scope.client.post("/api/v1/bindings", &nowhere).await?;
+    answer.has_status(404)
 }
 
 async fn make_scheduled(scope: &Scope, name: &str) -> Outcome<Value> {
