@@ -7,10 +7,11 @@ use crate::kinds::{Kind, Kinds};
 use crate::write::FieldValidation;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use optik_builtin::{SettleError, Settler};
+use optik_builtin::{SettleError, Settler, check_instants};
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, Value, json_type};
-use optik_schema::{check_types, drop_nulls, prune, unknown_fields};
+use optik_schema::{Type, check_types, drop_nulls, prune, unknown_fields};
+use serde_json::json;
 use std::fmt;
 
 /// What bodies may be written in.
@@ -85,7 +86,9 @@ pub(crate) fn decode(
     let mut value = Value::from(object);
     let mut warnings = Vec::new();
     if let Some(schema) = kind.schema() {
-        let odd = check_types(schema, &value).map_err(|error| complain(&error.to_string()))?;
+        let odd = check_types(schema, &value).map_err(|error| {
+            complain(&first_of_metadata(schema, &value).unwrap_or_else(|| error.to_string()))
+        })?;
         if validation != FieldValidation::Ignore {
             let unknown = match odd.unknown {
                 true => unknown_fields(schema, &value),
@@ -107,6 +110,18 @@ pub(crate) fn decode(
     let mut object = Object::try_from(value).unwrap_or_default();
     settle(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
     Ok(Decoded { object, warnings })
+}
+
+/// What is wrong with the metadata, which is read first. Instants come before types: an
+/// instant that is none ends the reading.
+fn first_of_metadata(schema: Type<'_>, value: &Value) -> Option<String> {
+    let metadata = value.get("metadata")?;
+    if let Err(error) = check_instants(metadata) {
+        return Some(error.to_string());
+    }
+    let alone = json!({"metadata": metadata});
+    let checked = check_types(schema, &alone);
+    checked.err().map(|error| error.to_string())
 }
 
 /// Custom kinds say what they are, and know defaults.

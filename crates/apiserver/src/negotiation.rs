@@ -123,7 +123,9 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Resu
         return Ok(Form::default());
     };
     let clauses = clauses(accept);
-    check_known(&clauses, TYPES)?;
+    if offer == Offer::Everything {
+        check_known(&clauses, TYPES)?;
+    }
     for clause in &clauses {
         let Some(encoding) = clause.encoding() else {
             continue;
@@ -170,7 +172,10 @@ pub(crate) fn list_form(
     query: &Query<'_>,
     offer: Offer,
 ) -> Result<Form, Status> {
-    if let Some(accept) = accept(headers) {
+    // Custom kinds have no routes of their own.
+    if offer == Offer::Everything
+        && let Some(accept) = accept(headers)
+    {
         check_known(&clauses(accept), REPRESENTATIONS)?;
     }
     form(headers, query, offer)

@@ -41,6 +41,9 @@ pub(crate) enum ListAt {
     Any,
     NotOlderThan(Revision),
     Exact(Revision),
+    /// Nobody said which; of a page it is this very state, of an object that is named it
+    /// need only be no older.
+    Page(Revision),
     /// The rest of a list that was begun.
     Rest(Continue),
 }
@@ -57,11 +60,11 @@ impl ListOptions {
         self.check_list()?;
         let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
         if !self.next.is_empty() {
+            let rest = Continue::decode(&self.next);
+            let rest = rest.map_err(|error| Status::continue_malformed(&error))?;
             if !matches!(self.revision.as_str(), "" | "0") {
                 return Err(Status::revision_with_continue());
             }
-            let rest = Continue::decode(&self.next);
-            let rest = rest.map_err(|error| Status::continue_malformed(&error))?;
             let from_cache = self.revision == "0" && kind.resource.behaviour.cached;
             return Ok(ListPlan {
                 at: ListAt::Rest(rest),
@@ -81,15 +84,11 @@ impl ListOptions {
             },
             Asked::At(number) => {
                 let revision = Revision::new(number.get());
-                let exact = match self.revision_match.as_str() {
-                    "Exact" => true,
-                    "NotOlderThan" => false,
-                    _ => limit.is_some(),
-                };
-                let at = if exact {
-                    ListAt::Exact(revision)
-                } else {
-                    ListAt::NotOlderThan(revision)
+                let at = match self.revision_match.as_str() {
+                    "Exact" => ListAt::Exact(revision),
+                    "NotOlderThan" => ListAt::NotOlderThan(revision),
+                    _ if limit.is_some() => ListAt::Page(revision),
+                    _ => ListAt::NotOlderThan(revision),
                 };
                 ListPlan { at, limit }
             }
@@ -104,12 +103,20 @@ impl ListOptions {
         if let ListAt::NotOlderThan(revision) = plan.at
             && in_pages
         {
-            plan.at = ListAt::Exact(revision);
+            plan.at = ListAt::Page(revision);
         }
         Ok(plan)
     }
 
-    pub(crate) fn check_list(&self) -> Result<(), Status> {
+    /// What is refused before anything is looked at, of a list or of a watch.
+    pub(crate) fn check(&self, watch: Option<WatchForm>) -> Result<(), Status> {
+        match watch {
+            None | Some(WatchForm::Path) => self.check_list(),
+            Some(WatchForm::Query) => self.check_watch(self.begins_with_state()),
+        }
+    }
+
+    fn check_list(&self) -> Result<(), Status> {
         let mut errors = Vec::new();
         let given = self.revision_match.as_str();
         if !given.is_empty() {
@@ -185,8 +192,7 @@ impl ListOptions {
         match form {
             WatchForm::Path => self.check_list()?,
             WatchForm::Query => {
-                let unset = matches!(self.revision.as_str(), "" | "0");
-                let defaulted = unset && initial.is_none() && self.revision_match.is_empty();
+                let defaulted = self.begins_with_state();
                 if defaulted {
                     initial = Some(true);
                 }
@@ -212,6 +218,12 @@ impl ListOptions {
             announce: self.bookmarks && initial == Some(true),
             timeout_seconds: self.timeout_seconds,
         })
+    }
+
+    /// Who says nothing about where a watch begins gets the state first.
+    fn begins_with_state(&self) -> bool {
+        let unset = matches!(self.revision.as_str(), "" | "0");
+        unset && self.send_initial_events.is_none() && self.revision_match.is_empty()
     }
 
     fn check_watch(&self, defaulted: bool) -> Result<(), Status> {

@@ -20,26 +20,46 @@ const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
 impl Selection {
-    pub(crate) fn read(query: &Query<'_>, kind: &Kind) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(query.text("labelSelector")).map_err(bad_request)?;
-        let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(bad_request)?;
-        let mut in_object = false;
+    /// Reads selectors that are [`of`](Self::of) no kind yet.
+    pub(crate) fn parse(query: &Query<'_>) -> Result<Self, Status> {
+        Ok(Self {
+            labels: LabelSelector::parse(query.text("labelSelector")).map_err(bad_request)?,
+            fields: FieldSelector::parse(query.text("fieldSelector")).map_err(bad_request)?,
+            in_object: false,
+        })
+    }
+
+    /// Holds them against what the kind knows.
+    pub(crate) fn of(mut self, kind: &Kind) -> Result<Self, Status> {
         let known = &kind.resource.fields;
-        for term in fields.terms() {
+        for term in self.fields.terms() {
             match term.field.as_str() {
                 NAME => {}
                 NAMESPACE if known.namespace => {}
                 other => match known.rule(other) {
-                    Some(_) => in_object = true,
+                    Some(_) => self.in_object = true,
                     None => return Err(bad_request(known.unknown.refuse(other))),
                 },
             }
         }
-        Ok(Self {
-            labels,
-            fields,
-            in_object,
-        })
+        Ok(self)
+    }
+
+    /// Of the object that the path names; fields may say the same, and not something else.
+    pub(crate) fn named(mut self, name: &str) -> Result<Self, Status> {
+        if self.fields.is_empty() {
+            self.fields = FieldSelector::only(NAME, name);
+        }
+        match self.only_name() {
+            Some(only) if only == name => Ok(self),
+            _ => Err(Status::bad_request(
+                "fieldSelector metadata.name doesn't match requested name",
+            )),
+        }
+    }
+
+    pub(crate) fn read(query: &Query<'_>, kind: &Kind) -> Result<Self, Status> {
+        Self::parse(query)?.of(kind)
     }
 
     /// Everything matches.

@@ -28,6 +28,9 @@ pub struct Behaviour {
     pub deputy: Option<Deputy>,
     /// Finalizers need no domain.
     pub plain_finalizers: bool,
+    /// The metadata of a new object is only looked at if there is nothing else to complain
+    /// of: the rules of the kind do not mention it.
+    pub metadata_last: bool,
     /// The version that discovery names the storage after, if another.
     pub hashed_version: Option<&'static str>,
     /// What every request is told.
@@ -169,6 +172,7 @@ impl Default for Behaviour {
             review: None,
             deputy: None,
             plain_finalizers: false,
+            metadata_last: false,
             hashed_version: None,
             deprecation: None,
             orphaning: None,
@@ -229,7 +233,8 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
             "componentstatuses" => Some(Deputy::Component),
             _ => None,
         },
-        plain_finalizers: is_in(&["customresourcedefinitions", "apiservices"]),
+        metadata_last: is_in(&["events", "poddisruptionbudgets"]),
+        plain_finalizers: is_in(PLAIN_FINALIZERS) || group == "admissionregistration.k8s.io",
         hashed_version: match plural {
             "customresourcedefinitions" => Some("apiextensions.k8s.io/v1beta1"),
             "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
@@ -258,6 +263,16 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         },
     }
 }
+
+const PLAIN_FINALIZERS: &[&str] = &[
+    "apiservices",
+    "customresourcedefinitions",
+    "events",
+    "leasecandidates",
+    "leases",
+    "poddisruptionbudgets",
+    "runtimeclasses",
+];
 
 /// An hour.
 const EVENT_SECONDS: u32 = 3600;
@@ -357,7 +372,7 @@ fn generation_rule(plural: &str) -> GenerationRule {
 fn name_rule(group: &str, plural: &str) -> NameRule {
     match plural {
         "namespaces" | "services" => NameRule::DnsLabel,
-        "apiservices" | "ipaddresses" => NameRule::PathSegment,
+        "apiservices" | "ipaddresses" | "poddisruptionbudgets" => NameRule::PathSegment,
         "events" if group.is_empty() => NameRule::PathSegment,
         _ if group == "rbac.authorization.k8s.io" => NameRule::PathSegment,
         _ => NameRule::DnsSubdomain,

@@ -16,14 +16,14 @@ pub(crate) fn check_body(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), Status> {
-    check_type(kind, &object, body)?;
+    if object.kind().is_empty() {
+        return Err(kind_missing(kind, body, validation));
+    }
+    let typed = check_type(kind, &object);
     let mut value = Value::from(object);
-    let sent = SentType {
-        kind: &kind.resource.kind,
-        version: &kind.resource.version,
-    };
-    let refuse = |text: String| Status::cannot_be_handled(sent, sent.kind, &text);
-    let unknown = prune(custom, &mut value).map_err(refuse)?;
+    let pruned = prune(custom, &mut value);
+    let unknown = pruned.map_err(|text| cannot_be_read(kind, &value, &text))?;
+    typed?;
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings = unknown;
@@ -31,6 +31,33 @@ pub(crate) fn check_body(
     custom.settle(&mut value);
     let object = Object::try_from(value).unwrap_or_default();
     Ok((object, warnings))
+}
+
+/// Metadata is read before anybody looks at what it is the metadata of.
+fn cannot_be_read(kind: &Kind, value: &Value, text: &str) -> Status {
+    let said = |member: &str| value[member].as_str().unwrap_or_default();
+    let version = said("apiVersion");
+    let sent = SentType {
+        kind: said("kind"),
+        version: version.rsplit('/').next().unwrap_or_default(),
+    };
+    Status::cannot_be_handled(sent, &kind.resource.kind, text)
+}
+
+/// Those who ignore what is unknown are answered by another reader.
+fn kind_missing(kind: &Kind, body: &[u8], validation: FieldValidation) -> Status {
+    let wanted = &kind.resource;
+    let text = String::from_utf8_lossy(body);
+    let text = format!("Object 'Kind' is missing in '{text}'");
+    if validation != FieldValidation::Ignore {
+        let error = SyntaxError::Malformed(text);
+        return Status::unrecognized(&wanted.kind, &error.to_string(), body);
+    }
+    let sent = SentType {
+        kind: &wanted.kind,
+        version: &wanted.version,
+    };
+    Status::cannot_be_handled(sent, &wanted.kind, &text)
 }
 
 /// The same for what a patch made. The outer error says that it is no object.
@@ -61,19 +88,8 @@ fn prune(custom: &Custom, value: &mut Value) -> Result<Vec<String>, String> {
         .collect())
 }
 
-fn check_type(kind: &Kind, object: &Object, body: &[u8]) -> Result<(), Status> {
+fn check_type(kind: &Kind, object: &Object) -> Result<(), Status> {
     let resource = &kind.resource;
-    let text = String::from_utf8_lossy(body);
-    let missing = |what: &str| {
-        let error = SyntaxError::Malformed(format!("Object '{what}' is missing in '{text}'"));
-        Status::unrecognized(&resource.kind, &error.to_string(), body)
-    };
-    if object.kind().is_empty() {
-        return Err(missing("Kind"));
-    }
-    if object.api_version().is_empty() {
-        return Err(missing("apiVersion"));
-    }
     if object.api_version() != kind.api_version {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({})",

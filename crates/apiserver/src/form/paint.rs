@@ -135,10 +135,13 @@ pub(super) fn check_fit(look: Look, kind: &Kind, is_list: bool) -> Result<(), St
         return Ok(());
     };
     let name = kind.internal_name();
+    let list = match kind.custom {
+        Some(_) => "unstructured.UnstructuredList".to_owned(),
+        None => format!("{name}List"),
+    };
     match (of_list, is_list) {
         (false, true) => Err(Status::not_acceptable_because(format!(
-            "you requested PartialObjectMetadata, but the requested object is a list \
-             (*{name}List)"
+            "you requested PartialObjectMetadata, but the requested object is a list (*{list})"
         ))),
         (true, false) => Err(Status::not_acceptable_because(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list \

@@ -42,7 +42,11 @@ pub(super) async fn find(store: &Store, listing: &Listing) -> Result<Page, Statu
             let fresh = Fresh::NotOlderThan(*revision);
             current(listing, snapshot(store, fresh, patience).await?, limit)
         }
-        ListAt::Exact(revision) => {
+        ListAt::Page(revision) if narrowed(listing).is_some() => {
+            let fresh = Fresh::NotOlderThan(*revision);
+            current(listing, snapshot(store, fresh, patience).await?, limit)
+        }
+        ListAt::Exact(revision) | ListAt::Page(revision) => {
             let snapshot = reached(store, *revision, patience).await?;
             exact(listing, &snapshot, *revision, None)
         }

@@ -10,7 +10,7 @@ use crate::openapi;
 use crate::query::Query;
 use crate::reach;
 use crate::route::{Route, Target, route};
-use crate::write::Part;
+use crate::write::{Part, PatchType};
 use http::{HeaderValue, Method, StatusCode};
 use optik_builtin::aspects::Aspect;
 use optik_catalog::{Action, Hook, Verb};
@@ -91,11 +91,23 @@ impl Shared {
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group);
         };
+        let as_get;
+        let request = match request.method {
+            // Custom kinds have no routes that would tell the two apart.
+            Method::HEAD if kind.custom.is_some() => {
+                as_get = Box::new(Request {
+                    method: Method::GET,
+                    ..request.clone()
+                });
+                &*as_get
+            }
+            _ => request,
+        };
         let everywhere;
         let target = match target.namespace.as_deref() {
             Some("") if kind.is_namespaced() => {
-                everywhere = everywhere_of(kind, request, target)?;
-                &everywhere
+                everywhere = Box::new(everywhere_of(kind, request, target)?);
+                &*everywhere
             }
             _ => target,
         };
@@ -168,7 +180,14 @@ impl Shared {
             Method::DELETE if !across && asked.serves(Verb::DeleteCollection) => {
                 Box::pin(self.delete_collection(asked)).await
             }
-            _ => Err(Status::method_not_allowed()),
+            // Custom kinds have no routes: what is missing is the name.
+            Method::PUT | Method::PATCH if asked.kind.custom.is_some() => {
+                if asked.request.method == Method::PATCH {
+                    PatchType::of(asked.kind, &asked.request.headers)?;
+                }
+                Err(Status::bad_request("name must be provided"))
+            }
+            _ => Err(asked.refuse_method()),
         }
     }
 

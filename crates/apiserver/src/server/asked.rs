@@ -56,7 +56,8 @@ impl<'a> Asked<'a> {
             Method::PUT => "update",
             Method::PATCH => "patch",
             Method::DELETE => "delete",
-            _ => "get",
+            Method::GET => "get",
+            _ => "",
         };
         match self.kind.custom {
             Some(_) => Status::method_not_supported(self.kind.resource.name(), verb),
@@ -100,6 +101,14 @@ impl<'a> Asked<'a> {
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let request = self.request;
         DeleteOptions::read(&self.query, &request.headers, &request.body)
+    }
+
+    /// Some kinds leave their dependents behind, which not everybody expects.
+    pub(super) fn warn_of_orphans(&self, options: &DeleteOptions) {
+        if options.dependents.is_none() {
+            let told = self.kind.resource.behaviour.orphaning;
+            self.told.warn(told.map(str::to_owned));
+        }
     }
 
     pub(crate) fn writing(

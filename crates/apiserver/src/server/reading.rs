@@ -6,7 +6,6 @@ use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::Kind;
 use crate::list::{Listed, Listing, list};
 use crate::options::{ListOptions, WatchForm};
-use crate::query::Query;
 use crate::read::{Shape, get};
 use crate::selection::Selection;
 use crate::watch::{self as watches, Watching};
@@ -23,11 +22,7 @@ impl Shared {
         if !asked.serves(Verb::List) {
             return Err(Status::method_not_allowed());
         }
-        let form = match (asked.target.watch, asked.query.flag("watch")) {
-            (true, _) => Some(WatchForm::Path),
-            (false, Some(true)) => Some(WatchForm::Query),
-            _ => None,
-        };
+        let form = watch_form(&asked);
         let wanted = match form {
             None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
@@ -35,7 +30,9 @@ impl Shared {
         let options = ListOptions::read(&asked.query)?;
         let kind = Arc::clone(asked.kind);
         let namespace = asked.target.namespace.clone();
-        let selection = Selection::read(&asked.query, &kind)?;
+        let selection = Selection::parse(&asked.query)?;
+        options.check(form)?;
+        let selection = selection.of(&kind)?;
         let Some(form) = form else {
             let plan = options.list(&kind)?;
             form::check_list(wanted, &kind)?;
@@ -93,9 +90,12 @@ impl Shared {
         name: &str,
     ) -> Result<Response, Status> {
         let form = asked.stream_form()?;
-        let plan = ListOptions::read(&asked.query)?.watch(WatchForm::Path)?;
-        let text = format!("fieldSelector=metadata.name%3D{name}");
-        let selection = Selection::read(&Query::parse(&text)?, asked.kind)?;
+        let options = ListOptions::read(&asked.query)?;
+        let selection = Selection::parse(&asked.query)?;
+        let asked_by = watch_form(asked).unwrap_or(WatchForm::Path);
+        options.check(Some(asked_by))?;
+        let selection = selection.of(asked.kind)?.named(name)?;
+        let plan = options.watch(asked_by)?;
         let watching = Watching {
             kind: Arc::clone(asked.kind),
             namespace: asked.target.namespace.clone(),
@@ -121,5 +121,14 @@ impl Shared {
         let body = Painter::new(form, kind, &*self.clock, &mut tape).answer(&body)?;
         let response = Response::json(status, body);
         Ok(response.with_header(CONTENT_TYPE, form.encoding.media_type()))
+    }
+}
+
+/// Whether and how a watch is asked for; who says so twice is judged by the query.
+fn watch_form(asked: &Asked<'_>) -> Option<WatchForm> {
+    match (asked.query.flag("watch"), asked.target.watch) {
+        (Some(true), _) => Some(WatchForm::Query),
+        (_, true) => Some(WatchForm::Path),
+        _ => None,
     }
 }

@@ -72,11 +72,16 @@ impl Shared {
         let options = WriteOptions::read(&asked.query, OptionsKind::Apply)?;
         let force = asked.query.flag("force").unwrap_or(false);
         let kind = part.kind(asked.kind);
+        let validation = options.validation;
+        let mut writing = asked.writing(self, options, "apply");
+        if part != Part::Main {
+            // Of what is not there, no part is made.
+            writing.check_exists(name).await?;
+        }
         let config = Configuration::read(kind, &asked.request.body, force)?;
-        if options.validation != FieldValidation::Ignore {
+        if validation != FieldValidation::Ignore {
             asked.told.warn(config.duplicates.iter().cloned());
         }
-        let mut writing = asked.writing(self, options, "apply");
         writing.ownership = Ownership::Recorded;
         writing.creation = self.may_create(&asked, name);
         let written = write::apply(&writing, name, part, &config).await?;
@@ -105,6 +110,7 @@ impl Shared {
     pub(super) async fn delete(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
         let form = asked.form()?;
         let options = asked.delete_options()?;
+        asked.warn_of_orphans(&options);
         let writing = asked.writing(self, WriteOptions::default(), "delete");
         let deleted = write::delete(&writing, name, &options).await?;
         let status = if deleted.pending && options.orphan == Some(false) {
@@ -118,9 +124,11 @@ impl Shared {
     pub(super) async fn delete_collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
         let meant = ListOptions::read(&asked.query)?;
-        meant.check_list()?;
-        let selection = Selection::read(&asked.query, asked.kind)?;
+        let selection = Selection::parse(&asked.query)?;
+        meant.check(None)?;
+        let selection = selection.of(asked.kind)?;
         let options = asked.delete_options()?;
+        asked.warn_of_orphans(&options);
         let listing = Listing {
             plan: meant.deletion(asked.kind)?,
             kind: Arc::clone(asked.kind),

@@ -9,6 +9,7 @@ use crate::complaints::unmarshal_errors;
 use crate::custom;
 use crate::kinds::Kind;
 use crate::trouble::damaged;
+use optik_builtin::SettleError;
 use optik_object::{FieldError, Object, Status, Value, in_body};
 use optik_patch::{ApplyError, printed_type};
 use optik_schema::{drop_nulls, prune};
@@ -113,13 +114,14 @@ async fn create(
     if !config.uid().is_empty() {
         return Err(Status::uid_without_object(resource, name, config.uid()));
     }
+    check_place(writing, name, &mut object)?;
     if config.name().is_empty() {
         return Err(Status::name_unset(name));
     }
-    check_place(writing, name, &mut object)?;
     writing.creation.clone()?;
-    let ground = begin(writing, &mut object).await?;
-    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
+    let arrival = begin(writing, &mut object).await?;
+    arrival.check_revision()?;
+    Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile.
@@ -142,6 +144,9 @@ async fn change(
         }
     };
     let mut object = merged(writing, part, Some(&live), configuration)?;
+    if object.name().is_empty() {
+        return Err(Status::name_unset(name));
+    }
     check_place(writing, name, &mut object)?;
     if part == Part::Scale && writing.kind.custom.is_some() {
         scale::check_unchanged(name, config, (&live, &object))?;
@@ -160,6 +165,11 @@ async fn change(
         .map_err(|error| Status::revision_malformed_in_body(&error))?;
     if sent.is_some_and(|sent| Revision::new(sent.get()) != found.revision()) {
         return Err(Status::object_modified(resource, name));
+    }
+    // Zero is not what is there, but a word that says nothing of it.
+    let says_nothing = sent.is_none() && !config.resource_version().is_empty();
+    if says_nothing && !writing.kind.resource.behaviour.unconditional_update {
+        return Err(Status::revision_required(resource, name));
     }
     // The merge was made with this very object.
     object.set_resource_version(found.revision().get());
@@ -185,7 +195,22 @@ fn merged(
         drop_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    settle(kind, &mut object).map_err(|error| Status::bad_request(error.to_string()))?;
+    settle(kind, &mut object).map_err(|error| unconverted(kind, &config.object, &error))?;
     debug_assert_eq!(writing.ownership, Ownership::Recorded);
     Ok(object)
+}
+
+/// What has the right type and is still not what it should be, in the words of who reads
+/// it next.
+fn unconverted(kind: &Kind, config: &Object, error: &SettleError) -> Status {
+    let of = printed_type(&kind.api_version, &kind.resource.kind);
+    let (namespace, name) = (config.namespace(), config.name());
+    let reading = match error {
+        SettleError::Base64(_) => "error decoding from json: ",
+        SettleError::Quantity(_) | SettleError::Instant(_) => "",
+    };
+    Status::storage_failure(format!(
+        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to \
+         convert unstructured object to {of}: {reading}{error}"
+    ))
 }

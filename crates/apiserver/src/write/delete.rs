@@ -44,10 +44,6 @@ async fn delete_one(
 ) -> Result<Deleted, Status> {
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    if options.dependents.is_none() {
-        let told = writing.kind.resource.behaviour.orphaning;
-        writing.told.warn(told.map(str::to_owned));
-    }
     refuse_immortal(writing, name)?;
     let patience = Patience::begin();
     // A precondition is about the object as it was found, not as we changed it.

@@ -195,6 +195,10 @@ struct Raw<'a> {
 
 fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
     let mut errors = Vec::new();
+    if let (Some(policy), Some(_)) = (raw.policy, raw.orphan) {
+        let text = "orphanDependents and deletionPropagation cannot be both set";
+        errors.push(FieldError::invalid("propagationPolicy", policy, text));
+    }
     let by_policy = match raw.policy {
         None => None,
         Some("Orphan") => Some(Dependents::Orphan),
@@ -210,10 +214,6 @@ fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
             None
         }
     };
-    if let (Some(policy), Some(_)) = (raw.policy, raw.orphan) {
-        let text = "orphanDependents and deletionPropagation cannot be both set";
-        errors.push(FieldError::invalid("propagationPolicy", policy, text));
-    }
     check_dry_run(&raw.dry_run, &mut errors);
     if !errors.is_empty() {
         return Err(Status::invalid_options("DeleteOptions", &errors));

@@ -20,10 +20,15 @@ pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
 /// Starts an object's life. What the client said about it before does not count.
 pub(super) fn begin_life(object: &mut Object, uid: &str, now: Timestamp) {
     object.remove("resourceVersion");
-    object.remove("deletionTimestamp");
-    object.remove("deletionGracePeriodSeconds");
+    forget_end(object);
     object.set_uid(uid);
     object.set_creation_timestamp(Some(now));
+}
+
+/// Nothing is about to go away before it is there.
+pub(super) fn forget_end(object: &mut Object) {
+    object.remove("deletionTimestamp");
+    object.remove("deletionGracePeriodSeconds");
 }
 
 /// What an update cannot change, whatever it says.

@@ -99,8 +99,9 @@ async fn create_instead(
     }
     writing.creation.clone()?;
     let mut object = body.clone();
-    let ground = begin(writing, &mut object).await?;
-    Ok(create_once(writing, object, ground.as_ref()).await?.ok())
+    let arrival = begin(writing, &mut object).await?;
+    arrival.check_revision()?;
+    Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
@@ -339,15 +340,15 @@ pub(super) fn check_place(
     name: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
-    match object.name() {
-        "" => object.set_name(name),
-        given if given != name => return Err(Status::name_differs(given, name)),
-        _ => {}
-    }
     let namespace = writing.namespace.unwrap_or("");
     match object.namespace() {
         "" => object.set_namespace(namespace),
         given if given != namespace => return Err(Status::namespace_differs()),
+        _ => {}
+    }
+    match object.name() {
+        "" => object.set_name(name),
+        given if given != name => return Err(Status::name_differs(given, name)),
         _ => {}
     }
     Ok(())

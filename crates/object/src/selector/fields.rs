@@ -72,6 +72,17 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
+    /// The one term that a field has this value.
+    #[must_use]
+    pub fn only(field: &str, value: &str) -> Self {
+        let term = FieldTerm {
+            field: field.to_owned(),
+            value: value.to_owned(),
+            negated: false,
+        };
+        Self { terms: vec![term] }
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

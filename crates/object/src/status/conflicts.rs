@@ -20,10 +20,10 @@ impl Status {
         status
     }
 
-    /// `A2`: the name came from generateName.
+    /// `A2`: the same where the name came from generateName.
     #[must_use]
-    pub fn generated_name_taken(resource: ResourceName<'_>, name: &str) -> Self {
-        let mut status = Self::already_exists(resource, name).with_retry_after(1);
+    pub fn although_generated(self) -> Self {
+        let mut status = self.with_retry_after(1);
         status
             .0
             .message

@@ -70,7 +70,7 @@ fn writes() {
     );
     check(
         "A2",
-        &Status::generated_name_taken(CONFIG_MAP, "n"),
+        &Status::already_exists(CONFIG_MAP, "n").although_generated(),
         409,
         r#""message":"configmaps \"n\" already exists, the server was not able to generate a unique name for the object","reason":"AlreadyExists","details":{"name":"n","kind":"configmaps","retryAfterSeconds":1}"#,
     );

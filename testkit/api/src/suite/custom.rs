@@ -2,7 +2,7 @@
 
 use crate::check::checks;
 use crate::crds::is_served;
-use crate::failure::{ensure, same, same_json};
+use crate::failure::{Rows, ensure, same, same_json};
 use crate::kinds::kind;
 use crate::object::{revision, set, uid, with};
 use crate::samples::sample;
@@ -21,6 +21,8 @@ checks! { custom:
     [] lists_name_types_and_always_continue [CustomResources],
     [] members_come_in_order [CustomResources],
     [] bodies_must_say_what_they_are [CustomResources],
+    [] bodies_are_read_before_their_version_counts [CustomResources],
+    [] there_are_no_routes_that_refuse [CustomResources],
     [] strategic_patches_are_refused [CustomResources, Patch],
     [] types_of_fields_are_checked [CustomResources],
     [] unknown_fields_are_dropped [CustomResources],
@@ -302,4 +304,79 @@ async fn a_scale_is_a_view(scope: Scope) -> Outcome {
     let stale = with(&scale, "/spec/replicas", 4);
     let answer = scope.client.put(&path, &stale).await?;
     answer.fails_with(&status::modified(kind("widgets"), "a"))
+}
+
+async fn bodies_are_read_before_their_version_counts(scope: Scope) -> Outcome {
+    let at = scope.at("widgets");
+    let version = kind("widgets")
+        .root()
+        .trim_start_matches("/apis/")
+        .to_owned();
+    let mismatch = |sent: &str| {
+        format!(
+            "the API version in the data ({sent}) does not match the expected API version ({version})"
+        )
+    };
+    let unread = "Widget in version \"v2\" cannot be handled as a Widget: json: cannot unmarshal \
+                  number into Go struct field ObjectMeta.name of type string";
+    let kindless = "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is \
+                    missing in '{}'";
+    let mut rows = Rows::default();
+    for (query, body, expected) in [
+        (
+            "",
+            json!({"kind": "Widget", "metadata": {"name": "a"}}),
+            mismatch(""),
+        ),
+        (
+            "",
+            json!({"kind": "Widget", "apiVersion": "v2"}),
+            mismatch("v2"),
+        ),
+        (
+            "",
+            json!({"kind": "Widget", "apiVersion": "v2", "metadata": {"name": 5}}),
+            unread.to_owned(),
+        ),
+        ("?fieldValidation=Ignore", json!({}), kindless.to_owned()),
+    ] {
+        let answer = scope.client.post(&format!("{at}{query}"), &body).await?;
+        let outcome = answer.fails_with(&status::bad_request(&expected));
+        rows.row(format!("{body}"), outcome);
+    }
+    rows.outcome()
+}
+
+/// What a built-in kind refuses by its routes, a custom one refuses by itself, or does.
+async fn there_are_no_routes_that_refuse(scope: Scope) -> Outcome {
+    scope.make("widgets", "a").await?;
+    let (all, one) = (scope.at("widgets"), scope.of("widgets", "a"));
+    let none = scope.of("widgets", "none");
+    let mut rows = Rows::default();
+    for (path, code) in [(&all, 200), (&one, 200), (&none, 404)] {
+        let answer = scope.client.ask(Request::new(Method::HEAD, path)).await?;
+        rows.row(
+            format!("HEAD {path}"),
+            same("status", &code, &answer.status),
+        );
+    }
+    let unnamed = status::bad_request("name must be provided");
+    let put = scope.client.put(&all, &sample("widgets", "a")).await?;
+    rows.row("PUT", put.fails_with(&unnamed));
+    let patch = scope.client.patch(&all, &json!({})).await?;
+    rows.row("PATCH", patch.fails_with(&unnamed));
+    let options = scope
+        .client
+        .ask(Request::new(Method::OPTIONS, &one))
+        .await?;
+    let full = format!("widgets.{}", kind("widgets").group);
+    let text = format!(" is not supported on resources of kind \"{full}\"");
+    rows.row("OPTIONS", options.says(405, "MethodNotAllowed", &text));
+    let picky = Request::get(&one).accept("text/html");
+    let text = "only the following media types are accepted: application/json, application/yaml, \
+                application/vnd.kubernetes.protobuf";
+    let refused = scope.client.ask(picky).await?;
+    let expected = status::failure(406, "NotAcceptable", text, None);
+    rows.row("Accept", refused.fails_with(&expected));
+    rows.outcome()
 }

@@ -32,6 +32,7 @@ mod merging;
 mod metadata;
 mod namespaces;
 mod noop;
+mod order;
 mod paging;
 mod patching;
 mod paths;
@@ -60,6 +61,7 @@ const MODULES: &[&[Check]] = &[
     applying::CHECKS,
     delete::CHECKS,
     collections::CHECKS,
+    order::CHECKS,
     pods::CHECKS,
     namespaces::CHECKS,
     paging::CHECKS,

@@ -3,7 +3,7 @@
 use crate::check::checks;
 use crate::client::query;
 use crate::failure::{Rows, ensure, same, same_json};
-use crate::object::{revision, set, with};
+use crate::object::{revision, set, text, with};
 use crate::samples::sample;
 use crate::status;
 use crate::watch::{Event, Next, WatchStream};
@@ -34,6 +34,7 @@ checks! { watching:
     [] what_counts_as_watch [],
     [] limits_do_not_limit_watches [],
     [] the_old_paths_watch_too [],
+    [] the_old_paths_take_selectors [],
     [] uncached_resources_are_watched_too [Kind("events")],
 }
 
@@ -420,6 +421,46 @@ async fn the_old_paths_watch_too(scope: Scope) -> Outcome {
         .until(|event| event.object["metadata"]["uid"] == made["metadata"]["uid"])
         .await?;
     ascending(&events)
+}
+
+async fn the_old_paths_take_selectors(scope: Scope) -> Outcome {
+    let body = with(
+        &sample("configmaps", "a"),
+        "/metadata/labels",
+        json!({"l": "1"}),
+    );
+    let made = scope.create("configmaps", &body).await?;
+    let base = format!("/api/v1/watch/namespaces/{}/configmaps/a", scope.namespace);
+    let now = revision(&made)?;
+    let path = format!("{base}?resourceVersion={now}&labelSelector=l%3D2");
+    let mut watch = scope.client.watch(&path).await?;
+    for label in ["2", "1"] {
+        let body = with(&body, "/metadata/labels/l", label);
+        scope.replace("configmaps", &body).await?;
+    }
+    watch.expect_brief("ADDED a").await?;
+    watch.expect_brief("DELETED a").await?;
+    // Fields may name the same object, and no other.
+    let path = format!("{base}?fieldSelector=metadata.name%3Da");
+    scope
+        .client
+        .watch(&path)
+        .await?
+        .expect_brief("ADDED a")
+        .await?;
+    for fields in ["metadata.name%3Db", "metadata.name%21%3Da"] {
+        let answer = scope
+            .client
+            .get(&format!("{base}?fieldSelector={fields}"))
+            .await?;
+        let expected = "fieldSelector metadata.name doesn't match requested name";
+        answer.fails_with(&status::bad_request(expected))?;
+    }
+    // Who also asks by the query is judged as everybody who does.
+    let path = format!("{base}?watch=true&sendInitialEvents=true");
+    let answer = scope.client.get(&path).await?.is(422)?;
+    let cause = text(&answer, "/details/causes/0/field")?;
+    same("field", "resourceVersionMatch", cause)
 }
 
 async fn uncached_resources_are_watched_too(scope: Scope) -> Outcome {
