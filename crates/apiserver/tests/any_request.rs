@@ -144,6 +144,8 @@ async fn read(body: Body) -> Vec<u8> {
 
 async fn check(api: &ApiServer, request: Request) {
     let told = format!("{request:?}");
+    // Of these upstream only says the code.
+    let silent = request.path.starts_with("/openapi/");
     let response = api.handle(request).await;
     let code = response.status.as_u16();
     let bytes = read(response.body).await;
@@ -154,7 +156,8 @@ async fn check(api: &ApiServer, request: Request) {
             "{told}\n{code} {text}"
         );
     }
-    if code >= 400 && !text.starts_with("404 page not found") {
+    let plain = text.starts_with("404 page not found") || silent && text.is_empty();
+    if code >= 400 && !plain {
         let status: serde_json::Value = serde_json::from_slice(&bytes).expect(&told);
         assert_eq!(status["kind"], "Status", "{told}");
         assert_eq!(status["code"], code, "{told}");
