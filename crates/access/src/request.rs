@@ -43,19 +43,21 @@ impl<'a> Path<'a> {
         &self.text
     }
 
-    fn segments(&self) -> Option<impl Iterator<Item = &str> + Clone> {
-        segments(&self.text).filter(|_| self.well_formed)
+    /// Whether it can be read, and is no longer than anybody's.
+    #[must_use]
+    pub fn is_well_formed(&self) -> bool {
+        self.well_formed
     }
-}
 
-/// The segments of a decoded path, one slash at the end forgiven. None of them is empty,
-/// but for the namespace: who leaves it out means all of them.
-#[must_use]
-pub fn segments(path: &str) -> Option<impl Iterator<Item = &str> + Clone> {
-    let path = path.strip_prefix('/')?;
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let parts = path.split('/');
-    (!parts.clone().any(str::is_empty) || lacks_only_namespace(path)).then_some(parts)
+    /// The segments, one slash at the end forgiven. None of them is empty, but for the
+    /// namespace: who leaves it out means all of them.
+    #[must_use]
+    pub fn segments(&self) -> Option<impl Iterator<Item = &str> + Clone> {
+        let path = self.text.strip_prefix('/').filter(|_| self.well_formed)?;
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let parts = path.split('/');
+        (!parts.clone().any(str::is_empty) || lacks_only_namespace(path)).then_some(parts)
+    }
 }
 
 fn lacks_only_namespace(path: &str) -> bool {

@@ -13,10 +13,15 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// As JSON, in one line.
+pub(crate) fn line(value: &Value) -> Vec<u8> {
+    let mut line = optik_object::to_bytes(value);
+    line.push(b'\n');
+    line
+}
+
 fn json_document(value: &Value) -> Response {
-    let mut body = optik_object::to_bytes(value);
-    body.push(b'\n');
-    Response::json(StatusCode::OK, body)
+    Response::json(StatusCode::OK, line(value))
 }
 
 /// A document about the server, in what the client reads.

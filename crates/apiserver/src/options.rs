@@ -55,9 +55,8 @@ pub(crate) struct ListPlan {
 }
 
 impl ListOptions {
-    /// §3.2, cell by cell.
+    /// §3.2, cell by cell, of options that were [checked](Self::check).
     pub(crate) fn list(&self, kind: &Kind) -> Result<ListPlan, Status> {
-        self.check_list()?;
         let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
         if !self.next.is_empty() {
             let rest = Continue::decode(&self.next);
@@ -112,7 +111,7 @@ impl ListOptions {
     pub(crate) fn check(&self, watch: Option<WatchForm>) -> Result<(), Status> {
         match watch {
             None | Some(WatchForm::Path) => self.check_list(),
-            Some(WatchForm::Query) => self.check_watch(self.begins_with_state()),
+            Some(WatchForm::Query) => self.check_watch(),
         }
     }
 
@@ -185,19 +184,12 @@ pub(crate) enum WatchForm {
 }
 
 impl ListOptions {
-    /// §4.1, §5
+    /// §4.1, §5, of options that were [checked](Self::check).
     pub(crate) fn watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
         let malformed = |error: ParseUintError| Status::revision_malformed_internally(&error);
         let mut initial = self.send_initial_events;
-        match form {
-            WatchForm::Path => self.check_list()?,
-            WatchForm::Query => {
-                let defaulted = self.begins_with_state();
-                if defaulted {
-                    initial = Some(true);
-                }
-                self.check_watch(defaulted)?;
-            }
+        if form == WatchForm::Query && self.begins_with_state() {
+            initial = Some(true);
         }
         let asked = in_query(&self.revision).map_err(malformed)?;
         let fresh = match asked {
@@ -226,8 +218,9 @@ impl ListOptions {
         unset && self.send_initial_events.is_none() && self.revision_match.is_empty()
     }
 
-    fn check_watch(&self, defaulted: bool) -> Result<(), Status> {
+    fn check_watch(&self) -> Result<(), Status> {
         let mut errors = Vec::new();
+        let defaulted = self.begins_with_state();
         let given = if defaulted {
             "NotOlderThan"
         } else {

@@ -1,10 +1,6 @@
 //! What a path is about.
 
-use optik_access::segments;
-use percent_encoding::percent_decode_str;
-
-/// Longer paths are nobody's.
-const PATH_BYTES_MAX: usize = 8 * 1024;
+use optik_access::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -54,14 +50,9 @@ pub struct Target {
 /// Reads a path as it was sent. Never fails: what makes no sense is unknown.
 #[must_use]
 pub fn route(path: &str) -> Route {
-    if path.len() > PATH_BYTES_MAX || path.starts_with("//") {
-        return Route::Unknown;
-    }
-    let Ok(path) = percent_decode_str(path).decode_utf8() else {
-        return Route::Unknown;
-    };
+    let path = Path::decode(path);
     let Some(parts) = split(&path) else {
-        return match path.starts_with("/api/") {
+        return match path.is_well_formed() && path.text().starts_with("/api/") {
             true => Route::UnknownOfCore,
             false => Route::Unknown,
         };
@@ -82,10 +73,10 @@ pub fn route(path: &str) -> Route {
 }
 
 /// The segments; none of the root.
-fn split(path: &str) -> Option<Vec<&str>> {
-    match path {
+fn split<'p>(path: &'p Path<'_>) -> Option<Vec<&'p str>> {
+    match path.text() {
         "/" => Some(Vec::new()),
-        path => segments(path).map(Iterator::collect),
+        _ => path.segments().map(Iterator::collect),
     }
 }
 

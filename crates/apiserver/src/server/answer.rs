@@ -213,7 +213,7 @@ impl Shared {
                     (Action::Show, &Method::GET) => Part::Main,
                     (Action::Token, &Method::POST) => return self.issue_token(&asked, name).await,
                     (Action::Bind, &Method::POST) => {
-                        return Box::pin(self.bind(asked, name)).await;
+                        return Box::pin(self.bind(asked, Some(name))).await;
                     }
                     (Action::Reach(what), method) if reach::serves(what, method) => {
                         let object = asked.object_name(name);

@@ -8,9 +8,11 @@ use crate::exchange::{Request, User};
 use crate::form::Form;
 use crate::kinds::{Kind, Kinds};
 use crate::negotiation::{self, Offer};
+use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
 use crate::read::ObjectName;
 use crate::route::Target;
+use crate::selection::Selection;
 use crate::write::{DeleteOptions, Part, WriteOptions, Writing};
 use http::Method;
 use http::header::USER_AGENT;
@@ -101,6 +103,18 @@ impl<'a> Asked<'a> {
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let request = self.request;
         DeleteOptions::read(&self.query, &request.headers, &request.body)
+    }
+
+    /// Which objects are meant, and in which state. Judged in upstream's order: what cannot
+    /// be read, what does not go together, what the kind does not know.
+    pub(super) fn meant(
+        &self,
+        watch: Option<WatchForm>,
+    ) -> Result<(ListOptions, Selection), Status> {
+        let options = ListOptions::read(&self.query)?;
+        let selection = Selection::parse(&self.query)?;
+        options.check(watch)?;
+        Ok((options, selection.of(self.kind)?))
     }
 
     /// Some kinds leave their dependents behind, which not everybody expects.

@@ -1,11 +1,10 @@
 //! Kinds of which nothing is kept, because they stand for something else.
 
 use super::{Asked, Shared};
-use crate::body;
+use crate::documents::line;
 use crate::exchange::Response;
 use crate::selection::Selection;
 use crate::trouble::read_failed;
-use crate::write::{self, OptionsKind, Way, WriteOptions};
 use http::{Method, StatusCode};
 use optik_catalog::Deputy;
 use optik_object::{ResourceName, Status, Value};
@@ -42,20 +41,11 @@ impl Shared {
         }
         let pods = asked.kinds.find("", "v1", "pods");
         let pods = pods.ok_or_else(Status::resource_not_found)?;
-        let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let (headers, body) = (&asked.request.headers, &asked.request.body);
-        let binding = body::decode_as("v1", "Binding", headers, body)?;
-        let name = binding.name().to_owned();
-        if name.is_empty() {
-            return Err(Status::bad_request("Name parameter required."));
-        }
         let asked = Asked {
             kind: pods,
             ..asked
         };
-        let writing = asked.writing(self, options, "create");
-        write::bind(&writing, Way::Collection, &name, binding).await?;
-        Ok(Response::from(Status::success(201)))
+        self.bind(asked, None).await
     }
 
     /// The store is all there is to tell of: whoever schedules or controls does so
@@ -77,7 +67,7 @@ impl Shared {
             let mut component = self.store_component().await;
             component["kind"] = kind.resource.kind.to_string().into();
             component["apiVersion"] = kind.api_version.to_string().into();
-            return self.formed(form, kind, StatusCode::OK, line(&component));
+            return self.formed(form, kind, StatusCode::OK, line(&component).into());
         }
         if asked.query.flag("watch") == Some(true) {
             let resource = kind.resource.name();
@@ -93,7 +83,7 @@ impl Shared {
             "kind": kind.resource.list_kind, "apiVersion": kind.api_version,
             "metadata": {}, "items": items,
         });
-        self.formed(form, kind, StatusCode::OK, line(&list))
+        self.formed(form, kind, StatusCode::OK, line(&list).into())
     }
 
     async fn store_component(&self) -> Value {
@@ -106,10 +96,4 @@ impl Shared {
         };
         json!({"metadata": {"name": STORE}, "conditions": [condition]})
     }
-}
-
-fn line(value: &Value) -> bytes::Bytes {
-    let mut body = optik_object::to_bytes(value);
-    body.push(b'\n');
-    body.into()
 }

@@ -5,9 +5,8 @@ use crate::exchange::Response;
 use crate::form::{self, Form, Ink, Painter};
 use crate::kinds::Kind;
 use crate::list::{Listed, Listing, list};
-use crate::options::{ListOptions, WatchForm};
+use crate::options::WatchForm;
 use crate::read::{Shape, get};
-use crate::selection::Selection;
 use crate::watch::{self as watches, Watching};
 use crate::write::Part;
 use bytes::Bytes;
@@ -27,12 +26,9 @@ impl Shared {
             None => asked.list_form()?,
             Some(_) => asked.stream_form()?,
         };
-        let options = ListOptions::read(&asked.query)?;
+        let (options, selection) = asked.meant(form)?;
         let kind = Arc::clone(asked.kind);
         let namespace = asked.target.namespace.clone();
-        let selection = Selection::parse(&asked.query)?;
-        options.check(form)?;
-        let selection = selection.of(&kind)?;
         let Some(form) = form else {
             let plan = options.list(&kind)?;
             form::check_list(wanted, &kind)?;
@@ -90,11 +86,9 @@ impl Shared {
         name: &str,
     ) -> Result<Response, Status> {
         let form = asked.stream_form()?;
-        let options = ListOptions::read(&asked.query)?;
-        let selection = Selection::parse(&asked.query)?;
         let asked_by = watch_form(asked).unwrap_or(WatchForm::Path);
-        options.check(Some(asked_by))?;
-        let selection = selection.of(asked.kind)?.named(name)?;
+        let (options, selection) = asked.meant(Some(asked_by))?;
+        let selection = selection.named(name)?;
         let plan = options.watch(asked_by)?;
         let watching = Watching {
             kind: Arc::clone(asked.kind),

@@ -6,8 +6,6 @@ use crate::exchange::Response;
 use crate::form::{Form, Ink};
 use crate::kinds::Kind;
 use crate::list::Listing;
-use crate::options::ListOptions;
-use crate::selection::Selection;
 use crate::write::{
     self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
     PatchType, Way, WriteOptions, Written,
@@ -56,8 +54,10 @@ impl Shared {
         let options = WriteOptions::read(&asked.query, OptionsKind::Patch)?;
         let validation = options.validation;
         let writing = asked.writing(self, options, "patch");
-        writing.check_exists(name).await?;
-        let change = Change::read(asked.kind, headers, body, validation)?;
+        let change = match Change::read(asked.kind, headers, body, validation) {
+            Ok(change) => change,
+            Err(why) => return Err(writing.unreadable(name, why).await),
+        };
         let written = write::patch(&writing, name, part, &change).await?;
         self.respond(form, part.kind(asked.kind), written)
     }
@@ -74,11 +74,12 @@ impl Shared {
         let kind = part.kind(asked.kind);
         let validation = options.validation;
         let mut writing = asked.writing(self, options, "apply");
-        if part != Part::Main {
+        let config = match Configuration::read(kind, &asked.request.body, force) {
+            Ok(config) => config,
             // Of what is not there, no part is made.
-            writing.check_exists(name).await?;
-        }
-        let config = Configuration::read(kind, &asked.request.body, force)?;
+            Err(why) if part != Part::Main => return Err(writing.unreadable(name, why).await),
+            Err(why) => return Err(why),
+        };
         if validation != FieldValidation::Ignore {
             asked.told.warn(config.duplicates.iter().cloned());
         }
@@ -88,12 +89,24 @@ impl Shared {
         self.respond(form, kind, written)
     }
 
-    pub(super) async fn bind(&self, asked: Asked<'_>, name: &str) -> Result<Response, Status> {
+    /// A pod that the path names, or the body.
+    pub(super) async fn bind(
+        &self,
+        asked: Asked<'_>,
+        pod: Option<&str>,
+    ) -> Result<Response, Status> {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let binding =
-            body::decode_as("v1", "Binding", &asked.request.headers, &asked.request.body)?;
+        let (headers, body) = (&asked.request.headers, &asked.request.body);
+        let binding = body::decode_as("v1", "Binding", headers, body)?;
+        let (way, name) = match pod {
+            Some(name) => (Way::Subresource, name.to_owned()),
+            None => (Way::Collection, binding.name().to_owned()),
+        };
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let writing = asked.writing(self, options, "create");
-        write::bind(&writing, Way::Subresource, name, binding).await?;
+        write::bind(&writing, way, &name, binding).await?;
         Ok(Response::from(Status::success(201)))
     }
 
@@ -123,10 +136,7 @@ impl Shared {
 
     pub(super) async fn delete_collection(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let form = asked.form()?;
-        let meant = ListOptions::read(&asked.query)?;
-        let selection = Selection::parse(&asked.query)?;
-        meant.check(None)?;
-        let selection = selection.of(asked.kind)?;
+        let (meant, selection) = asked.meant(None)?;
         let options = asked.delete_options()?;
         asked.warn_of_orphans(&options);
         let listing = Listing {

@@ -147,11 +147,17 @@ impl Writing<'_> {
     }
 
     /// Whether there is such an object at all: asked before a patch is even read.
-    pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Status> {
-        let latest = self.latest().await?;
+    /// Why a change is refused that cannot be read. First of all because there is nothing
+    /// to change; that is only looked up here, since whoever changes something finds out
+    /// by itself.
+    pub(crate) async fn unreadable(&self, name: &str, why: Status) -> Status {
+        let latest = match self.latest().await {
+            Ok(latest) => latest,
+            Err(failed) => return failed,
+        };
         match latest.get(self.key(name).as_bytes()) {
-            Some(_) => Ok(()),
-            None => Err(Status::not_found(self.kind.resource.name(), name)),
+            Some(_) => why,
+            None => Status::not_found(self.kind.resource.name(), name),
         }
     }
 
