@@ -21,7 +21,10 @@ pub use rbac::{
     Role, RoleKind, RoleRef, Rule, Subject, Unreadable, aggregated_rules, check_binding,
     check_role, covers, default_binding, escalation, full_authority,
 };
-pub use request::{Path, RequestInfo};
+pub use request::{
+    Depth, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest, Shape,
+    Target,
+};
 pub use tokens::{TokenFileError, Tokens};
 pub use user::{
     ANONYMOUS, AUTHENTICATED, Extra, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED, User,

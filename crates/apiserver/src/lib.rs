@@ -57,5 +57,5 @@ pub use optik_builtin::allocation::Ranges as ServiceRanges;
 pub use piece::Piece;
 pub use places::Collection;
 pub use plugins::used_of_quota;
-pub use route::{Route, Target, route};
+pub use route::Route;
 pub use server::ApiServer;

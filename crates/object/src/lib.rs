@@ -24,6 +24,7 @@ mod status;
 mod stored;
 mod time;
 mod uuid;
+mod verb;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
@@ -49,3 +50,4 @@ pub use status::{
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};
 pub use uuid::uuid;
+pub use verb::Verb;

@@ -24,9 +24,9 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
-use optik_access::{Path, RequestInfo, User};
+use optik_access::{RequestInfo, User};
 use optik_apiserver::{FlowMarks, Request, Response};
 use optik_object::Status;
 use std::convert::Infallible;
@@ -84,9 +84,8 @@ pub(crate) async fn answer<H: Handler>(
     let (head, body) = request.into_parts();
     let sent_id = head.headers.get(&AUDIT_ID).cloned();
     let (method, uri) = (head.method.clone(), head.uri.clone());
-    let path = Path::decode(uri.path());
     let query = uri.query().unwrap_or_default();
-    let info = RequestInfo::read(method.as_str(), &path, query);
+    let info = Arc::new(RequestInfo::new(method.as_str(), uri.path(), query));
     let about = Asked {
         method: &method,
         path: uri.path(),
@@ -110,7 +109,7 @@ pub(crate) async fn answer<H: Handler>(
                 about,
                 form,
             };
-            exchange.in_time(head, body, &uri, &mut trail).await
+            exchange.in_time(head, body, &mut trail).await
         }
     };
     drop(counted);
@@ -165,7 +164,6 @@ impl<H: Handler> Exchange<'_, H> {
         &self,
         head: Parts,
         body: Incoming,
-        uri: &Uri,
         trail: &mut Trail,
     ) -> http::Response<Content> {
         let form = self.form;
@@ -180,7 +178,7 @@ impl<H: Handler> Exchange<'_, H> {
             if let Some(record) = &mut trail.record {
                 record.answered(&response);
             }
-            let end = || tenure::end(self.shared, trail.claim.take(), self.about.method, uri);
+            let end = || tenure::end(self.shared, trail.claim.take(), self.about.info);
             form.apply(response, end).await
         };
         // In its place: it is large, and would be copied with everything around it.
@@ -228,7 +226,7 @@ impl<H: Handler> Exchange<'_, H> {
         if let Some(page) = pages::find(&shared.health, about).await {
             return Ok(page);
         }
-        if about.path == "/metrics" {
+        if about.info.non_resource_path() == Some("/metrics") {
             return Ok(metrics_page(shared).await);
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
@@ -238,9 +236,8 @@ impl<H: Handler> Exchange<'_, H> {
             return Ok(too_late());
         };
         let request = Request {
-            path: about.path.to_owned(),
+            info: Arc::clone(about.info),
             query: about.query.to_owned(),
-            method: head.method,
             headers: head.headers,
             user,
             body: body?,
@@ -286,7 +283,7 @@ impl<H: Handler> Exchange<'_, H> {
         }
         let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
         // Streams belong to no flow, but for watches.
-        if !long || about.info.verb() == "watch" {
+        if !long || about.info.is_watch() {
             trail.flow = handler.flow(&user, &asked);
         }
         if let Some(lane) = self.lane() {
@@ -326,10 +323,10 @@ impl<H: Handler> Exchange<'_, H> {
 
     /// Whose turn it is concerns everything but streams, and questions whether we live.
     fn lane(&self) -> Option<Lane> {
-        if self.form.long_running || pages::is_probe(self.about.path) {
+        if self.form.long_running || pages::is_probe(self.about.info) {
             return None;
         }
-        Some(match is_read(self.about.method) {
+        Some(match self.about.info.is_read() {
             true => Lane::Reading,
             false => Lane::Writing,
         })
@@ -337,7 +334,7 @@ impl<H: Handler> Exchange<'_, H> {
 
     async fn carry_out(&self, request: Request) -> Result<Response, Status> {
         let behind = Arc::clone(self.shared);
-        let reads = is_read(&request.method);
+        let reads = request.info.is_read();
         let work = async move { behind.handler.handle(request).await };
         let done = if reads {
             let work = AssertUnwindSafe(work).catch_unwind().await;
@@ -351,10 +348,6 @@ impl<H: Handler> Exchange<'_, H> {
             Status::internal("the request could not be carried out")
         })
     }
-}
-
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// The client is to come again, after so many seconds.

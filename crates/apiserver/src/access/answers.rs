@@ -14,8 +14,9 @@ use crate::write::{OptionsKind, Part, WriteOptions, consult, record_ownership};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, StatusCode};
 use optik_access::{Attributes, Resource, impersonation};
+use optik_catalog::Review;
 use optik_object::{Object, Status};
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
@@ -140,20 +141,8 @@ impl ApiServer {
 
 impl Shared {
     /// A question, posted as an object.
-    pub(crate) fn review(&self, asked: &Asked<'_>) -> Result<Response, Status> {
-        let Some(review) = asked.kind.resource.behaviour.review else {
-            return Err(Status::resource_not_found());
-        };
-        if asked.target.name.is_some() {
-            return Err(Status::resource_not_found());
-        }
-        if asked.request.method != Method::POST {
-            return Err(Status::method_not_allowed());
-        }
+    pub(crate) fn review(&self, review: Review, asked: &Asked<'_>) -> Result<Response, Status> {
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
-        if asked.kind.is_namespaced() && namespace.is_empty() {
-            return Err(Status::resource_not_found());
-        }
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let mut object = asked.decode(Part::Main, &options)?;

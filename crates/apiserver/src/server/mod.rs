@@ -3,6 +3,7 @@
 mod answer;
 mod asked;
 mod deputies;
+mod endpoint;
 mod own;
 mod reading;
 mod writing;
