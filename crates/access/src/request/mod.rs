@@ -52,7 +52,7 @@ pub struct NonResourceRequest {
 
 impl RequestVerb {
     fn of(method: &str, target: &Target, query: &str) -> Self {
-        let collection = target.name.is_none();
+        let collection = target.name.as_deref().unwrap_or_default().is_empty();
         let verb = match (method, target.watch) {
             // A path can ask for a watch. It cannot turn a write into one.
             ("GET" | "HEAD", true) => Verb::Watch,
@@ -111,7 +111,13 @@ impl RequestInfo {
     #[must_use]
     pub fn new(method: &str, path: &str, query: &str) -> Self {
         let path = Path::decode(path);
-        let target = path.segments().and_then(|parts| Target::parse(&parts));
+        let parts = path.parts();
+        let target = parts.and_then(|(parts, whole)| {
+            Target::parse(&parts).map(|target| Target {
+                leads_nowhere: !whole,
+                ..target
+            })
+        });
         let Some(target) = target else {
             return Self::NonResource(NonResourceRequest {
                 verb: lower_case(method),
@@ -302,7 +308,7 @@ mod tests {
             (
                 "GET",
                 "/api/v1/namespaces/n/status/x",
-                "get||v1|n|status|x|",
+                "get||v1|n|namespaces|n|status",
             ),
             ("GET", "/api/v1/namespaces/n", "get||v1|n|namespaces|n|"),
             (
@@ -342,9 +348,11 @@ mod tests {
                 "get||v1|n|secrets|s|",
             ),
             ("GET", "/api/v1/%73ecrets", "list||v1||secrets||"),
-            ("GET", "//api/v1/pods", "get //api/v1/pods"),
-            ("GET", "/api//v1/pods", "get /api//v1/pods"),
-            ("GET", "/api/v1/pods//", "get /api/v1/pods//"),
+            // Nothing is served there. The authorizer reads it as upstream's does.
+            ("GET", "//api/v1/pods", "list||v1||pods||"),
+            ("GET", "/api//v1/pods", "get||||v1|pods|"),
+            ("GET", "/api/v1/pods//", "list||v1||pods||"),
+            ("GET", "/api/v1/namespaces/n/pods//p", "list||v1|n|pods||p"),
             // Of all namespaces, not of a document about the server.
             ("GET", "/api/v1/namespaces//pods", "list||v1||pods||"),
             ("GET", "/api/v1/namespaces//pods/p", "get||v1||pods|p|"),
@@ -354,12 +362,12 @@ mod tests {
                 "deletecollection|apps|v1||deployments||",
             ),
             ("GET", "/api/v1/watch/namespaces//pods", "watch||v1||pods||"),
-            ("GET", "/api/v1/namespaces//status", "list||v1||status||"),
             (
                 "GET",
-                "/api/v1/namespaces//pods//x",
-                "get /api/v1/namespaces//pods//x",
+                "/api/v1/namespaces//status",
+                "list||v1||namespaces||status",
             ),
+            ("GET", "/api/v1/namespaces//pods//x", "list||v1||pods||x"),
             ("GET", "/API/v1/pods", "get /API/v1/pods"),
             (
                 "GET",

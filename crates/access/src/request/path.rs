@@ -1,5 +1,6 @@
 //! Paths of URLs, decoded once.
 
+use super::target::NAMESPACE_SUBRESOURCES;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -10,7 +11,9 @@ const PATH_BYTES_MAX: usize = 8 * 1024;
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
     text: Cow<'a, str>,
-    /// Whether objects can be found by it at all.
+    /// Whether it can be decoded, and is not too long.
+    readable: bool,
+    /// Whether anything can be found by it at all.
     well_formed: bool,
 }
 
@@ -20,11 +23,13 @@ impl<'a> Path<'a> {
     pub fn decode(sent: &'a str) -> Self {
         match percent_decode_str(sent).decode_utf8() {
             Ok(text) => Self {
+                readable: sent.len() <= PATH_BYTES_MAX,
                 well_formed: sent.len() <= PATH_BYTES_MAX && !sent.starts_with("//"),
                 text,
             },
             Err(_) => Self {
                 text: sent.into(),
+                readable: false,
                 well_formed: false,
             },
         }
@@ -34,6 +39,7 @@ impl<'a> Path<'a> {
     pub fn into_owned(self) -> Path<'static> {
         Path {
             text: Cow::Owned(self.text.into_owned()),
+            readable: self.readable,
             well_formed: self.well_formed,
         }
     }
@@ -50,17 +56,35 @@ impl<'a> Path<'a> {
     }
 
     /// The segments, one slash at the end forgiven; none of `/`. `None` if a segment is
-    /// empty, except for that of the namespace, which then means all namespaces.
+    /// empty.
     #[must_use]
     pub fn segments(&self) -> Option<Vec<&str>> {
-        let path = self.text.strip_prefix('/').filter(|_| self.well_formed)?;
-        if path.is_empty() {
-            return Some(Vec::new());
+        match self.text.as_ref() {
+            "/" if self.well_formed => Some(Vec::new()),
+            _ => self
+                .parts()
+                .filter(|(_, whole)| *whole)
+                .map(|(parts, _)| parts),
         }
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let parts: Vec<&str> = path.split('/').collect();
-        let whole = !parts.iter().any(|part| part.is_empty());
-        (whole || lacks_only_namespace(&parts)).then_some(parts)
+    }
+
+    /// The segments as the authorizer reads them: slashes around the path count for
+    /// nothing, and empty segments are segments. And whether anything is served there:
+    /// one slash before it, one after it at the most, and no empty segment but that of
+    /// the namespace, which then means all namespaces. `None` if it cannot be read.
+    pub(super) fn parts(&self) -> Option<(Vec<&str>, bool)> {
+        if !self.readable {
+            return None;
+        }
+        let text = self.text.trim_matches('/');
+        let parts: Vec<&str> = text.split('/').collect();
+        let framed = self
+            .text
+            .strip_prefix('/')
+            .map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+        let filled = !parts.iter().any(|part| part.is_empty()) || lacks_only_namespace(&parts);
+        let whole = self.well_formed && framed == Some(text) && filled;
+        Some((parts, whole))
     }
 }
 
@@ -70,5 +94,6 @@ fn lacks_only_namespace(parts: &[&str]) -> bool {
     };
     let below = below.strip_prefix(&["watch"]).unwrap_or(below);
     let empty = parts.iter().filter(|part| part.is_empty()).count();
-    matches!(below, ["namespaces", "", _, ..]) && empty == 1
+    let inside = |word: &str| !NAMESPACE_SUBRESOURCES.contains(&word);
+    matches!(below, ["namespaces", "", word, ..] if inside(word)) && empty == 1
 }

@@ -1,7 +1,7 @@
 //! The objects that a path names.
 
 /// Parts of a namespace. Any other word behind its name is a resource inside it.
-const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+pub(super) const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 /// Before a resource, it asks for a watch. Deprecated upstream, and still served.
 const WATCH_PREFIX: &str = "watch";
 
@@ -20,6 +20,8 @@ pub struct Target {
     pub subpath: Option<String>,
     /// `/watch/` stood in the path: the old way to ask for a watch.
     pub watch: bool,
+    /// The authorizer reads more paths than lead anywhere. Nothing is served at this one.
+    pub leads_nowhere: bool,
 }
 
 /// The shape of a path of resources, whatever its words are.
@@ -81,6 +83,10 @@ impl Shape {
 impl Target {
     /// The resources that these segments name; `None` if they are no path of resources.
     pub(super) fn parse(segments: &[&str]) -> Option<Self> {
+        // Fewer segments name a group or a version.
+        if segments.len() < 3 {
+            return None;
+        }
         let (group, version, rest) = match segments {
             ["api", version, rest @ ..] => ("", version, rest),
             ["apis", group, version, rest @ ..] => (*group, version, rest),
@@ -106,6 +112,7 @@ impl Target {
                 .filter(|it| !it.is_empty())
                 .map(|it| it.join("/")),
             watch,
+            leads_nowhere: false,
         })
     }
 
@@ -130,9 +137,7 @@ impl Target {
 
 fn split_namespace<'a, 's>(rest: &'a [&'s str]) -> (Option<&'s str>, &'a [&'s str]) {
     match rest {
-        ["namespaces", name, sub] if !name.is_empty() && NAMESPACE_SUBRESOURCES.contains(sub) => {
-            (None, rest)
-        }
+        ["namespaces", _, sub, ..] if NAMESPACE_SUBRESOURCES.contains(sub) => (None, rest),
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(namespace), inside),
         _ => (None, rest),
     }

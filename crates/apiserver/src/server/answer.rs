@@ -97,6 +97,12 @@ impl Shared {
             request, of, kinds, ..
         } = about;
         let target = &of.target;
+        if target.leads_nowhere {
+            return match &*target.group {
+                "" => Err(Status::resource_not_found()),
+                _ => Ok(not_found()),
+            };
+        }
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group);
         };

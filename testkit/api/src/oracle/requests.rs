@@ -53,6 +53,17 @@ impl Sent {
         self.url.split('?').next().unwrap_or_default()
     }
 
+    /// The same, without an effect.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        Self {
+            url: format!("{}?dryRun=All", self.url),
+            // Options in a body count instead of those in the query.
+            body: self.body.clone().filter(|_| self.method != "DELETE"),
+            ..self.clone()
+        }
+    }
+
     /// The request, sent in the name of a user.
     ///
     /// # Panics
@@ -273,7 +284,7 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
 
 /// Documents about the server, by a path of each sort.
 pub fn documents() -> impl Iterator<Item = Sent> {
-    const PATHS: [&str; 22] = [
+    const PATHS: [&str; 21] = [
         "/",
         "/api",
         "/api/v1",
@@ -283,7 +294,6 @@ pub fn documents() -> impl Iterator<Item = Sent> {
         "/apis/apps/v1",
         "/apis/none",
         "/apis/none/v1",
-        "/api//v1",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/api/v1",

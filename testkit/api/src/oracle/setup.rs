@@ -18,6 +18,10 @@ pub async fn set_up(client: &Client) -> Outcome {
     for name in [NAMESPACE, OTHER_NAMESPACE] {
         let namespace = json!({"metadata": {"name": name}});
         make(client, "/api/v1/namespaces", &namespace).await?;
+        // Pods need it, and a server alone does not make it.
+        let account = json!({"metadata": {"name": "default"}});
+        let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        make(client, &path, &account).await?;
     }
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     make(client, definitions, &crate::crds::definition("widgets")).await?;
