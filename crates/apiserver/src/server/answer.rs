@@ -203,6 +203,7 @@ impl Shared {
                 let known = known.ok_or_else(|| unknown_subresource(asked.kind, name))?;
                 match (known.action, &asked.request.method) {
                     (Action::Status, _) => Part::Status,
+                    (Action::Approve, _) => Part::Approval,
                     (Action::Finalize, _) => Part::Finalize,
                     (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
                     (Action::Resize, _) => Part::Aspect(Aspect::Resources),

@@ -112,6 +112,18 @@ enum Outcome {
 }
 
 impl Writing<'_> {
+    /// What the server does itself in the course of a write that was admitted: nobody is
+    /// asked again.
+    fn unadmitted(&self) -> Self {
+        Self {
+            admission: None,
+            options: self.options.clone(),
+            origin: self.origin.clone(),
+            creation: self.creation.clone(),
+            ..*self
+        }
+    }
+
     fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
@@ -232,7 +244,7 @@ impl Writing<'_> {
     /// What a client of an endpoint sees of an object.
     fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
                 self.show(bytes, revision)
             }
             Part::Scale => crate::scale::shown(self.kind, bytes, revision),
