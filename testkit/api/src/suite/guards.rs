@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 checks! { guards of Extension:
     [] subresources_are_judged_by_their_own_names [Policies, Patch],
     [] an_eviction_is_judged [Policies],
+    [] a_budget_says_why_it_allows_nothing [Admission],
     [] a_resized_pod_is_held_to_limits_and_quotas [Admission, Patch],
     [] a_claim_grows_where_it_may [Admission, Patch],
     [] pods_use_the_secrets_of_their_account [Admission],
@@ -154,6 +155,107 @@ async fn an_eviction_is_judged(scope: Scope) -> Outcome {
         scope.client.delete(path).await?.has_status(200)?;
     }
     Ok(())
+}
+
+async fn a_budget_says_why_it_allows_nothing(scope: Scope) -> Outcome {
+    make_account(&scope, &account("default")).await?;
+    let mut protected = pod("p");
+    protected["metadata"]["labels"] = json!({"app": "a"});
+    let mut protected = scope.create("pods", &protected).await?;
+    protected["status"]["phase"] = "Running".into();
+    protected["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    let status = format!("{}/status", scope.of("pods", "p"));
+    scope.client.put(&status, &protected).await?.is(200)?;
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1,
+        "selector": {"matchLabels": {"app": "a"}}}});
+    let path = scope.of("poddisruptionbudgets", "b");
+    scope.create("poddisruptionbudgets", &budget).await?;
+    let noted = |count: usize| -> Value {
+        let pods = (0..count).map(|number| (format!("p{number}"), "2026-01-01T00:00:00Z".into()));
+        Value::Object(pods.collect())
+    };
+    let told = |kind: &str, message: &str| {
+        json!([{"type": "DisruptionAllowed", "status": "False", "reason": kind,
+            "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    };
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": "p"}});
+    let evict = format!("{}/eviction", scope.of("pods", "p"));
+    let violated = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let cause = |text: &str| format!("The disruption budget b {text}");
+    let mut rows = Rows::default();
+    for (status, code, message, told, retry) in [
+        (
+            json!({"observedGeneration": 0}),
+            429,
+            violated,
+            cause("is still being processed by the server."),
+            "10",
+        ),
+        (
+            json!({"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1}),
+            429,
+            violated,
+            cause("needs 1 healthy pods and has 1 currently"),
+            "",
+        ),
+        (
+            json!({"observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 1}),
+            429,
+            violated,
+            cause("does not allow evicting pods currently"),
+            "",
+        ),
+        (
+            json!({"observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 1,
+                "conditions": told("InsufficientPods", "words")}),
+            429,
+            violated,
+            cause("does not allow evicting pods currently (InsufficientPods): words"),
+            "",
+        ),
+        (
+            json!({"observedGeneration": 1, "currentHealthy": 0, "desiredHealthy": 1,
+                "conditions": told("SyncFailed", "words")}),
+            429,
+            violated,
+            cause("does not allow evicting pods currently because it failed sync: words"),
+            "",
+        ),
+        (
+            json!({"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2,
+                "desiredHealthy": 1, "disruptedPods": noted(2001)}),
+            403,
+            "poddisruptionbudget.policy \"b\" is forbidden: DisruptedPods map too big - too many \
+             evictions not confirmed by PDB controller",
+            String::new(),
+            "",
+        ),
+    ] {
+        let mut sent = json!({"disruptionsAllowed": 0, "expectedPods": 1});
+        if let (Some(sent), Some(status)) = (sent.as_object_mut(), status.as_object()) {
+            sent.extend(status.clone());
+        }
+        let mut budget = scope.get("poddisruptionbudgets", "b").await?;
+        budget["status"] = sent;
+        let at = format!("{path}/status");
+        scope.client.put(&at, &budget).await?.is(200)?;
+        // Whoever judges evictions may learn of it a moment later.
+        let outcome = scope
+            .until("the budget", || async {
+                let answer = scope.client.post(&evict, &eviction).await?;
+                let body = answer.json()?;
+                let got = body["details"]["causes"][0]["message"].as_str();
+                let is_so = answer.status == code
+                    && body["message"] == message
+                    && got.unwrap_or_default() == told
+                    && answer.header("retry-after") == retry;
+                Ok(is_so.then_some(()))
+            })
+            .await;
+        rows.row(&told, outcome);
+    }
+    rows.outcome()
 }
 
 async fn a_resized_pod_is_held_to_limits_and_quotas(scope: Scope) -> Outcome {
