@@ -6,7 +6,7 @@ mod request;
 pub use request::{RequestError, organizations};
 
 pub(crate) use pem::blocks;
-pub(crate) use request::parse;
+pub(crate) use request::verify;
 
 use crate::check::{items, text};
 use optik_object::{Map, Object, Timestamp, Value};
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn request(spec: Value, status: Value) -> Object {
+    fn request(spec: &Value, status: &Value) -> Object {
         let value = json!({"metadata": {"name": "r"}, "spec": spec, "status": status});
         Object::try_from(value).unwrap()
     }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn who_asks_is_what_the_server_says() {
         let mut forged = request(
-            json!({"username": "root", "groups": ["system:masters"], "extra": {"a": ["b"]}}),
-            json!({}),
+            &json!({"username": "root", "groups": ["system:masters"], "extra": {"a": ["b"]}}),
+            &json!({}),
         );
         let extra = [("k".to_owned(), vec!["v".to_owned()])].into();
         let requester = Requester {
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn an_approval_changes_conditions_and_nothing_else() {
-        let old = request(json!({"a": 1}), json!({"certificate": "old"}));
+        let old = request(&json!({"a": 1}), &json!({"certificate": "old"}));
         let sent = json!({"certificate": "new", "x": 1,
             "conditions": [{"type": "Approved", "status": "True"}]});
-        let mut new = request(json!({"a": 2}), sent);
+        let mut new = request(&json!({"a": 2}), &sent);
         keep_on_approval(&mut new, &old, at(0));
         let now = "1970-01-01T00:00:00Z";
         assert_eq!(new.get("spec"), old.get("spec"));
@@ -192,11 +192,11 @@ mod tests {
     fn a_status_keeps_the_decision() {
         let decided = json!({"type": "Approved", "status": "True", "reason": "ok",
             "lastUpdateTime": "x", "lastTransitionTime": "y"});
-        let old = request(json!({"a": 1}), json!({"conditions": [decided]}));
+        let old = request(&json!({"a": 1}), &json!({"conditions": [decided]}));
         let sent = json!({"certificate": "new", "conditions": [
             {"type": "Approved", "status": "False", "reason": "forged"},
             {"type": "Failed", "status": "True"}]});
-        let mut new = request(json!({"a": 2}), sent);
+        let mut new = request(&json!({"a": 2}), &sent);
         keep_on_status(&mut new, &old, at(0));
         let status = new.get("status").unwrap();
         assert_eq!(status["conditions"][0], decided);

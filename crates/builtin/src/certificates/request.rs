@@ -6,7 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 use x509_parser::asn1_rs::{Any, Tag};
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
+use x509_parser::oid_registry::{OID_PKCS1_SHA1WITHRSA, OID_SHA1_WITH_RSA};
 use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
 
 const LABEL: &str = "CERTIFICATE REQUEST";
 
@@ -16,6 +19,8 @@ pub enum RequestError {
     Label,
     Structure,
     TrailingData,
+    /// The signature is not that of the key in it.
+    Signature(&'static str),
 }
 
 impl fmt::Display for RequestError {
@@ -24,6 +29,7 @@ impl fmt::Display for RequestError {
             Self::Label => "PEM block type must be CERTIFICATE REQUEST",
             Self::Structure => "asn1: structure error: tags don't match",
             Self::TrailingData => "asn1: syntax error: trailing data",
+            Self::Signature(text) => text,
         })
     }
 }
@@ -49,6 +55,33 @@ pub(crate) fn parse(encoded: &str) -> Result<Vec<u8>, RequestError> {
     }
 }
 
+/// Whether a request was signed with the key that it is about. What nobody here can verify,
+/// as keys on rare curves, is left to who signs.
+pub(crate) fn verify(encoded: &str) -> Result<(), RequestError> {
+    let der = parse(encoded)?;
+    let read = X509CertificationRequest::from_der(&der);
+    let (_, request) = read.map_err(|_| RequestError::Structure)?;
+    let algorithm = &request.signature_algorithm.algorithm;
+    if *algorithm == OID_PKCS1_SHA1WITHRSA || *algorithm == OID_SHA1_WITH_RSA {
+        let text = "x509: cannot verify signature: insecure algorithm SHA1-RSA";
+        return Err(RequestError::Signature(text));
+    }
+    let key = request.certification_request_info.subject_pki.parsed();
+    let text = match key {
+        Ok(PublicKey::RSA(key)) if key.key_size() < RSA_BITS_MIN => return Ok(()),
+        Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
+        Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
+        _ => "x509: Ed25519 verification failure",
+    };
+    match request.verify_signature() {
+        Err(X509Error::SignatureVerificationError) => Err(RequestError::Signature(text)),
+        _ => Ok(()),
+    }
+}
+
+/// Signatures of smaller keys cannot be verified here.
+const RSA_BITS_MIN: usize = 2048;
+
 /// The organizations of the subject: what a certificate for it makes groups of.
 ///
 /// # Errors
@@ -64,7 +97,7 @@ pub fn organizations(encoded: &str) -> Result<Vec<String>, RequestError> {
 
 /// A string in any of the alphabets that somebody who signs may read.
 fn text(value: &Any<'_>) -> String {
-    let bytes: &[u8] = value.data.as_ref();
+    let bytes: &[u8] = value.data;
     match value.tag() {
         Tag::BmpString => {
             let pairs = bytes.chunks_exact(2);

@@ -1,9 +1,9 @@
-//! Requests for certificates. The signature is not verified here, but by who signs.
+//! Requests for certificates.
 
 use super::errors::Errors;
 use super::path::Path;
 use super::read::{int, items, text};
-use crate::certificates::{APPROVED, DENIED, FAILED, blocks, conditions, conditions_of, parse};
+use crate::certificates::{APPROVED, DENIED, FAILED, blocks, conditions, conditions_of, verify};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use optik_object::{Object, Value, dns_label, dns_subdomain};
@@ -118,7 +118,7 @@ fn certificate(object: &Object) -> &str {
 fn request(object: &Object, old: Option<&Object>, errors: &mut Errors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let before = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
-    if let Err(why) = parse(text(&spec["request"])) {
+    if let Err(why) = verify(text(&spec["request"])) {
         let path = SPEC.child("request");
         errors.invalid(path, spec["request"].clone(), why.to_string());
     }
@@ -291,7 +291,7 @@ mod tests {
             ("AAAA".to_owned(), RequestError::Label),
             (String::new(), RequestError::Label),
         ] {
-            assert_eq!(parse(&text), Err(expected), "{text}");
+            assert_eq!(verify(&text), Err(expected), "{text}");
         }
     }
 

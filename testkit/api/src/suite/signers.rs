@@ -16,6 +16,7 @@ checks! { signers of Extension:
     [] approving_takes_the_right_to [Authorization],
     [] signing_takes_the_right_to [Authorization],
     [] decisions_stay_what_they_are [],
+    [] a_request_is_signed_by_its_key [],
     [] nobody_asks_to_be_an_administrator [],
 }
 
@@ -353,6 +354,45 @@ fn certificate() -> Outcome<String> {
     let key = KeyPair::generate().map_err(broken)?;
     let made = of_organizations(&[]).self_signed(&key).map_err(broken)?;
     Ok(armored("CERTIFICATE", made.der()))
+}
+
+async fn a_request_is_signed_by_its_key(scope: Scope) -> Outcome {
+    let path = format!("{REQUESTS}?dryRun=All");
+    let name = scope.unique("tampered");
+    let mut rows = Rows::default();
+    for (algorithm, expected) in [
+        (
+            &rcgen::PKCS_ECDSA_P256_SHA256,
+            "x509: ECDSA verification failure",
+        ),
+        (
+            &rcgen::PKCS_ECDSA_P384_SHA384,
+            "x509: ECDSA verification failure",
+        ),
+        (&rcgen::PKCS_ED25519, "x509: Ed25519 verification failure"),
+    ] {
+        let key = KeyPair::generate_for(algorithm).map_err(broken)?;
+        let made = of_organizations(&[]).serialize_request(&key);
+        let made = made.map_err(broken)?;
+        let mut der = made.der().to_vec();
+        let good = request(&name, CLIENT, &armored("CERTIFICATE REQUEST", &der));
+        let answer = scope.client.post(&path, &good).await?;
+        rows.row(expected, answer.has_status(201));
+        let at = der.windows(3).position(|window| window == b"kim");
+        let at = at.ok_or_else(|| Failure::new("the subject is not there"))?;
+        der[at + 2] = b'n';
+        let pem = armored("CERTIFICATE REQUEST", &der);
+        let answer = scope
+            .client
+            .post(&path, &request(&name, CLIENT, &pem))
+            .await?;
+        let message = format!(
+            "CertificateSigningRequest.certificates.k8s.io \"{name}\" is invalid: spec.request: \
+             Invalid value: \"{pem}\": {expected}"
+        );
+        rows.row(expected, answer.says(422, "Invalid", &message));
+    }
+    rows.outcome()
 }
 
 async fn nobody_asks_to_be_an_administrator(scope: Scope) -> Outcome {
