@@ -54,6 +54,7 @@ pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
 /// What services are given of.
 pub use optik_builtin::allocation::Ranges as ServiceRanges;
+pub use optik_catalog::is_builtin;
 pub use piece::Piece;
 pub use places::Collection;
 pub use plugins::used_of_quota;

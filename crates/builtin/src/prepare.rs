@@ -1,18 +1,33 @@
 //! What becomes of an object before it is checked.
 
+use crate::certificates::{self, Requester};
 use crate::check::{entries, flag, is_set, items, text};
 use crate::quantity::Quantity;
-use optik_object::{Map, Object, Value};
+use optik_object::{Map, Object, Timestamp, Value};
 use serde_json::json;
 
 pub(crate) type Begin = fn(&mut Object);
 pub(crate) type Keep = fn(&mut Object, &Object);
+/// The same where the time of the change counts.
+pub(crate) type KeepNow = fn(&mut Object, &Object, Timestamp);
+pub(crate) type Note = fn(&mut Object, &Requester<'_>);
+
+/// Paths of fields that a write through an endpoint does not change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resets {
+    pub main: &'static [&'static [&'static str]],
+    pub status: &'static [&'static [&'static str]],
+    pub approval: &'static [&'static [&'static str]],
+}
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Preparation {
     pub(crate) create: Option<Begin>,
+    pub(crate) requester: Option<Note>,
     pub(crate) update: Option<Keep>,
-    pub(crate) status: Option<Keep>,
+    pub(crate) status: Option<KeepNow>,
+    pub(crate) approval: Option<KeepNow>,
+    pub(crate) resets: Resets,
     pub(crate) allocates: bool,
 }
 
@@ -42,6 +57,18 @@ pub(crate) fn of(group: &str, plural: &str) -> Preparation {
         },
         ("batch", "jobs") => Preparation {
             create: Some(new_job),
+            ..nothing
+        },
+        ("certificates.k8s.io", "certificatesigningrequests") => Preparation {
+            requester: Some(certificates::note_requester),
+            update: Some(certificates::keep),
+            status: Some(certificates::keep_on_status),
+            approval: Some(certificates::keep_on_approval),
+            resets: Resets {
+                main: &[&["spec"]],
+                status: &[&["status", "conditions"]],
+                approval: &[&["spec"], &["status", "certificate"]],
+            },
             ..nothing
         },
         _ => nothing,
@@ -104,7 +131,7 @@ pub(crate) fn quality(spec: &Value) -> &'static str {
     }
 }
 
-fn keep_of_pod_status(object: &mut Object, old: &Object) {
+fn keep_of_pod_status(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;
@@ -125,7 +152,7 @@ fn new_volume(object: &mut Object) {
     }
 }
 
-fn note_phase(object: &mut Object, old: &Object) {
+fn note_phase(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;

@@ -75,6 +75,8 @@ pub struct Subresource {
 pub enum Action {
     /// Changes `status`.
     Status,
+    /// Approves a request for a certificate, or denies it.
+    Approve,
     /// Empties the finalizers of `spec`.
     Finalize,
     /// Shows and changes the number of replicas.

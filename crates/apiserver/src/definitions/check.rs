@@ -5,7 +5,8 @@ use super::definition::{texts, versions};
 use super::names::has_bundle;
 use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
 use crate::calling::{NO_BUNDLE, check_port, check_url};
-use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain};
+use optik_catalog::is_builtin;
+use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain, quote};
 
 /// Everything that is wrong with a new or changed definition.
 pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
@@ -13,6 +14,7 @@ pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     if old.is_none() {
         check_name(object, &mut errors);
     }
+    check_hidden(object, old, &mut errors);
     check_spec(object, old, &mut errors);
     if let Some(old) = old {
         check_unchanged(object, old, &mut errors);
@@ -55,6 +57,23 @@ fn check_name(object: &Object, errors: &mut Vec<FieldError>) {
     if !name.is_empty() && name != format!("{plural}.{group}") {
         let text = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", name, text));
+    }
+}
+
+/// A definition must not name what is built in: its objects would be those of the other.
+/// Upstream lets it, and serves the versions that are not built in.
+fn check_hidden(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let plural = |object| text(spec(object, "names"), "plural");
+    let group = |object: &Object| text(object.get("spec"), "group").to_owned();
+    let named_so_before =
+        old.is_some_and(|old| (plural(old), group(old)) == (plural(object), group(object)));
+    if !named_so_before && is_builtin(&group(object), plural(object)) {
+        let why = format!(
+            "is a built-in resource of the group {}",
+            quote(&group(object))
+        );
+        let error = FieldError::invalid("spec.names.plural", plural(object), why);
+        errors.push(error);
     }
 }
 

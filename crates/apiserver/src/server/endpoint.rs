@@ -241,6 +241,7 @@ fn of_subresource(of: &Subresource, verb: Option<Verb>) -> Result<Endpoint, NoEn
         }
         (Action::Show, Verb::Get) => Part::Main,
         (Action::Status, _) => Part::Status,
+        (Action::Approve, _) => Part::Approval,
         (Action::Finalize, _) => Part::Finalize,
         (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
         (Action::Resize, _) => Part::Aspect(Aspect::Resources),

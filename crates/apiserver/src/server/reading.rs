@@ -67,7 +67,9 @@ impl Shared {
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
+            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
+                Shape::Whole
+            }
         };
         let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)

@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub(crate) enum Part {
     Main,
     Status,
+    /// The conditions of a request for a certificate.
+    Approval,
     /// The finalizers of `spec`.
     Finalize,
     /// The number of replicas, through a view of it.
@@ -31,7 +33,7 @@ impl Part {
     /// What kind of objects an endpoint of `kind` reads and writes.
     pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
         match self {
-            Self::Main | Self::Status | Self::Finalize | Self::Aspect(_) => kind,
+            Self::Main | Self::Status | Self::Approval | Self::Finalize | Self::Aspect(_) => kind,
             Self::Scale => scale_kind(),
         }
     }
@@ -41,6 +43,7 @@ impl Part {
         match self {
             Self::Main => "",
             Self::Status => "status",
+            Self::Approval => "approval",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
             Self::Aspect(Aspect::Ephemeral) => "ephemeralcontainers",
@@ -117,7 +120,7 @@ pub(super) async fn replace(
     let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
         Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
-        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+        Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
@@ -278,7 +281,8 @@ pub(super) fn prepare(
     metadata::keep_identity(&mut object, old);
     match part {
         Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
-        Part::Status => rules::on_status_update(kind, &mut object, old),
+        Part::Status => rules::on_status_update(kind, &mut object, old, writing.now()),
+        Part::Approval => rules::on_approval(kind, &mut object, old, writing.now()),
         Part::Finalize => rules::on_finalize(&mut object, old),
         Part::Aspect(aspect) => rules::on_aspect(kind, aspect, &mut object, old),
     }
