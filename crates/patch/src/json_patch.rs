@@ -7,8 +7,8 @@ mod pointer;
 
 use crate::Checks;
 use crate::go::complaint;
-use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
 use document::{Container, Node};
+use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
 use pointer::Pointer;
 
 const OPERATIONS_MAX: usize = 10_000;

@@ -178,7 +178,10 @@ fn push(numbers: &mut Vec<u32>, number: u32) {
 impl Grant {
     fn allows(&self, verb: &str, of: Resource<'_>) -> bool {
         self.verbs.allow(verb)
-            && self.groups.as_ref().is_none_or(|groups| groups.has(of.group))
+            && self
+                .groups
+                .as_ref()
+                .is_none_or(|groups| groups.has(of.group))
             && self.names.as_ref().is_none_or(|names| names.has(of.name))
     }
 }

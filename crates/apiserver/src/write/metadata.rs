@@ -3,8 +3,8 @@
 use crate::kinds::Kind;
 use optik_catalog::NameRule;
 use optik_object::{
-    FIELD_ERRORS_MAX, FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain, label_key,
-    label_value, path_segment, uuid,
+    FIELD_ERRORS_MAX, FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain,
+    label_key, label_value, path_segment, uuid,
 };
 use optik_platform::Entropy;
 
