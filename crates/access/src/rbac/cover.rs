@@ -6,7 +6,7 @@
 //! values chosen so far. Whatever has been seen to be allowed for a set of held rules is
 //! not walked again for the same set, and what is missing is told up to a bound.
 
-use super::rule::{ALL, Rule, url_covers};
+use super::rule::{ALL, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -113,8 +113,8 @@ struct Index<'r> {
     verbs: Dimension<'r>,
     names: Dimension<'r>,
     paths: Dimension<'r>,
-    /// What a path begins with.
-    prefixes: Vec<(&'r str, u32)>,
+    /// What a path begins with, by its length: there are few lengths.
+    prefixes: BTreeMap<usize, BTreeMap<&'r str, Numbers>>,
     /// Those that are about named objects: they say nothing about paths.
     named: BTreeSet<u32>,
 }
@@ -127,7 +127,7 @@ impl<'r> Index<'r> {
             verbs: Dimension::default(),
             names: Dimension::default(),
             paths: Dimension::default(),
-            prefixes: Vec::new(),
+            prefixes: BTreeMap::new(),
             named: BTreeSet::new(),
         };
         for (number, rule) in held.iter().enumerate() {
@@ -149,10 +149,12 @@ impl<'r> Index<'r> {
             self.named.insert(number);
         }
         self.paths.add(number, &rule.non_resource_urls, false);
-        let prefixes = rule.non_resource_urls.iter();
-        let prefixes = prefixes.filter(|url| url.ends_with(ALL));
-        self.prefixes
-            .extend(prefixes.map(|url| (url.as_str(), number)));
+        let urls = rule.non_resource_urls.iter();
+        for url in urls.filter(|url| url.ends_with(ALL)) {
+            let prefix = url.trim_end_matches(ALL);
+            let of_length = self.prefixes.entry(prefix.len()).or_default();
+            of_length.entry(prefix).or_default().push(number);
+        }
     }
 
     fn allowing(&self, what: What, value: &str) -> Numbers {
@@ -169,11 +171,12 @@ impl<'r> Index<'r> {
     }
 
     fn allowing_path(&self, path: &str) -> Numbers {
-        let by_prefix = self.prefixes.iter();
-        let by_prefix = by_prefix.filter(|(url, _)| url_covers(url, path));
-        let by_prefix: Numbers = by_prefix.map(|(_, number)| *number).collect();
+        let by_prefix = self.prefixes.iter().filter_map(|(length, prefixes)| {
+            let start = path.get(..*length)?;
+            prefixes.get(start).map(Vec::as_slice)
+        });
         let exact = self.paths.allowing(&[path]);
-        let mut numbers = union([exact.as_slice(), &by_prefix].into_iter());
+        let mut numbers = union(by_prefix.chain([exact.as_slice()]));
         numbers.retain(|number| !self.named.contains(number));
         numbers
     }

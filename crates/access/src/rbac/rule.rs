@@ -115,6 +115,6 @@ fn resource_matches(known: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// The same, or everything below `/a/*`.
-pub(super) fn url_covers(url: &str, path: &str) -> bool {
+fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with(ALL) && path.starts_with(url.trim_end_matches(ALL)))
 }

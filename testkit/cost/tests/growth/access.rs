@@ -81,7 +81,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("many rules, none held", 500, |n| {
             wants((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())
         }),
-        Case::new("many paths, many held", 500, |n| {
+        Case::new("many paths, many held", 2_000, |n| {
             wants(json!([{"verbs": ["get"], "nonResourceURLs": texts("/a/b", n)}]))
         })
         .after(|n| held(json!([{"verbs": ["get"], "nonResourceURLs": (0..n).map(|at| format!("/a/b{at}/*")).collect::<Vec<_>>()}]))),
@@ -103,7 +103,7 @@ pub(crate) fn cases() -> Vec<Case> {
             role["aggregationRule"] = json!({"clusterRoleSelectors": (0..n).map(selector).collect::<Vec<_>>()});
             post(&format!("{GROUP}/clusterroles?dryRun=All"), &role)
         }),
-        Case::new("own rules", 500, |_| {
+        Case::new("own rules", 2_000, |_| {
             by_kim(post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", &json!({"spec": {"namespace": "default"}})))
         })
         .after(|n| held((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())),

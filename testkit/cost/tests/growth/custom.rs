@@ -293,7 +293,7 @@ fn policies() -> Vec<Case> {
                 .collect();
             policy(json!({"validations": all}))
         }),
-        Case::new("policy: variables", 100, move |n| {
+        Case::new("policy: variables", 400, move |n| {
             let all: Vec<Value> = (0..n)
                 .map(|at| json!({"name": format!("v{at}"), "expression": "object.metadata.name"}))
                 .collect();
@@ -320,7 +320,7 @@ fn policies() -> Vec<Case> {
         Case::new("policy: brackets", 100, move |n| {
             policy(json!({"validations": [{"expression": "(".repeat(n)}]}))
         }),
-        Case::new("policy: annotations", 200, move |n| {
+        Case::new("policy: annotations", 800, move |n| {
             let all: Vec<Value> = (0..n)
                 .map(|at| json!({"key": format!("k{at}"), "valueExpression": "'x'"}))
                 .collect();

@@ -252,7 +252,9 @@ fn item(of: Type<'_>, at: usize, differ: bool) -> Value {
 fn scalar_value(scalar: Scalar, number: usize) -> Value {
     match scalar {
         Scalar::String => format!("x{number}").into(),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::IntOrString => (number + 1).into(),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::IntOrString => {
+            (number % 400 + 1).into()
+        }
         Scalar::Boolean => true.into(),
         Scalar::Quantity => format!("{}", number + 1).into(),
         Scalar::DateTime => "2026-01-01T00:00:00Z".into(),

@@ -72,6 +72,10 @@ fn covers_part(held: &Rule, part: &Rule) -> bool {
         && part.non_resource_urls.iter().all(path)
 }
 
+fn url_covers(url: &str, path: &str) -> bool {
+    url == path || (url.ends_with(ALL) && path.starts_with(url.trim_end_matches(ALL)))
+}
+
 fn some(of: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
     let some = subsequence(of, 0..=of.len().min(3)).prop_shuffle();
     (some, prop::option::of(prop::sample::select(of))).prop_map(|(mut some, again)| {
