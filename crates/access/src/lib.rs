@@ -19,7 +19,7 @@ pub use flow::{FlowRule, FlowSchema, FlowSet, NoFlowSchema};
 pub use rbac::{
     AggregationRule, Binding, Decision, FULL_AUTHORITY_NEEDED, LabelSelector, Policy, PolicyEditor,
     Role, RoleKind, RoleRef, Rule, Subject, Unreadable, aggregated_rules, check_binding,
-    check_role, covers, default_binding, escalation, full_authority,
+    check_role, default_binding, escalation, full_authority,
 };
 pub use request::{
     Depth, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest, Shape,

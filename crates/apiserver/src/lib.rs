@@ -8,6 +8,7 @@ mod body;
 mod calling;
 mod compaction;
 mod complaints;
+mod compute;
 mod conversion;
 mod counted;
 mod custom;
@@ -50,6 +51,7 @@ pub use api_services::{keep_api_services, make_api_services};
 pub use body::readable;
 pub use calling::{Call, CallError, Caller, Reply};
 pub use compaction::{Compactor, keep_compacting};
+pub use compute::ComputePool;
 pub use definitions::keep_definitions;
 pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
 /// What services are given of.

@@ -5,6 +5,7 @@ use crate::check::{entries, flag, is_set, items, text};
 use crate::quantity::Quantity;
 use optik_object::{Map, Object, Timestamp, Value};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 pub(crate) type Begin = fn(&mut Object);
 pub(crate) type Keep = fn(&mut Object, &Object);
@@ -329,12 +330,19 @@ fn keep_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
     let Some(Value::Array(ports)) = spec.get_mut("ports") else {
         return;
     };
+    let identity = |port: &Map| {
+        let number = port.get("port").and_then(Value::as_i64);
+        let protocol = port.get("protocol").and_then(Value::as_str);
+        (number, protocol.map(str::to_owned))
+    };
+    // Of those with the same identity the first counts.
+    let before = items(&before["ports"]).iter().rev();
+    let before: BTreeMap<_, &Map> = before
+        .filter_map(Value::as_object)
+        .map(|port| (identity(port), port))
+        .collect();
     for port in ports.iter_mut().filter_map(Value::as_object_mut) {
-        let same = |other: &&Value| {
-            let keys = ["port", "protocol"];
-            keys.iter().all(|key| other.get(*key) == port.get(*key))
-        };
-        let old = items(&before["ports"]).iter().find(same);
+        let old = before.get(&identity(port));
         let given = old.and_then(|old| old.get("nodePort")).cloned();
         match (had, has, port.get("nodePort").is_none_or(|port| *port == 0)) {
             (true, true, true) => {

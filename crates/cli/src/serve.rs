@@ -2,6 +2,7 @@
 
 mod access;
 mod banner;
+mod compute;
 
 use crate::failure::Failure;
 use crate::store::{cannot_open, default_directory};
@@ -197,6 +198,7 @@ async fn serve_api(
     let caller = Arc::new(HttpsCaller::default());
     let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
     let api = api.with_services(options.service_cluster_ip_range.clone());
+    let api = api.with_compute(compute::start()?);
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;

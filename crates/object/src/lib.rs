@@ -28,7 +28,7 @@ mod verb;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
-pub use field_error::{FieldError, FieldErrorKind};
+pub use field_error::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind};
 pub use go::{plain_float, quote};
 pub use json::{
     DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, drop_nulls,

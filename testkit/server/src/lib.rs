@@ -1,7 +1,7 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
 use optik_access::jwt::SigningKey;
-use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
+use optik_apiserver::{AccessOptions, AccountOptions, ApiServer, ComputePool};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{SystemClock, SystemEntropy};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -84,6 +85,8 @@ impl TestServer {
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
         let caller = Arc::new(HttpsCaller::default());
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
+        let compute = ComputePool::start(1, Handle::current(), || ());
+        let api = api.with_compute(compute.expect("a thread can be made"));
         api.bootstrap().await.expect("the store can be written");
         tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         // So that every revision from here on is somebody's who is watched.

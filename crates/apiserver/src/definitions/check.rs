@@ -7,6 +7,7 @@ use super::parts::{check_columns, check_schemas, check_selectable, check_subreso
 use crate::calling::{NO_BUNDLE, check_port, check_url};
 use optik_catalog::is_builtin;
 use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain, quote};
+use std::collections::BTreeSet;
 
 /// Everything that is wrong with a new or changed definition.
 pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
@@ -153,13 +154,12 @@ fn check_label(path: String, name: &str, errors: &mut Vec<FieldError>) {
 
 fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
     let all = versions(object);
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     let mut storage = 0;
     let mut unique = true;
     for (index, version) in all.iter().enumerate() {
         let name = text(Some(version), "name");
-        unique &= !names.contains(&name);
-        names.push(name);
+        unique &= names.insert(name);
         storage += usize::from(version["storage"] == Value::Bool(true));
         check_label(format!("spec.versions[{index}].name"), name, errors);
         check_deprecation(version, index, errors);
@@ -304,9 +304,10 @@ fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(path, ""));
         return;
     }
+    let mut seen = BTreeSet::new();
     for (index, version) in reviews.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        if reviews[..index].contains(version) {
+        if !seen.insert(version) {
             let error = FieldError::invalid(path, version.as_str(), "duplicate version");
             errors.push(error);
             continue;
@@ -359,14 +360,16 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
         .iter()
         .map(|version| (text(Some(version), "name"), version["storage"] == true))
         .collect();
+    let kept: BTreeSet<&str> = stored.iter().map(String::as_str).collect();
+    let names: BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
     for (name, storage) in &named {
-        if *storage && !stored.iter().any(|known| known == name) {
+        if *storage && !kept.contains(name) {
             let text = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(path, stored.clone(), text));
         }
     }
     for (index, version) in stored.iter().enumerate() {
-        if !named.iter().any(|(name, _)| name == version) {
+        if !names.contains(version.as_str()) {
             let text = format!(
                 "missing from spec.versions; {version} was previously a storage version, and must \
                  remain in spec.versions until a storage migration ensures no data remains \

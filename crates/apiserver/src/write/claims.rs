@@ -12,6 +12,7 @@ use optik_builtin::allocation::{Claim, allocate, claims};
 use optik_object::{FieldError, Object, Status};
 use optik_store::{Compare, KeyRange, Op, Put, Revision, Snapshot, Txn};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Where addresses are kept: as objects that clients can read.
 const ADDRESSES: &str = "/registry/ipaddresses/";
@@ -62,10 +63,12 @@ pub(super) fn extend(
         return;
     }
     let (before, after) = (held(kind, old), held(kind, new));
-    for claim in before.iter().filter(|claim| !after.contains(claim)) {
+    let set = |claims: &[Claim]| claims.iter().copied().collect::<BTreeSet<_>>();
+    let (had, has) = (set(&before), set(&after));
+    for claim in before.iter().filter(|claim| !has.contains(claim)) {
         txn.success.push(Op::Delete(KeyRange::one(key(*claim))));
     }
-    for claim in after.iter().filter(|claim| !before.contains(claim)) {
+    for claim in after.iter().filter(|claim| !had.contains(claim)) {
         let key = key(*claim);
         txn.compares
             .push(Compare::mod_revision_is(&key, Revision::ZERO));

@@ -12,6 +12,7 @@ use optik_builtin::aspects::Aspect;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
 use optik_patch::check_managers;
 use optik_store::Revision;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which part of an object an endpoint changes.
@@ -304,10 +305,9 @@ pub(super) fn prepare(
     writing.told.warn(warnings);
     let name = object.name();
     if old.is_being_deleted() {
-        let added: Vec<&str> = object
-            .finalizers()
-            .filter(|added| !old.finalizers().any(|known| known == *added))
-            .collect();
+        let known: BTreeSet<&str> = old.finalizers().collect();
+        let added = object.finalizers().filter(|added| !known.contains(added));
+        let added: Vec<&str> = added.collect();
         if !added.is_empty() {
             let resource = kind.resource.name();
             return Err(Status::finalizers_added_while_deleting(

@@ -28,7 +28,7 @@ mod words;
 mod workloads;
 
 pub(crate) use errors::Errors;
-pub(crate) use read::{entries, flag, is_set, items, text};
+pub(crate) use read::{entries, first_by_name, flag, is_set, items, text};
 
 pub(crate) use pods::pod;
 
