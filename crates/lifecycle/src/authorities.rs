@@ -20,6 +20,7 @@ const NOTE_TTL: Duration = Duration::from_secs(3600);
 const RENEW_INTERVAL: Duration = Duration::from_secs(600);
 /// How soon it is tried again when the store cannot be reached.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
 /// What an authority is for.
@@ -58,15 +59,20 @@ pub(crate) fn union(state: &Snapshot, purpose: Purpose, own: &str) -> String {
         .collect();
     let all = notes.iter().map(String::as_str).chain([own]);
     let distinct: BTreeSet<&str> = all.flat_map(certificates).collect();
-    let lines = distinct
-        .into_iter()
-        .flat_map(|certificate| [certificate, "\n"]);
-    lines.collect()
+    lines(distinct)
 }
 
+/// Nothing else that may stand in such a file: neither words nor keys.
 fn certificates(pem: &str) -> impl Iterator<Item = &str> {
-    let pieces = pem.split_inclusive(END).map(str::trim);
-    pieces.filter(|piece| piece.ends_with(END))
+    let pieces = pem
+        .split_inclusive(END)
+        .filter(|piece| piece.ends_with(END));
+    pieces.filter_map(|piece| piece.get(piece.rfind(BEGIN)?..))
+}
+
+fn lines<'a>(certificates: impl IntoIterator<Item = &'a str>) -> String {
+    let certificates = certificates.into_iter();
+    certificates.flat_map(|one| [one, "\n"]).collect()
 }
 
 /// Notes the authorities of this server for the others. To be called before anything is
@@ -124,7 +130,7 @@ async fn keep(
         let key = format!("{}{digest}-{:016x}", purpose.directory(), lease.0);
         let put = Put {
             lease: Some(lease),
-            ..Put::new(key, pem.clone())
+            ..Put::new(key, lines(certificates(pem)))
         };
         let done = store
             .commit(Txn::put(put), Origin::system("authorities"))
@@ -161,7 +167,7 @@ mod tests {
             assert_eq!(union(&state, Purpose::Server, &own.server), both);
         }
         let clients = union(&state, Purpose::Client, &pem("y"));
-        assert_eq!(certificates(&clients).count(), 2, "{clients}");
+        assert_eq!(clients, pem("x") + &pem("y"));
     }
 
     #[tokio::test]
