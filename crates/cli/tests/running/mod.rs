@@ -1,5 +1,6 @@
 //! Servers as people run them, with a port that asks for no passwords, and requests to it.
 
+use optik_platform::{Clock, SystemClock};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -179,8 +180,9 @@ fn lock(text: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
 
 /// Asks again and again until there is an answer.
 pub(crate) fn eventually<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
-    let tries = PATIENCE.as_millis() / LOOK_AGAIN.as_millis();
-    for _ in 0..tries {
+    let clock = SystemClock::default();
+    let start = clock.monotonic();
+    while clock.monotonic().since(start) < PATIENCE {
         if let Some(answer) = ask() {
             return answer;
         }
