@@ -111,6 +111,11 @@ impl Server {
         path: &str,
         body: &Value,
     ) -> (u16, Value) {
+        let (status, text) = self.exchange(token, method, path, body);
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    fn exchange(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, String) {
         let address = self.banner("http://");
         let mut stream = TcpStream::connect(&address).expect("somebody listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -132,8 +137,10 @@ impl Server {
         stream.read_to_string(&mut answer).expect("text");
         let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
         let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        let body = serde_json::from_str(body).unwrap_or_default();
-        (status.unwrap_or_else(|| panic!("{answer:?}")), body)
+        (
+            status.unwrap_or_else(|| panic!("{answer:?}")),
+            body.to_owned(),
+        )
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
@@ -155,12 +162,15 @@ impl Server {
             .to_owned()
     }
 
-    /// Waits until nothing has been written for a second.
+    /// Waits until a watch of a second tells of no write, and nothing else was written.
     pub(crate) fn rest(&self) {
         let quiet = || {
             let before = self.revision();
-            std::thread::sleep(Duration::from_secs(1));
-            (self.revision() == before).then_some(())
+            let watch =
+                format!("/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion={before}");
+            let (status, events) = self.exchange("", "GET", &watch, &Value::Null);
+            assert_eq!(status, 200, "{events}");
+            (events.is_empty() && self.revision() == before).then_some(())
         };
         eventually("nobody writes", quiet);
     }
@@ -186,7 +196,7 @@ pub(crate) fn eventually<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::park_timeout(LOOK_AGAIN);
     }
     panic!("in vain: {what}");
 }
