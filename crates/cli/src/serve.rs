@@ -2,6 +2,7 @@
 
 mod access;
 mod banner;
+mod cluster_keys;
 mod compute;
 
 use crate::failure::Failure;
@@ -185,11 +186,12 @@ async fn serve_api(
 ) -> Result<(), Failure> {
     let (store, clock) = (&around.store, &around.clock);
     let tokens = options.access.tokens()?;
-    let entrance = options.access.open(&home(options), &ports, &**clock)?;
-    keep_certificates(options, &entrance, clock);
+    let home = options.access.home(options, store, &**clock).await?;
+    let entrance = options.access.open(&home, &ports, &**clock)?;
+    keep_certificates(options, home.clone(), &entrance, clock);
     banner.api = Some(entrance.url);
     banner.kubeconfig = entrance.kubeconfig;
-    let rules = options.access.rules(&home(options), tokens.clone())?;
+    let rules = options.access.rules(&home, tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
         ..options.access.presented(tokens, clock)?
@@ -222,6 +224,19 @@ async fn serve_api(
         api.clone(),
         store.clone(),
     ));
+    if !options.etcd.is_empty() {
+        let own = optik_lifecycle::Authorities {
+            server: entrance.authority.clone(),
+            client: entrance.client_authorities.clone(),
+        };
+        let noting = optik_lifecycle::note_authorities(store.clone(), own).await;
+        tokio::spawn(noting);
+    }
+    tokio::spawn(optik_lifecycle::keep_authentication_published(
+        api.clone(),
+        store.clone(),
+        entrance.client_authorities.clone(),
+    ));
     let words = options.controllers.iter().map(String::as_str);
     let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
     for controller in chosen.start(&api, store, Some(&entrance.authority)) {
@@ -245,11 +260,15 @@ async fn serve_api(
 }
 
 /// Renews certificates, and takes up new ones, for as long as the server runs.
-fn keep_certificates(options: &Arc<Serve>, entrance: &Entrance, clock: &Arc<SystemClock>) {
+fn keep_certificates(
+    options: &Arc<Serve>,
+    home: Home,
+    entrance: &Entrance,
+    clock: &Arc<SystemClock>,
+) {
     let (options, clock) = (Arc::clone(options), Arc::clone(clock));
     let renewed = entrance.renewed();
     tokio::spawn(async move {
-        let home = home(&options);
         options
             .access
             .keep_certificates(home, renewed, &*clock)
@@ -283,16 +302,6 @@ fn store_check(store: &Store) -> optik_serve::Check {
         let store = store.clone();
         Box::pin(async move { store.status().await.is_ok() })
     })
-}
-
-fn home(options: &Serve) -> Home<'_> {
-    if options.ephemeral {
-        Home::Nowhere
-    } else if options.etcd.is_empty() {
-        Home::Data(&options.data)
-    } else {
-        Home::Cluster
-    }
 }
 
 async fn open(options: &Serve) -> Result<Store, Failure> {

@@ -4,6 +4,7 @@
 //! the same door as everybody else. Started again in the middle, they begin with a
 //! look at the state and go on.
 
+mod authorities;
 mod bootstrap;
 mod choice;
 mod client;
@@ -12,11 +13,13 @@ mod definitions;
 mod departures;
 mod furnishing;
 mod namespaces;
+mod pace;
 mod policies;
 mod quotas;
 mod roles;
 mod settling;
 
+pub use authorities::{Authorities, note_authorities};
 pub use bootstrap::make_bootstrap_objects;
 pub use choice::{CONTROLLERS, Choice};
 pub use collector::keep_collecting;
@@ -24,7 +27,7 @@ pub use definitions::keep_definitions_clean;
 
 /// Where namespaces are kept.
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
-pub use furnishing::{Furniture, keep_furnished};
+pub use furnishing::{Furniture, keep_authentication_published, keep_furnished};
 pub use namespaces::keep_namespaces;
 pub use policies::keep_policies_checked;
 pub use quotas::keep_counting;

@@ -85,7 +85,7 @@ pub(crate) async fn serve<H: Handler>(
         let identity = if here {
             Identity::local()
         } else {
-            Identity::Unknown
+            Identity::Unknown.with_anonymous(shared.options.anonymous)
         };
         return converse(shared, stream, (identity, from)).await;
     };
@@ -94,6 +94,7 @@ pub(crate) async fn serve<H: Handler>(
         Ok(Ok(Some(mut stream))) => {
             stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let identity = identify(&tls, &stream, &shared);
+            let identity = identity.with_anonymous(shared.options.anonymous);
             match stream.get_ref().1.alpn_protocol() {
                 Some(HTTP_2) => converse_in_parallel(shared, stream, (identity, from)).await,
                 _ => converse(shared, stream, (identity, from)).await,

@@ -16,6 +16,9 @@ pub type Check = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 pub struct Options {
     /// Who may come with which bearer token.
     pub tokens: Tokens,
+    /// Whether those who bring no credentials are a user, who may have rights. Without it
+    /// they get 401 everywhere.
+    pub anonymous: bool,
     /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
     pub store: Check,
     pub limits: Limits,
@@ -31,6 +34,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tokens: Tokens::default(),
+            anonymous: true,
             store: Arc::new(|| Box::pin(std::future::ready(true))),
             limits: Limits::default(),
             origins: Origins::default(),

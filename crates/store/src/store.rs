@@ -133,6 +133,19 @@ impl Store {
         }
     }
 
+    /// Whether [`Store::snapshot`] may be acted upon: on a cluster, it may not once nothing
+    /// has proven for ten seconds that it is what the cluster has. Costs next to nothing.
+    ///
+    /// # Errors
+    /// If that proof is missing.
+    pub fn confirmed(&self) -> Result<(), ReadError> {
+        match &self.inner.engine {
+            // Nobody else could have changed anything.
+            Engine::Embedded(_) => Ok(()),
+            Engine::Etcd(etcd) => etcd.confirmed(),
+        }
+    }
+
     /// Waits until `revision` has been reached, for as long as it takes.
     pub async fn reached(&self, revision: Revision) -> Snapshot {
         match &self.inner.engine {

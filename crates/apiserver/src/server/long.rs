@@ -2,10 +2,12 @@
 
 use super::Shared;
 use crate::exchange::Request;
-use crate::route::{Route, Target, route};
+use crate::route::Route;
+use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, Method};
 use memchr::memmem;
+use optik_access::{RequestInfo, Target};
+use optik_catalog::Verb;
 
 /// What is longer takes about a millisecond.
 const LONG_BYTES: usize = 32 * 1024;
@@ -22,17 +24,14 @@ impl Shared {
     }
 
     fn subject_bytes(&self, request: &Request) -> usize {
-        if is_read(&request.method) && is_plain(&request.headers) {
-            // Stored bytes are sent as they are. Documents about the API are in no other form.
-            return match request.path.starts_with("/openapi/") {
-                true => API_DOCUMENT_BYTES,
-                false => 0,
-            };
-        }
-        match route(&request.path) {
-            Route::Objects(target) => self.stored_bytes(&target),
-            Route::OpenApiV2 | Route::OpenApiV3(_) => API_DOCUMENT_BYTES,
-            _ => 0,
+        match &*request.info {
+            RequestInfo::NonResource(of) => match Route::of(of) {
+                Route::OpenApiV2 | Route::OpenApiV3(_) => API_DOCUMENT_BYTES,
+                _ => 0,
+            },
+            // Stored bytes are sent as they are.
+            RequestInfo::Resource(of) if of.is(Verb::Get) && is_plain(&request.headers) => 0,
+            RequestInfo::Resource(of) => self.stored_bytes(&of.target),
         }
     }
 
@@ -52,10 +51,6 @@ impl Shared {
     }
 }
 
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
-}
-
 /// Whether the client takes what is stored as it is.
 fn is_plain(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).map(http::HeaderValue::as_bytes);
@@ -64,8 +59,9 @@ fn is_plain(headers: &HeaderMap) -> bool {
 
 /// A short patch makes much of little by copying what it has copied.
 fn copies(request: &Request) -> usize {
-    if request.method != Method::PATCH {
-        return 0;
+    match &*request.info {
+        RequestInfo::Resource(of) if of.is(Verb::Patch) => {}
+        _ => return 0,
     }
     let media_type = request.headers.get(CONTENT_TYPE);
     let is_json = media_type.is_some_and(|it| it.as_bytes().starts_with(b"application/json-patch"));
@@ -81,17 +77,14 @@ fn copies(request: &Request) -> usize {
 mod tests {
     use super::*;
     use crate::ApiServer;
-    use http::HeaderValue;
+    use http::{HeaderValue, Method};
     use optik_store::{Options, Store};
 
     fn request(method: Method, path: &str, body: String) -> Request {
         Request {
-            method,
-            path: path.into(),
-            query: String::new(),
-            headers: HeaderMap::new(),
             user: optik_access::User::admin().into(),
             body: body.into(),
+            ..Request::new(&method, path)
         }
     }
 
@@ -139,7 +132,7 @@ mod tests {
             (patch(r#"[{"op":"copy"}]"#), true),
             (patch(r#"[{"op":"c\u006fpy"}]"#), true),
         ] {
-            let told = format!("{} {}", request.method, request.path);
+            let told = format!("{:?}", request.info);
             assert_eq!(api.shared.long(&request).is_some(), expected, "{told}");
         }
     }

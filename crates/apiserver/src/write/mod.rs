@@ -19,6 +19,7 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::{Way, bind};
+pub(crate) use claims::move_ports;
 pub(crate) use consult::consult;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};

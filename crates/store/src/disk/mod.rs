@@ -2,6 +2,7 @@
 
 mod journal;
 mod layout;
+mod private;
 mod record;
 mod restoring;
 
@@ -113,6 +114,7 @@ impl Disk {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         let directory = Directory::lock(path)?;
         let promise = directory.read_format()?;
+        directory.restrict()?;
         if promise.is_none() {
             directory.set_incomplete_database_aside()?;
         }

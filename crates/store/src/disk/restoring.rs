@@ -29,6 +29,7 @@ impl Restoring {
         if directory.read_format()?.is_some() {
             return Ok(None);
         }
+        directory.restrict()?;
         directory.set_incomplete_database_aside()?;
         let engine = Engine::open(&directory, Promise::Synced, &Options::directory(path))?;
         let batch = engine.database.batch();

@@ -13,6 +13,7 @@ mod authors;
 mod backoff;
 mod cluster;
 mod commit;
+mod confirmed;
 mod feed;
 mod fresh;
 mod leases;
@@ -32,6 +33,7 @@ use self::authors::Authors;
 use self::backoff::Backoff;
 pub(crate) use self::cluster::Cluster;
 use self::cluster::{Failure, Fate, Intent};
+use self::confirmed::{Confirmed, confirm};
 use self::fresh::Rounds;
 use self::link::{Link, LinkError};
 use self::links::Links;
@@ -92,6 +94,8 @@ impl Etcd {
             authors: Arc::new(Authors::default()),
             progress: Progress::default(),
             fate: signal::Sender::new(Fate::Adrift("it has not begun".into())),
+            // The whole state was read just now.
+            confirmed: Confirmed::new(),
             options,
         });
         let rounds = Arc::new(Rounds::default());
@@ -99,6 +103,7 @@ impl Etcd {
             tokio::spawn(feed::run(Arc::clone(&cluster))),
             tokio::spawn(Arc::clone(&rounds).run(Arc::clone(&cluster))),
             tokio::spawn(tidy(Arc::clone(&cluster))),
+            tokio::spawn(confirmed::run(Arc::clone(&cluster), Arc::clone(&rounds))),
         ];
         let dispatching = Arc::clone(&view);
         tokio::spawn(async move { dispatching.hub().run(&dispatching).await });
@@ -139,10 +144,13 @@ impl Etcd {
 
     pub(crate) async fn latest(&self) -> Result<Snapshot, ReadError> {
         self.cluster.check()?;
-        let deadline = Instant::now() + self.cluster.options.read_timeout;
-        let revision = self.rounds.revision(deadline).await?;
-        self.cluster.reached(revision, deadline).await?;
+        confirm(&self.cluster, &self.rounds).await?;
         Ok(self.cluster.view.snapshot())
+    }
+
+    pub(crate) fn confirmed(&self) -> Result<(), ReadError> {
+        self.cluster.check()?;
+        Ok(self.cluster.confirmed.check()?)
     }
 
     pub(crate) async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
