@@ -79,6 +79,7 @@ impl Mirror {
         Ok(Commit {
             revision: change.revision,
             time,
+            known: self.clock.monotonic(),
             origin: change.origin,
             events: events.into_boxed_slice(),
         })
@@ -114,7 +115,8 @@ impl Mirror {
     /// Forgets what has to be forgotten, a bounded part of it at once. Says whether
     /// there is more.
     pub(crate) fn tidy(&mut self) -> bool {
-        if let Some(target) = compaction_target(&self.view, self.retention, self.clock.wall()) {
+        if let Some(target) = compaction_target(&self.view, self.retention, self.clock.monotonic())
+        {
             self.view.compact(target);
         }
         // On disk it is the cluster's.
