@@ -21,6 +21,7 @@ const DOCUMENTS: &[&str] = &[
 /// What each of our crates may use of the others.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
+    ("optik-supervisor", &["optik-platform"]),
     ("optik-object", &[]),
     ("optik-rules", &["optik-object"]),
     ("optik-schema", &["optik-object", "optik-rules"]),
@@ -53,7 +54,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-access",
             "optik-apiserver",
             "optik-object",
+            "optik-platform",
             "optik-store",
+            "optik-supervisor",
         ],
     ),
     (
@@ -63,14 +66,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-apiserver",
             "optik-object",
             "optik-platform",
+            "optik-supervisor",
         ],
     ),
     ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
-    ("optik-store", &["optik-platform", "optik-etcd-api"]),
+    (
+        "optik-store",
+        &["optik-platform", "optik-etcd-api", "optik-supervisor"],
+    ),
     (
         "optik-etcd-facade",
-        &["optik-store", "optik-etcd-api", "optik-platform"],
+        &[
+            "optik-store",
+            "optik-etcd-api",
+            "optik-platform",
+            "optik-supervisor",
+        ],
     ),
     (
         "optik",
@@ -84,6 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-platform",
             "optik-serve",
             "optik-store",
+            "optik-supervisor",
         ],
     ),
 ];

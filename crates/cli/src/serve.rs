@@ -17,6 +17,7 @@ use optik_serve::Server;
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
 };
+use optik_supervisor::{Supervisor, Task};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -135,12 +136,14 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
         }
         None => None,
     };
-    let store = open(&options).await?;
+    let supervisor = Supervisor::new(clock.clone());
+    let store = open(&options, &supervisor).await?;
     let mut banner = Banner::new(&options, &store);
     let (stopping, stopped) = watch::channel(false);
     let mut around = Around {
         store: store.clone(),
         clock: clock.clone(),
+        supervisor: supervisor.clone(),
         serving: JoinSet::new(),
         stopped,
     };
@@ -159,6 +162,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     let finish = async {
         stopping.send_replace(true);
         while around.serving.join_next().await.is_some() {}
+        supervisor.shutdown().await;
         store.close().await;
     };
     tokio::select! {
@@ -171,6 +175,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
 struct Around {
     store: Store,
     clock: Arc<SystemClock>,
+    supervisor: Supervisor,
     serving: JoinSet<()>,
     stopped: watch::Receiver<bool>,
 }
@@ -182,15 +187,16 @@ async fn serve_api(
     around: &mut Around,
     banner: &mut Banner,
 ) -> Result<(), Failure> {
-    let (store, clock) = (&around.store, &around.clock);
+    let (store, clock, supervisor) = (&around.store, &around.clock, &around.supervisor);
     let tokens = options.access.tokens()?;
     let entrance = options.access.open(&home(options), &ports, &**clock)?;
-    keep_certificates(options, &entrance, clock);
+    keep_certificates(options, &entrance, around);
     banner.api = Some(entrance.url);
     banner.kubeconfig = entrance.kubeconfig;
     let rules = options.access.rules(&home(options), tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
+        supervisor: supervisor.clone(),
         ..options.access.presented(tokens, clock)?
     };
     let entropy = Arc::new(SystemEntropy);
@@ -200,31 +206,12 @@ async fn serve_api(
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;
-    tokio::spawn(optik_apiserver::keep_compacting(
-        store.clone(),
-        options.compaction_interval,
-        clock.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
-    tokio::spawn(optik_apiserver::keep_api_services(
-        api.clone(),
-        store.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_definitions(
-        api.clone(),
-        store.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
-    tokio::spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
-    tokio::spawn(optik_lifecycle::keep_definitions_clean(
-        api.clone(),
-        store.clone(),
-    ));
+    let every = options.compaction_interval;
+    optik_lifecycle::start_compaction(supervisor, store, every, clock.clone());
+    optik_lifecycle::start_followers(supervisor, &api, store);
     let words = options.controllers.iter().map(String::as_str);
     let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
-    for controller in chosen.start(&api, store, Some(&entrance.authority)) {
-        tokio::spawn(controller);
-    }
+    chosen.start(supervisor, &api, store, Some(&entrance.authority));
     if let Ok(address) = ports.tls.local_addr() {
         optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
     }
@@ -243,16 +230,21 @@ async fn serve_api(
 }
 
 /// Renews certificates, and takes up new ones, for as long as the server runs.
-fn keep_certificates(options: &Arc<Serve>, entrance: &Entrance, clock: &Arc<SystemClock>) {
-    let (options, clock) = (Arc::clone(options), Arc::clone(clock));
+fn keep_certificates(options: &Arc<Serve>, entrance: &Entrance, around: &Around) {
+    let (options, clock) = (Arc::clone(options), Arc::clone(&around.clock));
     let renewed = entrance.renewed();
-    tokio::spawn(async move {
-        let home = home(&options);
-        options
-            .access
-            .keep_certificates(home, renewed, &*clock)
-            .await;
-    });
+    let start = move || {
+        let (options, clock) = (Arc::clone(&options), Arc::clone(&clock));
+        let renewed = renewed.clone();
+        async move {
+            let home = home(&options);
+            options
+                .access
+                .keep_certificates(home, renewed, &*clock)
+                .await;
+        }
+    };
+    around.supervisor.spawn(Task::upkeep("certificates"), start);
 }
 
 /// Completes when the server is told to stop.
@@ -293,9 +285,13 @@ fn home(options: &Serve) -> Home<'_> {
     }
 }
 
-async fn open(options: &Serve) -> Result<Store, Failure> {
+async fn open(options: &Serve, supervisor: &Supervisor) -> Result<Store, Failure> {
     if !options.etcd.is_empty() {
-        let connected = Store::connect(etcd_options(options)?).await;
+        let etcd = EtcdOptions {
+            supervisor: supervisor.clone(),
+            ..etcd_options(options)?
+        };
+        let connected = Store::connect(etcd).await;
         return connected.map_err(|cause| Failure::new("cannot use the etcd cluster", cause));
     }
     let opened = Options {
@@ -306,6 +302,7 @@ async fn open(options: &Serve) -> Result<Store, Failure> {
             bytes_max: options.history_bytes,
         },
         workplace: Workplace::Runtime(Handle::current()),
+        supervisor: supervisor.clone(),
         ..Options::ephemeral()
     };
     Store::open(opened).map_err(cannot_open)

@@ -10,6 +10,7 @@ mod client;
 mod collector;
 mod definitions;
 mod departures;
+mod followers;
 mod furnishing;
 mod namespaces;
 mod policies;
@@ -21,6 +22,7 @@ pub use bootstrap::make_bootstrap_objects;
 pub use choice::{CONTROLLERS, Choice};
 pub use collector::keep_collecting;
 pub use definitions::keep_definitions_clean;
+pub use followers::{start_compaction, start_followers};
 
 /// Where namespaces are kept.
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";

@@ -92,8 +92,21 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Whether these can be appended: each is newer than the one before it.
+    pub(crate) fn is_continued_by(&self, commits: &[Arc<Commit>]) -> bool {
+        let mut newest = self.newest();
+        commits.iter().all(|commit| {
+            let before = std::mem::replace(&mut newest, commit.revision);
+            before < newest
+        })
+    }
+
+    fn newest(&self) -> Revision {
+        self.commits.back().map_or(Revision::ZERO, |c| c.revision)
+    }
+
     pub(crate) fn append(&mut self, commit: Arc<Commit>) {
-        let last = self.commits.back().map_or(Revision::ZERO, |c| c.revision);
+        let last = self.newest();
         assert!(
             commit.revision > last,
             "history went back: {last} then {}",

@@ -64,6 +64,17 @@ impl Mailbox {
         contents.reader.take()
     }
 
+    /// Takes nothing in any more: the reader goes on in the history, behind what is in here.
+    /// Everything before `next` has been offered. Returns whom to wake.
+    pub(crate) fn interrupt(&self, next: Revision) -> Option<Waker> {
+        let mut contents = self.0.lock_again();
+        let last = contents.commits.back();
+        let unread = last.map_or(next, |last| last.revision.next().max(next));
+        let missed = unread.max(contents.from);
+        contents.missed.get_or_insert(missed);
+        contents.reader.take()
+    }
+
     pub(crate) fn take(&self, max: usize, cx: &Context<'_>) -> Taken {
         let mut contents = self.0.lock();
         if contents.commits.is_empty() {

@@ -198,10 +198,19 @@ fn note(entry: &Entry, task: &str, exit: &Exit, pause: Duration) {
     match exit {
         Exit::Panicked(reason) => {
             entry.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(task, reason, ?pause, "a background task panicked; it starts again");
+            tracing::error!(
+                task,
+                reason,
+                ?pause,
+                "a background task panicked; it starts again"
+            );
         }
         Exit::Returned => {
-            tracing::warn!(task, ?pause, "a background task ended by itself; it starts again");
+            tracing::warn!(
+                task,
+                ?pause,
+                "a background task ended by itself; it starts again"
+            );
         }
     }
 }

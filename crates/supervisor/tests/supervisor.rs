@@ -47,7 +47,11 @@ async fn a_panic_is_counted_shown_and_followed_by_a_new_start() {
     let down = status(&supervisor);
     assert_eq!((down.panics, down.restarts), (1, 0));
     assert_eq!(down.impact, Impact::Serving);
-    assert!(supervisor.metrics().contains("optik_background_task_up{task=\"task\"} 0\n"));
+    assert!(
+        supervisor
+            .metrics()
+            .contains("optik_background_task_up{task=\"task\"} 0\n")
+    );
     drop(hold);
     starts.recv().await.expect("it starts again");
     let up = status(&supervisor);
@@ -89,7 +93,9 @@ async fn pauses_grow_while_a_task_keeps_failing() {
         async { panic!("always") }
     });
     let mut last = starts.recv().await.expect("it starts");
-    for millis in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+    for millis in [
+        100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000,
+    ] {
         let next = starts.recv().await.expect("it starts again");
         assert_eq!(next - last, Duration::from_millis(millis));
         last = next;
@@ -156,7 +162,10 @@ async fn what_cannot_start_again_stays_failed() {
     supervisor.supervise_once(TASK, work, fail).await;
     assert_eq!(told.recv().await.as_deref(), Some("half of it"));
     let failed = status(&supervisor);
-    assert_eq!((failed.is_up, failed.panics, failed.restarts), (false, 1, 0));
+    assert_eq!(
+        (failed.is_up, failed.panics, failed.restarts),
+        (false, 1, 0)
+    );
 
     let supervisor = Supervisor::default();
     let never = |_: &str| panic!("nothing failed");

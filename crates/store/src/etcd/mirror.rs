@@ -94,17 +94,19 @@ impl Mirror {
     }
 
     /// Starts again from a state, because what led to it is unknown.
-    pub(crate) fn reset(&mut self, index: Index) {
-        assert!(
-            index.revision() >= self.index.revision(),
-            "the witness has seen that the cluster did not go back"
-        );
+    ///
+    /// Nothing in here is relied on: a panic may have left it half changed.
+    pub(crate) fn reset(&mut self, index: Index) -> Result<(), Betrayal> {
+        let (shown, found) = (self.view.revision(), index.revision());
+        if found < shown {
+            return Err(Betrayal(format!(
+                "etcd is at revision {found}, but has told of {shown} before; restart Optik \
+                 to go on with what it holds"
+            )));
+        }
         self.index = index.clone();
         self.view.reset(index);
-    }
-
-    pub(crate) fn compact(&mut self, to: Revision) {
-        self.view.compact(to);
+        Ok(())
     }
 
     /// One whole state, and the past that is kept of it.
