@@ -150,7 +150,10 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     if let Some(listener) = etcd {
         banner.etcd = listener.local_addr().ok();
         let told = told(around.stopped.clone());
-        around.serving.spawn(serve_etcd(&store, listener, told));
+        // Spawned here: ports are waited for when the server stops. They supervise their own.
+        around
+            .serving
+            .spawn(serve_etcd(&store, &supervisor, listener, told));
     }
     if let Some(ports) = ports {
         serve_api(&options, ports, &mut around, &mut banner).await?;
@@ -221,10 +224,12 @@ async fn serve_api(
         banner.plain = listener.local_addr().ok();
         let (server, told) = (server.clone(), told(around.stopped.clone()));
         let serving = async move { server.serve(listener, None, told).await };
+        // Spawned here: as above.
         around.serving.spawn(serving);
     }
     let told = told(around.stopped.clone());
     let serving = async move { server.serve(ports.tls, Some(entrance.tls), told).await };
+    // Spawned here: as above.
     around.serving.spawn(serving);
     Ok(())
 }
@@ -255,10 +260,14 @@ async fn told(mut stopped: watch::Receiver<bool>) {
 
 fn serve_etcd(
     store: &Store,
+    supervisor: &Supervisor,
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let mut presented = optik_etcd_facade::Options::default();
+    let mut presented = optik_etcd_facade::Options {
+        supervisor: supervisor.clone(),
+        ..optik_etcd_facade::Options::default()
+    };
     let address = listener.local_addr().ok();
     presented
         .client_urls

@@ -143,6 +143,7 @@ async fn accept_all<H: Handler>(
     loop {
         let (stream, slot) = accept(listener, &shared.slots).await;
         let connection = connection::serve(Arc::clone(shared), stream, tls.clone());
+        // Spawned here: one connection. If it panics, its client connects again.
         shared.tasks.spawn(async move {
             connection.await;
             drop(slot);

@@ -144,7 +144,7 @@ impl Hub {
     }
 
     /// How far that went, and whom it concerns.
-    fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
+    pub(crate) fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
         let mut wakers = Vec::new();
         let mut state = self.state.lock();
         let next = state.dispatched.next();

@@ -37,6 +37,11 @@ pub(crate) enum Taken {
 }
 
 impl Mailbox {
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.0.lock()
+    }
+
     /// Starts afresh, with commits from `from` on.
     pub(crate) fn open(&self, from: Revision) {
         let mut contents = self.0.lock();

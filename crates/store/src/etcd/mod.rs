@@ -52,6 +52,7 @@ use crate::view::View;
 use optik_etcd_api::errors;
 use optik_etcd_api::etcdserverpb::{CompactionRequest, DefragmentRequest, StatusRequest};
 use optik_supervisor::Task;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch as signal};
@@ -130,6 +131,7 @@ impl Etcd {
         let room = Arc::clone(&self.room).acquire_many_owned(share).await;
         let room = room.map_err(|_| CommitError::Stopped)?;
         let cluster = Arc::clone(&self.cluster);
+        // Spawned here: one write, which nobody may begin a second time.
         let commit = self.runtime.spawn(async move {
             let _room = room;
             Box::pin(cluster.commit(&txn, origin)).await
@@ -298,6 +300,8 @@ async fn load_first(
     }
 }
 
+type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Everything that runs beside calls. Dispatching ends by itself, with the hub.
 fn start(cluster: &Arc<Cluster>, rounds: &Arc<Rounds>) -> Vec<AbortHandle> {
     let supervisor = &cluster.options.supervisor;
@@ -311,13 +315,15 @@ fn start(cluster: &Arc<Cluster>, rounds: &Arc<Rounds>) -> Vec<AbortHandle> {
     let reads = supervisor.supervise(READS, move || Arc::clone(&asking).run(Arc::clone(&asked)));
     let kept = Arc::clone(cluster);
     let history = supervisor.supervise(HISTORY, move || tidy(Arc::clone(&kept)));
-    let tasks = [
-        tokio::spawn(feed),
-        tokio::spawn(reads),
-        tokio::spawn(history),
-    ];
+    // Spawned here: they are supervised, and end with the store.
+    let run = |task: BoxedTask| tokio::spawn(task).abort_handle();
+    // Spawned here: it is supervised, and ends by itself.
     tokio::spawn(dispatch(supervisor, &cluster.view));
-    tasks.iter().map(|task| task.abort_handle()).collect()
+    vec![
+        run(Box::pin(feed)),
+        run(Box::pin(reads)),
+        run(Box::pin(history)),
+    ]
 }
 
 async fn tidy(cluster: Arc<Cluster>) {
