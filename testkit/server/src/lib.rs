@@ -199,9 +199,13 @@ async fn open(
         Engine::EtcdFace => {
             let listener = listen().await;
             let address = listener.local_addr().expect("it is bound");
-            // Somebody else's server: its tasks are its own.
+            // With a supervisor of its own: its tasks have the names of those of a store here.
             let behind = memory(&Supervisor::default());
-            let facade = Facade::new(behind, optik_etcd_facade::Options::default());
+            let presented = optik_etcd_facade::Options {
+                supervisor: supervisor.clone(),
+                ..optik_etcd_facade::Options::default()
+            };
+            let facade = Facade::new(behind, presented);
             tasks.spawn(async move {
                 facade.serve(listener, std::future::pending()).await;
             });
