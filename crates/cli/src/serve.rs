@@ -150,10 +150,9 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     if let Some(listener) = etcd {
         banner.etcd = listener.local_addr().ok();
         let told = told(around.stopped.clone());
+        let serving = serve_etcd(&store, &supervisor, listener, told);
         // Spawned here: ports are waited for when the server stops. They supervise their own.
-        around
-            .serving
-            .spawn(serve_etcd(&store, &supervisor, listener, told));
+        around.serving.spawn(serving);
     }
     if let Some(ports) = ports {
         serve_api(&options, ports, &mut around, &mut banner).await?;

@@ -145,7 +145,7 @@ async fn a_shutdown_ends_what_was_spawned() {
         let tell = tell.clone();
         async move {
             let _tell = tell;
-            pending().await
+            pending::<()>().await;
         }
     });
     supervisor.shutdown().await;
@@ -178,7 +178,7 @@ async fn what_cannot_start_again_stays_failed() {
 async fn tasks_of_one_name_are_shown_as_one() {
     let (supervisor, mut starts, _end) = started(TASK);
     starts.recv().await.expect("it starts");
-    supervisor.spawn(TASK, || pending());
+    supervisor.spawn(TASK, pending);
     let _hold = supervisor.panic_next("task");
     while status(&supervisor).is_up {
         tokio::task::yield_now().await;
