@@ -1,3 +1,4 @@
+use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::ServerConfig;
@@ -15,6 +16,8 @@ pub struct Options {
     pub progress_notify_interval: Duration,
     /// How long requests may go on after shutdown has begun.
     pub drain_max: Duration,
+    /// Looks after the port.
+    pub supervisor: Supervisor,
     pub limits: Limits,
 }
 
@@ -38,6 +41,7 @@ impl Default for Options {
             tls: None,
             progress_notify_interval: Duration::from_secs(600),
             drain_max: Duration::from_secs(5),
+            supervisor: Supervisor::default(),
             limits: Limits::default(),
         }
     }

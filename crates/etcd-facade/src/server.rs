@@ -21,8 +21,9 @@ use optik_etcd_api::etcdserverpb::lease_server::LeaseServer;
 use optik_etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use optik_etcd_api::etcdserverpb::watch_server::WatchServer;
 use optik_store::Store;
+use optik_supervisor::Task;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +33,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
 
+const LISTENER: Task = Task::serving("etcd-listener");
 /// What a message may have beside the request in it, as etcd reckons.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
 /// How long we wait when no connection can be accepted, as when files run out.
@@ -68,15 +70,21 @@ impl Facade {
             router: routes(&context),
             protocol: protocol(&self.options),
             tls: self.options.tls.clone().map(TlsAcceptor::from),
+            slots: Arc::new(Semaphore::new(self.options.limits.connections_max)),
             context,
         };
-        let mut connections = JoinSet::new();
+        let connections = Mutex::new(JoinSet::new());
+        let supervisor = server.context.options.supervisor.clone();
+        let accept = || server.accept_all(&listener, &connections);
         tokio::select! {
-            () = server.accept_all(&listener, &mut connections) => {}
+            () = supervisor.supervise(LISTENER, accept) => {}
             () = shutdown => {}
         }
         drop(listener);
         stop.send_replace(true);
+        let mut connections = connections
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         let drained = async { while connections.join_next().await.is_some() {} };
         // Those that are left are cut off with the set.
         let _ = timeout(self.options.drain_max, drained).await;
@@ -89,15 +97,17 @@ struct Server {
     router: Router,
     protocol: Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
+    slots: Arc<Semaphore>,
 }
 
 impl Server {
     /// Never returns.
-    async fn accept_all(&self, listener: &TcpListener, connections: &mut JoinSet<()>) {
-        let slots = Arc::new(Semaphore::new(self.context.options.limits.connections_max));
+    async fn accept_all(&self, listener: &TcpListener, connections: &Mutex<JoinSet<()>>) {
         loop {
-            let (stream, slot) = accept(listener, &slots).await;
+            let (stream, slot) = accept(listener, &self.slots).await;
             let server = self.clone();
+            let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+            // Spawned here: one connection. If it panics, its client connects again.
             connections.spawn(async move {
                 server.connection(stream).await;
                 drop(slot);

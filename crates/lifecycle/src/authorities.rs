@@ -10,6 +10,7 @@
 //! ```
 
 use optik_store::{CommitError, KeyRange, LeaseError, LeaseId, Origin, Put, Snapshot, Store, Txn};
+use optik_supervisor::{Supervisor, Task};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -75,12 +76,25 @@ fn lines<'a>(certificates: impl IntoIterator<Item = &'a str>) -> String {
     certificates.flat_map(|one| [one, "\n"]).collect()
 }
 
-/// Notes the authorities of this server for the others. To be called before anything is
-/// published: who does not know of us would take back what we publish. The future that is
-/// returned keeps the notes for as long as it is polled.
-pub async fn note_authorities(store: Store, own: Authorities) -> impl Future<Output = ()> {
-    let first = keep(&store, &own, None).await;
-    keep_noted(store, own, first)
+/// It returns when the store stops.
+const NOTING: Task = Task::upkeep("authorities").that_completes();
+
+/// Notes the authorities of this server for the others, and keeps the notes. To be called
+/// before anything is published: who does not know of us would take back what we publish.
+pub async fn start_noting_authorities(supervisor: &Supervisor, store: &Store, own: Authorities) {
+    let mut first = Some(keep(store, &own, None).await);
+    let store = store.clone();
+    let start = move || {
+        let (store, own, first) = (store.clone(), own.clone(), first.take());
+        async move {
+            let first = match first {
+                Some(first) => first,
+                None => keep(&store, &own, None).await,
+            };
+            keep_noted(store, own, first).await;
+        }
+    };
+    supervisor.spawn(NOTING, start);
 }
 
 async fn keep_noted(store: Store, own: Authorities, first: Result<LeaseId, LeaseError>) {

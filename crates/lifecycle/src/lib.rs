@@ -11,6 +11,7 @@ mod client;
 mod collector;
 mod definitions;
 mod departures;
+mod followers;
 mod furnishing;
 mod namespaces;
 mod pace;
@@ -19,11 +20,12 @@ mod quotas;
 mod roles;
 mod settling;
 
-pub use authorities::{Authorities, note_authorities};
+pub use authorities::{Authorities, start_noting_authorities};
 pub use bootstrap::make_bootstrap_objects;
 pub use choice::{CONTROLLERS, Choice};
 pub use collector::keep_collecting;
 pub use definitions::keep_definitions_clean;
+pub use followers::{start_compaction, start_followers};
 
 /// Where namespaces are kept.
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";

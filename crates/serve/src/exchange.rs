@@ -360,7 +360,8 @@ fn too_many(seconds: u64) -> Response {
 
 /// What the server counts, and what its handler does.
 async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
-    let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
+    let tasks = shared.options.supervisor.metrics();
+    let text = metrics::page(&shared.metrics) + &tasks + &shared.handler.metrics().await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
 }

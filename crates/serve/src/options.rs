@@ -5,6 +5,7 @@ use crate::cors::Origins;
 use futures::future::BoxFuture;
 use optik_access::Tokens;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use optik_supervisor::Supervisor;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub struct Options {
     pub anonymous: bool,
     /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
     pub store: Check,
+    /// Runs what is done beside requests. Health checks and metrics tell of all its tasks.
+    pub supervisor: Supervisor,
     pub limits: Limits,
     /// Whose web pages may talk to us.
     pub origins: Origins,
@@ -36,6 +39,7 @@ impl Default for Options {
             tokens: Tokens::default(),
             anonymous: true,
             store: Arc::new(|| Box::pin(std::future::ready(true))),
+            supervisor: Supervisor::default(),
             limits: Limits::default(),
             origins: Origins::default(),
             audit: None,

@@ -11,6 +11,7 @@ use crate::tenure::{self, Tenures};
 use crate::tls::TlsMaterial;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto::Builder;
+use optik_supervisor::Task;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +22,10 @@ use tokio_util::task::TaskTracker;
 
 /// How long we wait when no connection can be accepted, as when files run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const LISTENER: Task = Task::serving("listener");
+const IDLE_CONNECTIONS: Task = Task::upkeep("idle-connections");
+/// Without it, watches outlive the right to them.
+const WATCH_AUTHORIZATION: Task = Task::serving("watch-authorization");
 /// How often quiet connections are looked for within the time a header may take.
 const SWEEPS_PER_HEAD: u32 = 8;
 
@@ -62,7 +67,7 @@ impl<H: Handler> Server<H> {
         let limits = &options.limits;
         let shared = Shared {
             handler,
-            health: Health::new(Arc::clone(&options.store)),
+            health: Health::new(Arc::clone(&options.store), options.supervisor.clone()),
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             peers: Arc::default(),
@@ -95,10 +100,12 @@ impl<H: Handler> Server<H> {
         shutdown: impl Future<Output = ()>,
     ) {
         let shared = &self.shared;
+        let accept = || accept_all(shared, &listener, tls.clone());
+        let accepting = shared.options.supervisor.supervise(LISTENER, accept);
         // Also when this future is dropped, connections must not go on by themselves.
         let _cut = CutAtEnd(Arc::clone(&shared.peers));
         tokio::select! {
-            () = accept_all(shared, &listener, tls) => {}
+            () = accepting => {}
             () = chores(shared) => {}
             () = told_to_stop(shared, shutdown) => {}
         }
@@ -136,6 +143,7 @@ async fn accept_all<H: Handler>(
     loop {
         let (stream, slot) = accept(listener, &shared.slots).await;
         let connection = connection::serve(Arc::clone(shared), stream, tls.clone());
+        // Spawned here: one connection. If it panics, its client connects again.
         shared.tasks.spawn(async move {
             connection.await;
             drop(slot);
@@ -163,7 +171,10 @@ async fn accept(
 /// What is done once for all ports. Never returns.
 async fn chores<H: Handler>(shared: &Shared<H>) {
     let _turn = shared.chores.lock().await;
-    tokio::join!(sweep(shared), tenure::review(shared));
+    let supervisor = &shared.options.supervisor;
+    let sweeping = supervisor.supervise(IDLE_CONNECTIONS, || sweep(shared));
+    let reviewing = supervisor.supervise(WATCH_AUTHORIZATION, || tenure::review(shared));
+    tokio::join!(sweeping, reviewing);
 }
 
 /// Never returns.

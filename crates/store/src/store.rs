@@ -128,7 +128,10 @@ impl Store {
     pub async fn latest(&self) -> Result<Snapshot, ReadError> {
         match &self.inner.engine {
             // Commits are published before they are acknowledged, and only from here.
-            Engine::Embedded(_) => Ok(self.snapshot()),
+            Engine::Embedded(embedded) => match embedded.check() {
+                Ok(()) => Ok(self.snapshot()),
+                Err(why) => Err(ReadError::Unavailable(why.into())),
+            },
             Engine::Etcd(etcd) => etcd.latest().await,
         }
     }

@@ -215,6 +215,7 @@ impl Entrance {
 }
 
 /// What certificates were made from, and what they are in use for.
+#[derive(Clone)]
 pub(super) struct Renewed {
     tls: TlsMaterial,
     papers: Papers,

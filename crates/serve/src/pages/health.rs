@@ -6,6 +6,7 @@ use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use optik_apiserver::Response;
 use optik_object::quote;
+use optik_supervisor::{Impact, Supervisor};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 /// A store that does not answer within this is not well.
 const STORE_ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A part that is asked, under the name that upstream has for it.
+/// A part that is asked, under the name that upstream has for it, or that its task has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Ping,
@@ -23,10 +24,12 @@ enum Part {
     StoreForReading,
     Informers,
     Extensions,
+    Task(&'static str, Impact),
     Shutdown,
 }
 
 impl Part {
+    /// Those of every server. Its tasks come before the last of these.
     const ALL: [Self; 7] = [
         Self::Ping,
         Self::Log,
@@ -45,6 +48,7 @@ impl Part {
             Self::StoreForReading => "etcd-readiness",
             Self::Informers => "informer-sync",
             Self::Extensions => "poststarthook/start-apiextensions-controllers",
+            Self::Task(name, _) => name,
             Self::Shutdown => "shutdown",
         }
     }
@@ -53,22 +57,29 @@ impl Part {
     fn is_for_readiness_only(self) -> bool {
         matches!(
             self,
-            Self::StoreForReading | Self::Informers | Self::Shutdown
+            Self::StoreForReading | Self::Informers | Self::Task(..) | Self::Shutdown
         )
+    }
+
+    /// Whether requests can be served while it is not well.
+    fn is_dispensable(self) -> bool {
+        matches!(self, Self::Task(_, Impact::Upkeep))
     }
 }
 
 /// How the server is.
 pub(crate) struct Health {
     store: Check,
+    supervisor: Supervisor,
     ready: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Health {
-    pub(crate) fn new(store: Check) -> Self {
+    pub(crate) fn new(store: Check, supervisor: Supervisor) -> Self {
         Self {
             store,
+            supervisor,
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
@@ -88,7 +99,7 @@ impl Health {
             None => (&path[1..], None),
             Some((page, part)) => (page, Some(part)),
         };
-        let parts = Part::ALL.into_iter();
+        let parts = self.parts().into_iter();
         let parts: Vec<_> = match page {
             "healthz" | "livez" => parts.filter(|part| !part.is_for_readiness_only()).collect(),
             "readyz" => parts.collect(),
@@ -107,6 +118,14 @@ impl Health {
         })
     }
 
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Part::ALL.to_vec();
+        let tasks = self.supervisor.tasks().into_iter();
+        let tasks = tasks.map(|task| Part::Task(task.name, task.impact));
+        parts.splice(parts.len() - 1..parts.len() - 1, tasks);
+        parts
+    }
+
     async fn all(&self, page: &str, parts: &[Part], query: &str) -> Response {
         let mut excluded: Vec<_> = query::values(query, "exclude").collect();
         excluded.sort_unstable();
@@ -121,7 +140,7 @@ impl Health {
             } else if self.is_well(*part).await {
                 format!("[+]{name} ok\n")
             } else {
-                well = false;
+                well &= part.is_dispensable();
                 // Anybody may read this page; the reason is in the log.
                 tracing::info!(check = name, page, "a health check failed");
                 format!("[-]{name} failed: reason withheld\n")
@@ -150,6 +169,7 @@ impl Health {
             Part::Store | Part::StoreForReading => timeout(STORE_ANSWER_MAX, (self.store)())
                 .await
                 .unwrap_or(false),
+            Part::Task(name, _) => self.supervisor.is_up(name),
             Part::Informers => self.ready.load(Ordering::Acquire),
             Part::Shutdown => !self.stopping.load(Ordering::Acquire),
         }
