@@ -196,8 +196,8 @@ async fn serve_api(
     let home = options.access.home(options, store, &**clock).await?;
     let entrance = options.access.open(&home, &ports, &**clock)?;
     keep_certificates(options, home.clone(), &entrance, around);
-    banner.api = Some(entrance.url);
-    banner.kubeconfig = entrance.kubeconfig;
+    banner.api = Some(entrance.url.clone());
+    banner.kubeconfig = entrance.kubeconfig.clone();
     let rules = options.access.rules(&home, tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
