@@ -39,6 +39,9 @@ pub struct TestServer {
     directory: Option<TempDir>,
 }
 
+/// What namespaces are told to trust. Nobody here speaks TLS.
+pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
 impl TestServer {
     /// Starts a server on a free port.
     ///
@@ -57,7 +60,7 @@ impl TestServer {
     /// If it cannot.
     pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let mut server = Self::start_bare(engine).await;
-        let authority = Some("a certificate");
+        let authority = Some(AUTHORITY);
         for controller in choice.start(&server.api, &server.store, authority) {
             server.tasks.spawn(controller);
         }
