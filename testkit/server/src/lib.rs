@@ -43,6 +43,9 @@ pub struct TestServer {
     directory: Option<TempDir>,
 }
 
+/// What namespaces are told to trust. Nobody here speaks TLS.
+pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
 impl TestServer {
     /// Starts a server on a free port.
     ///
@@ -61,8 +64,12 @@ impl TestServer {
     /// If it cannot.
     pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let server = Self::start_bare(engine).await;
-        let authority = Some("a certificate");
-        choice.start(&server.supervisor, &server.api, &server.store, authority);
+        choice.start(
+            &server.supervisor,
+            &server.api,
+            &server.store,
+            Some(AUTHORITY),
+        );
         server
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use optik_access::User;
 use optik_apiserver::{ApiServer, Body, Request};
 use optik_cost::{Cost, measured};
@@ -59,18 +59,12 @@ impl Case {
 }
 
 pub(crate) fn request(method: Method, path: &str, body: impl Into<Bytes>) -> Request {
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let mut headers = HeaderMap::new();
+    let mut request = Request::new(&method, path);
     let json = HeaderValue::from_static("application/json");
-    headers.insert("content-type", json);
-    Request {
-        method,
-        path: path.to_owned(),
-        query: query.to_owned(),
-        headers,
-        user: Arc::new(User::admin()),
-        body: body.into(),
-    }
+    request.headers.insert("content-type", json);
+    request.user = Arc::new(User::admin());
+    request.body = body.into();
+    request
 }
 
 pub(crate) fn post(path: &str, body: &Value) -> Request {
