@@ -17,12 +17,9 @@ async fn create_service(api: &ApiServer, name: &str, port: u32) -> u16 {
     let json = HeaderValue::from_static("application/json");
     headers.insert("content-type", json);
     let request = Request {
-        method: Method::POST,
-        path: "/api/v1/namespaces/default/services".into(),
-        query: String::new(),
         headers,
-        user: std::sync::Arc::default(),
         body: service.to_string().into(),
+        ..Request::new(&Method::POST, "/api/v1/namespaces/default/services")
     };
     api.handle(request).await.status.as_u16()
 }

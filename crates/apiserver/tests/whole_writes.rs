@@ -26,12 +26,10 @@ impl World {
         let json = HeaderValue::from_static("application/json");
         headers.insert("content-type", json);
         let request = Request {
-            method,
-            path: path.into(),
-            query: String::new(),
             headers,
             user: Arc::new(User::admin()),
             body: Bytes::from(body.to_string()),
+            ..Request::new(&method, path)
         };
         let response = self.api.handle(request).await;
         let Body::Whole(bytes) = response.body else {

@@ -1,6 +1,6 @@
 //! Requests to a server without a wire.
 
-use http::{HeaderMap, Method};
+use http::Method;
 use optik_apiserver::{Body, Request, User};
 use optik_server_testkit::TestServer;
 use serde_json::Value;
@@ -17,11 +17,8 @@ pub(crate) async fn send(
     path: &str,
     body: &Value,
 ) -> (u16, Value) {
+    let method = Method::from_bytes(method.as_bytes()).expect("a method");
     let request = Request {
-        method: Method::from_bytes(method.as_bytes()).expect("a method"),
-        path: path.into(),
-        query: String::new(),
-        headers: HeaderMap::new(),
         user: Arc::new(User {
             name: "test".into(),
             groups: vec!["system:masters".into()],
@@ -31,6 +28,7 @@ pub(crate) async fn send(
             Value::Null => Default::default(),
             body => body.to_string().into(),
         },
+        ..Request::new(&method, path)
     };
     let response = server.api.handle(request).await;
     let body = match response.body {
