@@ -61,16 +61,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "optik-access",
             "optik-apiserver",
+            "optik-listener",
             "optik-object",
             "optik-platform",
         ],
     ),
     ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
+    ("optik-listener", &[]),
     ("optik-store", &["optik-platform", "optik-etcd-api"]),
     (
         "optik-etcd-facade",
-        &["optik-store", "optik-etcd-api", "optik-platform"],
+        &[
+            "optik-store",
+            "optik-etcd-api",
+            "optik-listener",
+            "optik-platform",
+        ],
     ),
     (
         "optik",
@@ -81,6 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-etcd-api",
             "optik-etcd-facade",
             "optik-lifecycle",
+            "optik-listener",
             "optik-platform",
             "optik-serve",
             "optik-store",

@@ -3,14 +3,18 @@
 use crate::auth::AuthService;
 use crate::cluster::ClusterService;
 use crate::context::Context;
+use crate::door::{self, Door};
 use crate::http;
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
 use crate::options::Options;
 use crate::watch::WatchService;
+use ::http::Request;
 use axum::Router;
 use axum::middleware::map_response;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -20,13 +24,15 @@ use optik_etcd_api::etcdserverpb::kv_server::KvServer;
 use optik_etcd_api::etcdserverpb::lease_server::LeaseServer;
 use optik_etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use optik_etcd_api::etcdserverpb::watch_server::WatchServer;
+use optik_listener::Slot;
 use optik_store::Store;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch as signal};
+use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -34,13 +40,13 @@ use tonic::service::Routes;
 
 /// What a message may have beside the request in it, as etcd reckons.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
-/// How long we wait when no connection can be accepted, as when files run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Peers that vanish without a word are noticed by these.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
 const KEEPALIVE_ANSWER_MAX: Duration = Duration::from_secs(20);
 const HTTP1_HEAD_MAX: Duration = Duration::from_secs(10);
+/// Connections on which nobody has asked anything by then are closed.
+const FIRST_REQUEST_MAX: Duration = Duration::from_secs(32);
 
 /// Serves a store to etcd clients.
 #[derive(Clone, Debug)]
@@ -65,14 +71,19 @@ impl Facade {
         let (stop, stopping) = signal::channel(false);
         let context = Context::new(self.store, Arc::clone(&self.options), stopping);
         let server = Server {
-            router: routes(&context),
+            services: services(&context),
+            pages: http::pages(context.clone()),
             protocol: protocol(&self.options),
             tls: self.options.tls.clone().map(TlsAcceptor::from),
             context,
         };
         let mut connections = JoinSet::new();
+        let begin = |stream, slot| {
+            while connections.try_join_next().is_some() {}
+            connections.spawn(server.clone().connection(stream, slot))
+        };
         tokio::select! {
-            () = server.accept_all(&listener, &mut connections) => {}
+            () = self.options.connections.accept_all(&listener, begin) => {}
             () = shutdown => {}
         }
         drop(listener);
@@ -86,43 +97,52 @@ impl Facade {
 #[derive(Clone)]
 struct Server {
     context: Context,
-    router: Router,
+    /// gRPC.
+    services: Router,
+    /// What is plain HTTP.
+    pages: Router,
     protocol: Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
 }
 
 impl Server {
-    /// Never returns.
-    async fn accept_all(&self, listener: &TcpListener, connections: &mut JoinSet<()>) {
-        let slots = Arc::new(Semaphore::new(self.context.options.limits.connections_max));
-        loop {
-            let (stream, slot) = accept(listener, &slots).await;
-            let server = self.clone();
-            connections.spawn(async move {
-                server.connection(stream).await;
-                drop(slot);
-            });
-            while connections.try_join_next().is_some() {}
-        }
-    }
-
-    async fn connection(self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream, slot: Slot) {
         // Answers are small and awaited; waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         match &self.tls {
-            None => self.converse(stream).await,
+            None => self.converse(stream, slot).await,
             Some(tls) => match timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.converse(stream).await,
+                Ok(Ok(stream)) => self.converse(stream, slot).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
             },
         }
     }
 
-    async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let service = TowerToHyperService::new(self.router.clone());
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        slot: Slot,
+    ) {
+        let heard = Arc::new(AtomicBool::new(false));
+        let services = TowerToHyperService::new(self.services.clone());
+        let pages = TowerToHyperService::new(self.pages.clone());
+        let service = service_fn(|request: Request<Incoming>| {
+            heard.store(true, Ordering::Relaxed);
+            let (services, pages, slot) = (services.clone(), pages.clone(), slot.clone());
+            async move {
+                match door::of(&request) {
+                    Door::Services => {
+                        slot.prove();
+                        services.call(request).await
+                    }
+                    Door::Pages => pages.call(request).await,
+                    Door::Closed => Ok(door::closed()),
+                }
+            }
+        });
         let connection = self
             .protocol
             .serve_connection(TokioIo::new(stream), service);
@@ -133,6 +153,7 @@ impl Server {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = silence(&heard) => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(error, "a connection broke off");
@@ -140,20 +161,11 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
-    let slot = Arc::clone(slots).acquire_owned().await;
-    let slot = slot.expect("the semaphore is never closed");
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
+/// Completes when a connection has lasted for a while without a request.
+async fn silence(heard: &AtomicBool) {
+    sleep(FIRST_REQUEST_MAX).await;
+    if heard.load(Ordering::Relaxed) {
+        std::future::pending().await
     }
 }
 
@@ -174,7 +186,8 @@ fn protocol(options: &Options) -> Builder<TokioExecutor> {
     builder
 }
 
-fn routes(context: &Context) -> Router {
+/// What etcd's clients ask for, and nothing else.
+fn services(context: &Context) -> Router {
     let received_max = context.options.limits.request_bytes_max + MESSAGE_OVERHEAD_BYTES;
     let context = || context.clone();
     let kv = KvServer::new(KvService(context())).max_decoding_message_size(received_max);
@@ -191,7 +204,6 @@ fn routes(context: &Context) -> Router {
         .add_service(auth.max_decoding_message_size(received_max))
         .prepare()
         .into_axum_router()
-        .merge(http::pages(context()))
         .fallback(http::unknown)
         .layer(map_response(http::name_oversized_messages))
 }

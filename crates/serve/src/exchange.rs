@@ -3,12 +3,12 @@
 //! Everything runs where hyper calls us, without a task of its own. A write whose client
 //! goes away is carried on with (see `carry`); a read is given up.
 
-use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated, is_foreign};
-use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
+use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated};
+use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, Held, Unsent};
 use crate::audit::{Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
-use crate::flow::{Full, Lane, Place};
+use crate::flow::{Full, Lane};
 use crate::handler::Handler;
 use crate::metrics;
 use crate::pages;
@@ -28,6 +28,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use optik_access::{Path, RequestInfo, User};
 use optik_apiserver::{FlowMarks, Request, Response};
+use optik_listener::{Slot, is_foreign};
 use optik_object::Status;
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -35,7 +36,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// Nothing takes less.
 const TIME_MIN: Duration = Duration::from_micros(1);
@@ -57,19 +58,24 @@ pub(crate) struct Caller {
     pub(crate) audit_ids: AuditIds,
     /// Where the connection comes from.
     pub(crate) from: Option<IpAddr>,
+    /// By which it counts among all connections.
+    pub(crate) slot: Slot,
 }
 
 /// What is learned about a request on its way.
 #[derive(Default)]
 struct Trail {
+    /// When its answer has to be sent; `None` for streams without end.
+    due: Option<Instant>,
     /// By what right it is carried out, if that may take long.
     claim: Option<Claim>,
     /// What its answer is marked with.
     flow: Option<FlowMarks>,
     /// Whether it came with a token that is none, for a space too many.
     ignored: bool,
-    /// Its place among the requests that are carried out.
-    place: Option<Place>,
+    /// Its place among the requests that are carried out, and its body's room. While a write
+    /// is carried out, they are with that.
+    held: Held,
     record: Option<Box<Record>>,
 }
 
@@ -97,7 +103,11 @@ pub(crate) async fn answer<H: Handler>(
     let counted = shared.metrics.begin(about, form.long_running);
     let began = shared.options.clock.monotonic();
     let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
-    let mut trail = Trail::default();
+    let due = Instant::now() + shared.options.limits.request_max;
+    let mut trail = Trail {
+        due: Some(due).filter(|_| !form.long_running),
+        ..Trail::default()
+    };
     let welcome = shared.options.origins.welcome(&head.headers);
     let mut response = match &welcome {
         // Asked before credentials are sent.
@@ -118,7 +128,7 @@ pub(crate) async fn answer<H: Handler>(
     let took = Some(took).filter(|_| !form.long_running);
     shared.metrics.note(about, response.status().as_u16(), took);
     if let Some(socket) = socket.filter(|_| form.long_running) {
-        response = socket.switch(response, &shared.tasks);
+        response = socket.switch(response, &shared.tasks, caller.slot.clone());
     }
     response.headers_mut().insert(AUDIT_ID, id);
     if let Some(FlowMarks { schema, level }) = trail.flow {
@@ -137,11 +147,9 @@ pub(crate) async fn answer<H: Handler>(
         record.ended(response.status().as_u16(), form.long_running);
     }
     // A stream ends later; everything else ends now.
-    Ok(sealed(
-        response,
-        in_flight,
-        record.filter(|_| form.long_running),
-    ))
+    let record = record.filter(|_| form.long_running);
+    let unsent = Unsent::new(in_flight, trail.held);
+    Ok(response.map(|content| Body::new(content, unsent, trail.due, record)))
 }
 
 fn preflight() -> http::Response<Content> {
@@ -173,6 +181,8 @@ impl<H: Handler> Exchange<'_, H> {
             Ok(limit) => limit,
             Err(status) => return self.formed(status.into()).await,
         };
+        let due = limit.map(|limit| Instant::now() + limit);
+        trail.due = due;
         let accept = accepted(&head.headers);
         let work = async {
             let response = self.respond(head, body, trail).await;
@@ -185,11 +195,11 @@ impl<H: Handler> Exchange<'_, H> {
         };
         // In its place: it is large, and would be copied with everything around it.
         let work = pin!(work);
-        match limit {
+        match due {
             None => work.await,
             // What is due at once is late, however fast we are.
-            Some(limit) if limit < TIME_MIN => self.formed(too_late()).await,
-            Some(limit) => match timeout(limit, work).await {
+            Some(_) if limit.is_some_and(|limit| limit < TIME_MIN) => self.formed(too_late()).await,
+            Some(due) => match timeout_at(due, work).await {
                 Ok(response) => response,
                 Err(_) => self.formed(too_late()).await,
             },
@@ -220,7 +230,7 @@ impl<H: Handler> Exchange<'_, H> {
         let user = match self.admit(&mut head, trail).await {
             Ok(user) => user,
             Err(refusal) => {
-                trail.place = None;
+                trail.held = Held::default();
                 upload::forget(body, &head.headers).await;
                 return Ok(*refusal);
             }
@@ -233,9 +243,17 @@ impl<H: Handler> Exchange<'_, H> {
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
-        let limit = shared.options.limits.request_max;
-        let Ok(body) = timeout(limit, upload::read(body)).await else {
-            return Ok(too_late());
+        let body = match self.form.long_running {
+            // Streams have no place, so nothing would bound how much they send.
+            true => {
+                upload::forget(body, &head.headers).await;
+                Bytes::new()
+            }
+            false => {
+                let (body, room) = upload::read(body, &shared.uploads, &user).await?;
+                trail.held.room = room;
+                body
+            }
         };
         let request = Request {
             path: about.path.to_owned(),
@@ -243,12 +261,12 @@ impl<H: Handler> Exchange<'_, H> {
             method: head.method,
             headers: head.headers,
             user,
-            body: body?,
+            body,
         };
         if let Some(record) = &mut trail.record {
             record.sent(&request.headers, &request.body);
         }
-        let done = self.carry_out(request).await;
+        let done = self.carry_out(request, &mut trail.held).await;
         if let (Err(_), Some(record)) = (&done, &mut trail.record) {
             record.panicked();
         }
@@ -261,7 +279,7 @@ impl<H: Handler> Exchange<'_, H> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
         let identity = &self.caller.identity;
-        if matches!(identity, Identity::Local(_)) && is_foreign(head) {
+        if matches!(identity, Identity::Local(_)) && is_foreign(&head.uri, &head.headers) {
             let text = "this port is for programs on this machine, not for web pages";
             let status = Status::forbidden_path("a browser", "open", about.path, text);
             return Err(Box::new(refused(&status, accepted(&head.headers))));
@@ -270,6 +288,9 @@ impl<H: Handler> Exchange<'_, H> {
         let (headers, tokens) = (&mut head.headers, &options.tokens);
         let believed = authenticate(identity, headers, tokens, handler, &*options.clock);
         let caller = believed.as_ref().ok().map(|(user, _)| &**user);
+        if caller.is_some_and(|user| !user.is_anonymous()) {
+            self.caller.slot.prove();
+        }
         trail.record = self.begin_record(headers, caller);
         let (caller, by) = match believed {
             Ok(believed) => believed,
@@ -291,7 +312,7 @@ impl<H: Handler> Exchange<'_, H> {
         }
         if let Some(lane) = self.lane() {
             match shared.flow.enter(lane, &user).await {
-                Ok(place) => trail.place = place,
+                Ok(place) => trail.held.place = place,
                 Err(Full) => {
                     let now = options.clock.monotonic();
                     return Err(Box::new(too_many(shared.flow.come_again_after(now))));
@@ -335,16 +356,22 @@ impl<H: Handler> Exchange<'_, H> {
         })
     }
 
-    async fn carry_out(&self, request: Request) -> Result<Response, Status> {
+    /// A write that goes on without us keeps what is held for it until its own end.
+    async fn carry_out(&self, request: Request, held: &mut Held) -> Result<Response, Status> {
         let behind = Arc::clone(self.shared);
-        let reads = is_read(&request.method);
-        let work = async move { behind.handler.handle(request).await };
-        let done = if reads {
+        let done = if is_read(&request.method) {
+            let work = behind.handler.handle(request);
             let work = AssertUnwindSafe(work).catch_unwind().await;
             work.map_err(|_| "a read panicked".to_owned())
         } else {
+            let given = std::mem::take(held);
+            let work = async move { (behind.handler.handle(request).await, given) };
             let work = Carried::new(work, &self.shared.tasks).await;
-            work.map_err(|panicked| panicked.to_string())
+            let back = |(response, given)| {
+                *held = given;
+                response
+            };
+            work.map(back).map_err(|panicked| panicked.to_string())
         };
         done.map_err(|error| {
             tracing::error!(%error, "a request failed unexpectedly");
