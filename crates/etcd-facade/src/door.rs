@@ -9,6 +9,7 @@ use axum::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use optik_listener::is_foreign;
+use tonic::Status;
 
 /// What a request may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,14 @@ pub(crate) fn of<B>(request: &Request<B>) -> Door {
     if is_foreign(request.uri(), request.headers()) {
         return Door::Closed;
     }
-    match request.version() == Version::HTTP_2 && is_grpc(request.headers()) {
+    match speaks_grpc(request) {
         true => Door::Services,
         false => Door::Pages,
     }
+}
+
+fn speaks_grpc<B>(request: &Request<B>) -> bool {
+    request.version() == Version::HTTP_2 && is_grpc(request.headers())
 }
 
 /// `application/grpc`, perhaps with a format or parameters; not `application/grpc-web`,
@@ -40,8 +45,12 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-pub(crate) fn closed() -> Response<Body> {
-    let text = "this port is for programs on this machine, not for web pages\n";
+/// In the language of whoever asks.
+pub(crate) fn closed<B>(request: &Request<B>) -> Response<Body> {
+    let text = "this port is for programs on this machine, not for web pages";
+    if speaks_grpc(request) {
+        return Status::permission_denied(text).into_http();
+    }
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::FORBIDDEN;
     response

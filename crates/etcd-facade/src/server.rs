@@ -139,7 +139,7 @@ impl Server {
                         services.call(request).await
                     }
                     Door::Pages => pages.call(request).await,
-                    Door::Closed => Ok(door::closed()),
+                    Door::Closed => Ok(door::closed(&request)),
                 }
             }
         });

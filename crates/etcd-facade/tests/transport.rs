@@ -102,8 +102,8 @@ async fn web_pages_reach_no_service() {
         let expected = format!("HTTP/1.1 {status}");
         assert!(answer.starts_with(&expected), "{path} {headers}: {answer}");
     }
-    let uri = format!("http://{}", server.address).parse().expect("a URL");
-    let rebound = Endpoint::from(uri).origin("http://evil.example:2379".parse().expect("a URL"));
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).expect("a URL");
+    let rebound = endpoint.origin("http://evil.example:2379".parse().expect("a URL"));
     let channel = rebound.connect().await.expect("connects");
     let refused = KvClient::new(channel).range(range("a")).await;
     assert_eq!(refused.expect_err("foreign").code(), Code::PermissionDenied);
