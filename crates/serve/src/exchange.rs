@@ -10,7 +10,7 @@ use crate::carry::Carried;
 use crate::deadline;
 use crate::flow::{Full, Lane};
 use crate::handler::Handler;
-use crate::metrics;
+use crate::metrics::{self, Passed};
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
@@ -26,7 +26,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use hyper::body::Incoming;
-use optik_access::{Path, RequestInfo, User};
+use optik_access::{Path, RequestInfo, Resource, User};
 use optik_apiserver::{FlowMarks, Request, Response};
 use optik_listener::{Slot, is_foreign};
 use optik_object::Status;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Nothing takes less.
+/// Nothing takes less: what is due sooner is late, however fast we are.
 const TIME_MIN: Duration = Duration::from_micros(1);
 
 /// By which clients learn which flow their request was of.
@@ -71,6 +71,8 @@ struct Trail {
     claim: Option<Claim>,
     /// What its answer is marked with.
     flow: Option<FlowMarks>,
+    /// How far it got.
+    passed: Passed,
     /// Whether it came with a token that is none, for a space too many.
     ignored: bool,
     /// Its place among the requests that are carried out, and its body's room. While a write
@@ -88,7 +90,7 @@ pub(crate) async fn answer<H: Handler>(
     let in_flight = caller.peer.begin();
     let socket = websocket::asked(&mut request);
     let (head, body) = request.into_parts();
-    let sent_id = head.headers.get(&AUDIT_ID).cloned();
+    let id = caller.audit_ids.of_request(&head.headers);
     let (method, uri) = (head.method.clone(), head.uri.clone());
     let path = Path::decode(uri.path());
     let query = uri.query().unwrap_or_default();
@@ -102,7 +104,6 @@ pub(crate) async fn answer<H: Handler>(
     let form = Form::of(about, &head.headers);
     let counted = shared.metrics.begin(about, form.long_running);
     let began = shared.options.clock.monotonic();
-    let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
     let due = Instant::now() + shared.options.limits.request_max;
     let mut trail = Trail {
         due: Some(due).filter(|_| !form.long_running),
@@ -126,7 +127,9 @@ pub(crate) async fn answer<H: Handler>(
     drop(counted);
     let took = shared.options.clock.monotonic().since(began);
     let took = Some(took).filter(|_| !form.long_running);
-    shared.metrics.note(about, response.status().as_u16(), took);
+    let answered = (response.status().as_u16(), took);
+    let serves = |of: &Resource<'_>| shared.handler.serves(of);
+    shared.metrics.note(about, trail.passed, answered, serves);
     if let Some(socket) = socket.filter(|_| form.long_running) {
         response = socket.switch(response, &shared.tasks, caller.slot.clone());
     }
@@ -179,8 +182,11 @@ impl<H: Handler> Exchange<'_, H> {
         let form = self.form;
         let limit = match self.limit() {
             Ok(limit) => limit,
-            Err(status) => return self.formed(status.into()).await,
+            Err(status) => return self.unheard(&head.headers, status.into(), trail).await,
         };
+        if limit.is_some_and(|limit| limit < TIME_MIN) {
+            return self.unheard(&head.headers, too_late(), trail).await;
+        }
         let due = limit.map(|limit| Instant::now() + limit);
         trail.due = due;
         let accept = accepted(&head.headers);
@@ -197,8 +203,6 @@ impl<H: Handler> Exchange<'_, H> {
         let work = pin!(work);
         match due {
             None => work.await,
-            // What is due at once is late, however fast we are.
-            Some(_) if limit.is_some_and(|limit| limit < TIME_MIN) => self.formed(too_late()).await,
             Some(due) => match timeout_at(due, work).await {
                 Ok(response) => response,
                 Err(_) => self.formed(too_late()).await,
@@ -213,6 +217,20 @@ impl<H: Handler> Exchange<'_, H> {
         }
         let longest = self.shared.options.limits.request_max;
         deadline::of_request(self.about.query, longest).map(Some)
+    }
+
+    /// The answer to a request of which nothing but the head is looked at.
+    async fn unheard(
+        &self,
+        headers: &HeaderMap,
+        response: Response,
+        trail: &mut Trail,
+    ) -> http::Response<Content> {
+        trail.record = self.begin_record(headers, None);
+        if let Some(record) = &mut trail.record {
+            record.answered(&response);
+        }
+        self.formed(response).await
     }
 
     async fn formed(&self, response: Response) -> http::Response<Content> {
@@ -280,6 +298,7 @@ impl<H: Handler> Exchange<'_, H> {
         let options = &shared.options;
         let identity = &self.caller.identity;
         if matches!(identity, Identity::Local(_)) && is_foreign(&head.uri, &head.headers) {
+            trail.record = self.begin_record(&head.headers, None);
             let text = "this port is for programs on this machine, not for web pages";
             let status = Status::forbidden_path("a browser", "open", about.path, text);
             return Err(Box::new(refused(&status, accepted(&head.headers))));
@@ -324,6 +343,7 @@ impl<H: Handler> Exchange<'_, H> {
             record.decided(allowed.is_ok(), handler.reason(&user, &asked));
         }
         allowed.map_err(|status| denied(&status, headers))?;
+        trail.passed = Passed::Authorizer;
         trail.claim = proof.map(|proof| match other {
             Some(other) => Claim::acting(proof, caller, other),
             None => Claim::own(proof, caller),
@@ -394,6 +414,7 @@ fn too_many(seconds: u64) -> Response {
 
 /// What the server counts, and what its handler does.
 async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
+    shared.metrics.forget(|of| shared.handler.serves(of));
     let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
