@@ -64,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "optik-access",
             "optik-apiserver",
+            "optik-listener",
             "optik-object",
             "optik-platform",
             "optik-supervisor",
@@ -71,6 +72,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
+    ("optik-listener", &[]),
     (
         "optik-store",
         &["optik-platform", "optik-etcd-api", "optik-supervisor"],
@@ -80,6 +82,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "optik-store",
             "optik-etcd-api",
+            "optik-listener",
             "optik-platform",
             "optik-supervisor",
         ],
@@ -93,6 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-etcd-api",
             "optik-etcd-facade",
             "optik-lifecycle",
+            "optik-listener",
             "optik-platform",
             "optik-serve",
             "optik-store",

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tonic::{Code, Status};
@@ -17,6 +17,7 @@ pub(crate) fn pages(context: Context) -> Router {
         .route("/version", get(version))
         .route("/metrics", get(metrics))
         .with_state(context)
+        .fallback(|| async { StatusCode::NOT_FOUND })
 }
 
 async fn health(State(context): State<Context>) -> impl IntoResponse {
@@ -73,12 +74,7 @@ pub(crate) async fn name_oversized_messages(mut response: Response<Body>) -> Res
 /// How the library begins, as it is escaped in the header.
 const OVERSIZED: &[u8] = b"Error,%20decoded%20message%20length%20too%20large";
 
-/// A gRPC client must hear "unimplemented" in its own language; others get a 404.
-pub(crate) async fn unknown(headers: HeaderMap) -> Response<Body> {
-    let content_type = headers.get(CONTENT_TYPE);
-    let grpc = content_type.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    if grpc {
-        return Status::unimplemented("unknown service or method").into_http();
-    }
-    StatusCode::NOT_FOUND.into_response()
+/// A gRPC client must hear "unimplemented" in its own language.
+pub(crate) async fn unknown() -> Response<Body> {
+    Status::unimplemented("unknown service or method").into_http()
 }

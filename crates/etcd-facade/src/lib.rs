@@ -5,12 +5,13 @@
 //! decides anything is in the store.
 //!
 //! One port speaks gRPC (HTTP/2 with prior knowledge) and the few plain HTTP pages
-//! that probes ask for.
+//! that probes ask for. Whoever reaches it may do everything, but for web pages ([`door`]).
 
 mod auth;
 mod cluster;
 mod context;
 mod convert;
+mod door;
 mod errors;
 mod http;
 mod kv;

@@ -1,7 +1,11 @@
+use optik_listener::Connections;
 use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::ServerConfig;
+
+/// Of a façade that shares with nobody.
+const CONNECTIONS_MAX: usize = 4096;
 
 /// How the façade presents itself and what it allows.
 #[derive(Clone, Debug)]
@@ -18,13 +22,14 @@ pub struct Options {
     pub drain_max: Duration,
     /// Looks after the port.
     pub supervisor: Supervisor,
+    /// How many connections there may be, together with all other ports that share this.
+    pub connections: Connections,
     pub limits: Limits,
 }
 
 /// Bounds on what clients can make us hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    pub connections_max: usize,
     pub streams_per_connection_max: u32,
     pub watches_per_stream_max: usize,
     /// A larger request is refused by name; etcd's `--max-request-bytes`.
@@ -42,6 +47,7 @@ impl Default for Options {
             progress_notify_interval: Duration::from_secs(600),
             drain_max: Duration::from_secs(5),
             supervisor: Supervisor::default(),
+            connections: Connections::new(CONNECTIONS_MAX),
             limits: Limits::default(),
         }
     }
@@ -50,7 +56,6 @@ impl Default for Options {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections_max: 4096,
             streams_per_connection_max: 16_384,
             watches_per_stream_max: 16_384,
             request_bytes_max: 1_572_864,

@@ -3,14 +3,18 @@
 use crate::auth::AuthService;
 use crate::cluster::ClusterService;
 use crate::context::Context;
+use crate::door::{self, Door};
 use crate::http;
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
 use crate::options::Options;
 use crate::watch::WatchService;
+use ::http::Request;
 use axum::Router;
 use axum::middleware::map_response;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -20,14 +24,16 @@ use optik_etcd_api::etcdserverpb::kv_server::KvServer;
 use optik_etcd_api::etcdserverpb::lease_server::LeaseServer;
 use optik_etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use optik_etcd_api::etcdserverpb::watch_server::WatchServer;
+use optik_listener::Slot;
 use optik_store::Store;
 use optik_supervisor::Task;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch as signal};
+use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -36,13 +42,13 @@ use tonic::service::Routes;
 const LISTENER: Task = Task::serving("etcd-listener");
 /// What a message may have beside the request in it, as etcd reckons.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
-/// How long we wait when no connection can be accepted, as when files run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Peers that vanish without a word are noticed by these.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
 const KEEPALIVE_ANSWER_MAX: Duration = Duration::from_secs(20);
 const HTTP1_HEAD_MAX: Duration = Duration::from_secs(10);
+/// Connections on which nobody has asked anything by then are closed.
+const FIRST_REQUEST_MAX: Duration = Duration::from_secs(32);
 
 /// Serves a store to etcd clients.
 #[derive(Clone, Debug)]
@@ -67,10 +73,10 @@ impl Facade {
         let (stop, stopping) = signal::channel(false);
         let context = Context::new(self.store, Arc::clone(&self.options), stopping);
         let server = Server {
-            router: routes(&context),
+            services: services(&context),
+            pages: http::pages(context.clone()),
             protocol: protocol(&self.options),
             tls: self.options.tls.clone().map(TlsAcceptor::from),
-            slots: Arc::new(Semaphore::new(self.options.limits.connections_max)),
             context,
         };
         let connections = Mutex::new(JoinSet::new());
@@ -94,45 +100,64 @@ impl Facade {
 #[derive(Clone)]
 struct Server {
     context: Context,
-    router: Router,
+    /// gRPC.
+    services: Router,
+    /// What is plain HTTP.
+    pages: Router,
     protocol: Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
-    slots: Arc<Semaphore>,
 }
 
 impl Server {
     /// Never returns.
     async fn accept_all(&self, listener: &TcpListener, connections: &Mutex<JoinSet<()>>) {
-        loop {
-            let (stream, slot) = accept(listener, &self.slots).await;
-            let server = self.clone();
+        let begin = |stream, slot| {
             let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
-            // Spawned here: one connection. If it panics, its client connects again.
-            connections.spawn(async move {
-                server.connection(stream).await;
-                drop(slot);
-            });
             while connections.try_join_next().is_some() {}
-        }
+            // Spawned here: one connection. If it panics, its client connects again.
+            connections.spawn(self.clone().connection(stream, slot))
+        };
+        let shared = &self.context.options.connections;
+        shared.accept_all(listener, begin).await;
     }
 
-    async fn connection(self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream, slot: Slot) {
         // Answers are small and awaited; waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         match &self.tls {
-            None => self.converse(stream).await,
+            None => self.converse(stream, slot).await,
             Some(tls) => match timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.converse(stream).await,
+                Ok(Ok(stream)) => self.converse(stream, slot).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
             },
         }
     }
 
-    async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let service = TowerToHyperService::new(self.router.clone());
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        slot: Slot,
+    ) {
+        let heard = Arc::new(AtomicBool::new(false));
+        let services = TowerToHyperService::new(self.services.clone());
+        let pages = TowerToHyperService::new(self.pages.clone());
+        let service = service_fn(|request: Request<Incoming>| {
+            heard.store(true, Ordering::Relaxed);
+            let (services, pages, slot) = (services.clone(), pages.clone(), slot.clone());
+            async move {
+                match door::of(&request) {
+                    Door::Services => {
+                        slot.prove();
+                        services.call(request).await
+                    }
+                    Door::Pages => pages.call(request).await,
+                    Door::Closed => Ok(door::closed(&request)),
+                }
+            }
+        });
         let connection = self
             .protocol
             .serve_connection(TokioIo::new(stream), service);
@@ -143,6 +168,7 @@ impl Server {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = silence(&heard) => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(error, "a connection broke off");
@@ -150,20 +176,11 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
-    let slot = Arc::clone(slots).acquire_owned().await;
-    let slot = slot.expect("the semaphore is never closed");
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
+/// Completes when a connection has lasted for a while without a request.
+async fn silence(heard: &AtomicBool) {
+    sleep(FIRST_REQUEST_MAX).await;
+    if heard.load(Ordering::Relaxed) {
+        std::future::pending().await
     }
 }
 
@@ -184,7 +201,8 @@ fn protocol(options: &Options) -> Builder<TokioExecutor> {
     builder
 }
 
-fn routes(context: &Context) -> Router {
+/// What etcd's clients ask for, and nothing else.
+fn services(context: &Context) -> Router {
     let received_max = context.options.limits.request_bytes_max + MESSAGE_OVERHEAD_BYTES;
     let context = || context.clone();
     let kv = KvServer::new(KvService(context())).max_decoding_message_size(received_max);
@@ -201,7 +219,6 @@ fn routes(context: &Context) -> Router {
         .add_service(auth.max_decoding_message_size(received_max))
         .prepare()
         .into_axum_router()
-        .merge(http::pages(context()))
         .fallback(http::unknown)
         .layer(map_response(http::name_oversized_messages))
 }

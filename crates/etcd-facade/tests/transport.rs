@@ -3,18 +3,22 @@
 mod support;
 
 use futures::StreamExt;
+use optik_etcd_api::etcdserverpb::kv_client::KvClient;
 use optik_etcd_api::etcdserverpb::{SnapshotRequest, TxnRequest};
 use optik_etcd_facade::{Limits, Options};
+use optik_listener::Connections;
 use optik_store::{KeyRange, WatchFrom, WatchSpec};
+use prost::Message;
 use sha2::{Digest, Sha256};
-use support::{Server, op_put, put, txn};
+use support::{Server, op_put, put, range, txn};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
+use tonic::transport::Endpoint;
 
 async fn http(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.expect("connect");
-    let request = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("write");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("read");
@@ -44,6 +48,67 @@ async fn plain_http_answers_on_the_same_port() {
         assert!(answer.starts_with(&head), "{path}: {answer}");
         assert!(answer.contains(body), "{path}: {answer}");
     }
+}
+
+/// CVE-2018-1098, CVE-2018-1099: a page in a browser writes without being asked, or reads
+/// under a name that it has pointed at this machine.
+#[tokio::test]
+async fn web_pages_reach_no_service() {
+    let server = Server::start().await;
+    server.put("a", "1").await;
+    let message = put("evil", "1").encode_to_vec();
+    let mut body = vec![0];
+    body.extend((message.len() as u32).to_be_bytes());
+    body.extend(message);
+    for (path, headers, status) in [
+        (
+            "etcdserverpb.KV/Put",
+            "Host: localhost\r\nContent-Type: text/plain\r\n",
+            "404",
+        ),
+        (
+            "etcdserverpb.KV/Put",
+            "Host: localhost\r\nContent-Type: application/grpc\r\n",
+            "404",
+        ),
+        (
+            "etcdserverpb.KV/Put",
+            "Content-Type: application/grpc\r\n",
+            "404",
+        ),
+        (
+            "etcdserverpb.KV/Put",
+            "Host: localhost\r\nContent-Type: text/plain\r\nOrigin: https://evil.example\r\n",
+            "403",
+        ),
+        (
+            "etcdserverpb.KV/Put",
+            "Host: evil.example\r\nContent-Type: application/grpc\r\n",
+            "403",
+        ),
+        ("metrics", "Host: evil.example\r\n", "403"),
+        ("health", "Host: localhost\r\n", "405"),
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.expect("connect");
+        let length = body.len();
+        let head = format!(
+            "POST /{path} HTTP/1.1\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("write");
+        stream.write_all(&body).await.expect("write");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.expect("read");
+        let answer = String::from_utf8_lossy(&answer);
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{path} {headers}: {answer}");
+    }
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).expect("a URL");
+    let rebound = endpoint.origin("http://evil.example:2379".parse().expect("a URL"));
+    let channel = rebound.connect().await.expect("connects");
+    let refused = KvClient::new(channel).range(range("a")).await;
+    assert_eq!(refused.expect_err("foreign").code(), Code::PermissionDenied);
+    assert_eq!(server.get("evil").await.count, 0);
+    assert_eq!(server.get("a").await.kvs[0].mod_revision, 2);
 }
 
 #[tokio::test]
@@ -79,10 +144,7 @@ async fn a_transaction_is_too_large_as_a_whole() {
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_their_turn() {
     let server = Server::start_with(Options {
-        limits: Limits {
-            connections_max: 2,
-            ..Limits::default()
-        },
+        connections: Connections::new(2),
         ..Options::default()
     })
     .await;

@@ -1,16 +1,18 @@
 //! One connection, from the first byte to the last.
 
 use crate::access::{Identity, certified};
-use crate::answer::AuditIds;
+use crate::answer::{AuditIds, Deadline, InTime};
 use crate::exchange::{Caller, answer};
 use crate::gather::gather;
 use crate::handler::Handler;
 use crate::peers::Order;
 use crate::server::Shared;
 use crate::tls::{HTTP_2, Material, TlsMaterial};
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use optik_listener::Slot;
 use socket2::{SockRef, TcpKeepalive};
 use std::future::poll_fn;
 use std::io;
@@ -50,8 +52,8 @@ const WRONG_SCHEME: &[u8] =
 
 /// HTTP/1.1 and HTTP/2, told apart by the first bytes. The time a header may take is
 /// not hyper's to watch: it would set a timer for every request (see `peers`).
-pub(crate) fn protocol(streams_max: u32) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+pub(crate) fn protocol(streams_max: u32) -> Builder<StreamTasks> {
+    let mut builder = Builder::new(StreamTasks);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -69,10 +71,22 @@ pub(crate) fn protocol(streams_max: u32) -> Builder<TokioExecutor> {
     builder
 }
 
+/// Runs the requests of HTTP/2 connections. One whose answer is not taken in time is reset;
+/// its connection goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamTasks;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
+    fn execute(&self, stream: F) {
+        tokio::spawn(InTime::new(stream));
+    }
+}
+
 /// Serves a connection until either side has had enough.
 pub(crate) async fn serve<H: Handler>(
     shared: Arc<Shared<H>>,
     stream: TcpStream,
+    slot: Slot,
     tls: Option<TlsMaterial>,
 ) {
     if let Err(error) = tune(&stream) {
@@ -87,7 +101,12 @@ pub(crate) async fn serve<H: Handler>(
         } else {
             Identity::Unknown.with_anonymous(shared.options.anonymous)
         };
-        return converse(shared, stream, (identity, from)).await;
+        let other = Peering {
+            identity,
+            from,
+            slot,
+        };
+        return converse(shared, stream, other).await;
     };
     let tls = tls.current();
     match timeout(shared.options.limits.handshake_max, handshake(&tls, stream)).await {
@@ -95,9 +114,14 @@ pub(crate) async fn serve<H: Handler>(
             stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let identity = identify(&tls, &stream, &shared);
             let identity = identity.with_anonymous(shared.options.anonymous);
+            let other = Peering {
+                identity,
+                from,
+                slot,
+            };
             match stream.get_ref().1.alpn_protocol() {
-                Some(HTTP_2) => converse_in_parallel(shared, stream, (identity, from)).await,
-                _ => converse(shared, stream, (identity, from)).await,
+                Some(HTTP_2) => converse_in_parallel(shared, stream, other).await,
+                _ => converse(shared, stream, other).await,
             }
         }
         Ok(Ok(None)) => tracing::debug!("a client sent plain HTTP to the TLS port"),
@@ -151,7 +175,11 @@ fn identify<H>(tls: &Material, stream: &TlsStream<TcpStream>, shared: &Shared<H>
 }
 
 /// Who is at the other end, and where that is.
-type Peering = (Identity, Option<IpAddr>);
+struct Peering {
+    identity: Identity,
+    from: Option<IpAddr>,
+    slot: Slot,
+}
 
 async fn converse<H, S>(shared: Arc<Shared<H>>, stream: S, other: Peering)
 where
@@ -185,7 +213,7 @@ enum Turns {
 async fn run<H, S>(
     shared: Arc<Shared<H>>,
     stream: S,
-    (identity, from): Peering,
+    other: Peering,
     mut send: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
     turns: Turns,
 ) where
@@ -196,8 +224,9 @@ async fn run<H, S>(
     let peer = Arc::clone(&joined.peer);
     let caller = Arc::new(Caller {
         peer: Arc::clone(&peer),
-        identity,
-        from,
+        identity: other.identity,
+        from: other.from,
+        slot: other.slot,
         audit_ids: AuditIds::new(&*shared.options.entropy),
     });
     let service = {
@@ -210,6 +239,8 @@ async fn run<H, S>(
     let mut connection = pin!(connection);
     let mut leaving = false;
     let mut waited = false;
+    // Of the one answer at a time that HTTP/1.1 sends; HTTP/2 has a task for each.
+    let mut deadline = Deadline::default();
     let ended = poll_fn(|cx| {
         if turns == Turns::AfterOthers && !waited && peer.has_several_requests() {
             waited = true;
@@ -218,8 +249,10 @@ async fn run<H, S>(
         }
         waited = false;
         loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(ended);
+            match deadline.poll(cx, |cx| connection.as_mut().poll(cx)) {
+                Poll::Ready(Ok(ended)) => return Poll::Ready(ended),
+                Poll::Ready(Err(overdue)) => return Poll::Ready(Err(overdue.into())),
+                Poll::Pending => {}
             }
             if let Poll::Ready(Err(error)) = send(cx) {
                 return Poll::Ready(Err(error.into()));

@@ -3,14 +3,14 @@
 //! Everything runs where hyper calls us, without a task of its own. A write whose client
 //! goes away is carried on with (see `carry`); a read is given up.
 
-use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated, is_foreign};
-use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, sealed};
+use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated};
+use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, Held, Unsent};
 use crate::audit::{Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
-use crate::flow::{Full, Lane, Place};
+use crate::flow::{Full, Lane};
 use crate::handler::Handler;
-use crate::metrics;
+use crate::metrics::{self, Passed};
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
@@ -26,8 +26,9 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
-use optik_access::{RequestInfo, User};
+use optik_access::{RequestInfo, Resource, User};
 use optik_apiserver::{FlowMarks, Request, Response};
+use optik_listener::{Slot, is_foreign};
 use optik_object::Status;
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -35,9 +36,9 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// Nothing takes less.
+/// Nothing takes less: what is due sooner is late, however fast we are.
 const TIME_MIN: Duration = Duration::from_micros(1);
 
 /// By which clients learn which flow their request was of.
@@ -57,19 +58,26 @@ pub(crate) struct Caller {
     pub(crate) audit_ids: AuditIds,
     /// Where the connection comes from.
     pub(crate) from: Option<IpAddr>,
+    /// By which it counts among all connections.
+    pub(crate) slot: Slot,
 }
 
 /// What is learned about a request on its way.
 #[derive(Default)]
 struct Trail {
+    /// When its answer has to be sent; `None` for streams without end.
+    due: Option<Instant>,
     /// By what right it is carried out, if that may take long.
     claim: Option<Claim>,
     /// What its answer is marked with.
     flow: Option<FlowMarks>,
+    /// How far it got.
+    passed: Passed,
     /// Whether it came with a token that is none, for a space too many.
     ignored: bool,
-    /// Its place among the requests that are carried out.
-    place: Option<Place>,
+    /// Its place among the requests that are carried out, and its body's room. While a write
+    /// is carried out, they are with that.
+    held: Held,
     record: Option<Box<Record>>,
 }
 
@@ -82,7 +90,7 @@ pub(crate) async fn answer<H: Handler>(
     let in_flight = caller.peer.begin();
     let socket = websocket::asked(&mut request);
     let (head, body) = request.into_parts();
-    let sent_id = head.headers.get(&AUDIT_ID).cloned();
+    let id = caller.audit_ids.of_request(&head.headers);
     let (method, uri) = (head.method.clone(), head.uri.clone());
     let query = uri.query().unwrap_or_default();
     let info = Arc::new(RequestInfo::new(method.as_str(), uri.path(), query));
@@ -95,8 +103,11 @@ pub(crate) async fn answer<H: Handler>(
     let form = Form::of(about, &head.headers);
     let counted = shared.metrics.begin(about, form.long_running);
     let began = shared.options.clock.monotonic();
-    let id = sent_id.unwrap_or_else(|| caller.audit_ids.next());
-    let mut trail = Trail::default();
+    let due = Instant::now() + shared.options.limits.request_max;
+    let mut trail = Trail {
+        due: Some(due).filter(|_| !form.long_running),
+        ..Trail::default()
+    };
     let welcome = shared.options.origins.welcome(&head.headers);
     let mut response = match &welcome {
         // Asked before credentials are sent.
@@ -115,9 +126,11 @@ pub(crate) async fn answer<H: Handler>(
     drop(counted);
     let took = shared.options.clock.monotonic().since(began);
     let took = Some(took).filter(|_| !form.long_running);
-    shared.metrics.note(about, response.status().as_u16(), took);
+    let answered = (response.status().as_u16(), took);
+    let serves = |of: &Resource<'_>| shared.handler.serves(of);
+    shared.metrics.note(about, trail.passed, answered, serves);
     if let Some(socket) = socket.filter(|_| form.long_running) {
-        response = socket.switch(response, &shared.tasks);
+        response = socket.switch(response, &shared.tasks, caller.slot.clone());
     }
     response.headers_mut().insert(AUDIT_ID, id);
     if let Some(FlowMarks { schema, level }) = trail.flow {
@@ -136,11 +149,9 @@ pub(crate) async fn answer<H: Handler>(
         record.ended(response.status().as_u16(), form.long_running);
     }
     // A stream ends later; everything else ends now.
-    Ok(sealed(
-        response,
-        in_flight,
-        record.filter(|_| form.long_running),
-    ))
+    let record = record.filter(|_| form.long_running);
+    let unsent = Unsent::new(in_flight, trail.held);
+    Ok(response.map(|content| Body::new(content, unsent, trail.due, record)))
 }
 
 fn preflight() -> http::Response<Content> {
@@ -169,8 +180,13 @@ impl<H: Handler> Exchange<'_, H> {
         let form = self.form;
         let limit = match self.limit() {
             Ok(limit) => limit,
-            Err(status) => return self.formed(status.into()).await,
+            Err(status) => return self.unheard(&head.headers, status.into(), trail).await,
         };
+        if limit.is_some_and(|limit| limit < TIME_MIN) {
+            return self.unheard(&head.headers, too_late(), trail).await;
+        }
+        let due = limit.map(|limit| Instant::now() + limit);
+        trail.due = due;
         let accept = accepted(&head.headers);
         let work = async {
             let response = self.respond(head, body, trail).await;
@@ -183,11 +199,9 @@ impl<H: Handler> Exchange<'_, H> {
         };
         // In its place: it is large, and would be copied with everything around it.
         let work = pin!(work);
-        match limit {
+        match due {
             None => work.await,
-            // What is due at once is late, however fast we are.
-            Some(limit) if limit < TIME_MIN => self.formed(too_late()).await,
-            Some(limit) => match timeout(limit, work).await {
+            Some(due) => match timeout_at(due, work).await {
                 Ok(response) => response,
                 Err(_) => self.formed(too_late()).await,
             },
@@ -201,6 +215,20 @@ impl<H: Handler> Exchange<'_, H> {
         }
         let longest = self.shared.options.limits.request_max;
         deadline::of_request(self.about.query, longest).map(Some)
+    }
+
+    /// The answer to a request of which nothing but the head is looked at.
+    async fn unheard(
+        &self,
+        headers: &HeaderMap,
+        response: Response,
+        trail: &mut Trail,
+    ) -> http::Response<Content> {
+        trail.record = self.begin_record(headers, None);
+        if let Some(record) = &mut trail.record {
+            record.answered(&response);
+        }
+        self.formed(response).await
     }
 
     async fn formed(&self, response: Response) -> http::Response<Content> {
@@ -218,7 +246,7 @@ impl<H: Handler> Exchange<'_, H> {
         let user = match self.admit(&mut head, trail).await {
             Ok(user) => user,
             Err(refusal) => {
-                trail.place = None;
+                trail.held = Held::default();
                 upload::forget(body, &head.headers).await;
                 return Ok(*refusal);
             }
@@ -231,21 +259,29 @@ impl<H: Handler> Exchange<'_, H> {
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
-        let limit = shared.options.limits.request_max;
-        let Ok(body) = timeout(limit, upload::read(body)).await else {
-            return Ok(too_late());
+        let body = match self.form.long_running {
+            // Streams have no place, so nothing would bound how much they send.
+            true => {
+                upload::forget(body, &head.headers).await;
+                Bytes::new()
+            }
+            false => {
+                let (body, room) = upload::read(body, &shared.uploads, &user).await?;
+                trail.held.room = room;
+                body
+            }
         };
         let request = Request {
             info: Arc::clone(about.info),
             query: about.query.to_owned(),
             headers: head.headers,
             user,
-            body: body?,
+            body,
         };
         if let Some(record) = &mut trail.record {
             record.sent(&request.headers, &request.body);
         }
-        let done = self.carry_out(request).await;
+        let done = self.carry_out(request, &mut trail.held).await;
         if let (Err(_), Some(record)) = (&done, &mut trail.record) {
             record.panicked();
         }
@@ -258,7 +294,8 @@ impl<H: Handler> Exchange<'_, H> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
         let identity = &self.caller.identity;
-        if matches!(identity, Identity::Local(_)) && is_foreign(head) {
+        if matches!(identity, Identity::Local(_)) && is_foreign(&head.uri, &head.headers) {
+            trail.record = self.begin_record(&head.headers, None);
             let text = "this port is for programs on this machine, not for web pages";
             let status = Status::forbidden_path("a browser", "open", about.path, text);
             return Err(Box::new(refused(&status, accepted(&head.headers))));
@@ -267,6 +304,9 @@ impl<H: Handler> Exchange<'_, H> {
         let (headers, tokens) = (&mut head.headers, &options.tokens);
         let believed = authenticate(identity, headers, tokens, handler, &*options.clock);
         let caller = believed.as_ref().ok().map(|(user, _)| &**user);
+        if caller.is_some_and(|user| !user.is_anonymous()) {
+            self.caller.slot.prove();
+        }
         trail.record = self.begin_record(headers, caller);
         let (caller, by) = match believed {
             Ok(believed) => believed,
@@ -288,7 +328,7 @@ impl<H: Handler> Exchange<'_, H> {
         }
         if let Some(lane) = self.lane() {
             match shared.flow.enter(lane, &user).await {
-                Ok(place) => trail.place = place,
+                Ok(place) => trail.held.place = place,
                 Err(Full) => {
                     let now = options.clock.monotonic();
                     return Err(Box::new(too_many(shared.flow.come_again_after(now))));
@@ -300,6 +340,7 @@ impl<H: Handler> Exchange<'_, H> {
             record.decided(allowed.is_ok(), handler.reason(&user, &asked));
         }
         allowed.map_err(|status| denied(&status, headers))?;
+        trail.passed = Passed::Authorizer;
         trail.claim = proof.map(|proof| match other {
             Some(other) => Claim::acting(proof, caller, other),
             None => Claim::own(proof, caller),
@@ -332,16 +373,22 @@ impl<H: Handler> Exchange<'_, H> {
         })
     }
 
-    async fn carry_out(&self, request: Request) -> Result<Response, Status> {
+    /// A write that goes on without us keeps what is held for it until its own end.
+    async fn carry_out(&self, request: Request, held: &mut Held) -> Result<Response, Status> {
         let behind = Arc::clone(self.shared);
-        let reads = request.info.is_read();
-        let work = async move { behind.handler.handle(request).await };
-        let done = if reads {
+        let done = if request.info.is_read() {
+            let work = behind.handler.handle(request);
             let work = AssertUnwindSafe(work).catch_unwind().await;
             work.map_err(|_| "a read panicked".to_owned())
         } else {
+            let given = std::mem::take(held);
+            let work = async move { (behind.handler.handle(request).await, given) };
             let work = Carried::new(work, &self.shared.tasks).await;
-            work.map_err(|panicked| panicked.to_string())
+            let back = |(response, given)| {
+                *held = given;
+                response
+            };
+            work.map(back).map_err(|panicked| panicked.to_string())
         };
         done.map_err(|error| {
             tracing::error!(%error, "a request failed unexpectedly");
@@ -360,6 +407,7 @@ fn too_many(seconds: u64) -> Response {
 
 /// What the server counts, and what its handler does.
 async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
+    shared.metrics.forget(|of| shared.handler.serves(of));
     let tasks = shared.options.supervisor.metrics();
     let text = metrics::page(&shared.metrics) + &tasks + &shared.handler.metrics().await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

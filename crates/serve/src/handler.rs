@@ -1,6 +1,6 @@
 //! What answers requests.
 
-use optik_access::{Attributes, User, without_roles};
+use optik_access::{Attributes, Resource, User, without_roles};
 use optik_apiserver::{ApiServer, FlowMarks, Request, Response};
 use optik_object::Status;
 use std::sync::Arc;
@@ -13,6 +13,12 @@ pub trait Handler: Send + Sync + 'static {
     /// What it counts, as Prometheus reads it.
     fn metrics(&self) -> impl Future<Output = String> + Send {
         std::future::ready(String::new())
+    }
+
+    /// Whether there is such a resource, and such a subresource of it.
+    fn serves(&self, of: &Resource<'_>) -> bool {
+        let _ = of;
+        false
     }
 
     /// Whose bearer token this is, if it is one that only the handler knows.
@@ -89,6 +95,10 @@ impl Handler for ApiServer {
 
     fn metrics(&self) -> impl Future<Output = String> + Send {
         ApiServer::metrics(self)
+    }
+
+    fn serves(&self, of: &Resource<'_>) -> bool {
+        ApiServer::serves(self, of)
     }
 
     fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {

@@ -4,11 +4,15 @@ use crate::audit::Audit;
 use crate::cors::Origins;
 use futures::future::BoxFuture;
 use optik_access::Tokens;
+use optik_listener::Connections;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_supervisor::Supervisor;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Of a server that shares with nobody.
+const CONNECTIONS_MAX: usize = 10_000;
 
 /// Answers whether a part of the server works.
 pub type Check = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
@@ -25,6 +29,8 @@ pub struct Options {
     /// Runs what is done beside requests. Health checks and metrics tell of all its tasks.
     pub supervisor: Supervisor,
     pub limits: Limits,
+    /// How many connections there may be, together with all other ports that share this.
+    pub connections: Connections,
     /// Whose web pages may talk to us.
     pub origins: Origins,
     /// Where it is written down who did what.
@@ -41,6 +47,7 @@ impl Default for Options {
             store: Arc::new(|| Box::pin(std::future::ready(true))),
             supervisor: Supervisor::default(),
             limits: Limits::default(),
+            connections: Connections::new(CONNECTIONS_MAX),
             origins: Origins::default(),
             audit: None,
             clock: Arc::new(SystemClock::default()),
@@ -61,8 +68,6 @@ impl fmt::Debug for Options {
 /// How many, and how long.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Further ones wait until one of these has gone.
-    pub connections_max: usize,
     /// On one HTTP/2 connection at a time.
     pub streams_per_connection_max: u32,
     pub handshake_max: Duration,
@@ -82,6 +87,10 @@ pub struct Limits {
     pub requests_waiting_per_user_max: usize,
     /// How long they wait.
     pub wait_max: Duration,
+    /// Long bodies that are received or worked on, all together; further ones wait.
+    pub bodies_bytes_max: usize,
+    /// And of one user.
+    pub bodies_per_user_bytes_max: usize,
     /// How often it is asked whether those who read streams are still believed. A change of
     /// roles is looked at at once.
     pub review_period: Duration,
@@ -95,7 +104,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections_max: 10_000,
             streams_per_connection_max: 100,
             handshake_max: Duration::from_secs(10),
             head_max: Duration::from_secs(32),
@@ -106,6 +114,8 @@ impl Default for Limits {
             requests_waiting_max: 10_000,
             requests_waiting_per_user_max: 500,
             wait_max: Duration::from_secs(15),
+            bodies_bytes_max: 64 << 20,
+            bodies_per_user_bytes_max: 16 << 20,
             review_period: Duration::from_secs(10),
             stop_delay: Duration::ZERO,
             drain_max: Duration::from_secs(30),

@@ -1,6 +1,6 @@
 //! Accepting connections, and letting go of them.
 
-use crate::connection::{self, protocol};
+use crate::connection::{self, StreamTasks, protocol};
 use crate::flow::Flow;
 use crate::handler::Handler;
 use crate::metrics::Metrics;
@@ -9,19 +9,16 @@ use crate::pages::Health;
 use crate::peers::{Patience, Peers};
 use crate::tenure::{self, Tenures};
 use crate::tls::TlsMaterial;
-use hyper_util::rt::TokioExecutor;
+use crate::upload::Uploads;
 use hyper_util::server::conn::auto::Builder;
 use optik_supervisor::Task;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long we wait when no connection can be accepted, as when files run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LISTENER: Task = Task::serving("listener");
 const IDLE_CONNECTIONS: Task = Task::upkeep("idle-connections");
 /// Without it, watches outlive the right to them.
@@ -48,15 +45,15 @@ pub(crate) struct Shared<H> {
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) flow: Flow,
+    pub(crate) uploads: Uploads,
     pub(crate) peers: Arc<Peers>,
     /// Streams that end when their right does.
     pub(crate) tenures: Tenures,
-    pub(crate) protocol: Builder<TokioExecutor>,
+    pub(crate) protocol: Builder<StreamTasks>,
     /// Connections, and writes that may outlive theirs.
     pub(crate) tasks: TaskTracker,
     /// Ends the streams that would not end by themselves.
     pub(crate) stop: CancellationToken,
-    slots: Arc<Semaphore>,
     /// Held by the port that looks after all of them.
     chores: tokio::sync::Mutex<()>,
 }
@@ -70,13 +67,13 @@ impl<H: Handler> Server<H> {
             health: Health::new(Arc::clone(&options.store), options.supervisor.clone()),
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
+            uploads: Uploads::new(limits),
             peers: Arc::default(),
             tenures: Tenures::default(),
             chores: tokio::sync::Mutex::default(),
             protocol: protocol(limits.streams_per_connection_max),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            slots: Arc::new(Semaphore::new(limits.connections_max)),
             options,
         };
         Self {
@@ -140,32 +137,12 @@ async fn accept_all<H: Handler>(
     listener: &TcpListener,
     tls: Option<TlsMaterial>,
 ) {
-    loop {
-        let (stream, slot) = accept(listener, &shared.slots).await;
-        let connection = connection::serve(Arc::clone(shared), stream, tls.clone());
+    let begin = |stream, slot| {
+        let connection = connection::serve(Arc::clone(shared), stream, slot, tls.clone());
         // Spawned here: one connection. If it panics, its client connects again.
-        shared.tasks.spawn(async move {
-            connection.await;
-            drop(slot);
-        });
-    }
-}
-
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
-    let slot = Arc::clone(slots).acquire_owned().await;
-    let slot = slot.expect("the semaphore is never closed");
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+        shared.tasks.spawn(connection).abort_handle()
+    };
+    shared.options.connections.accept_all(listener, begin).await;
 }
 
 /// What is done once for all ports. Never returns.

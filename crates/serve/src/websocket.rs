@@ -15,6 +15,7 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use optik_listener::Slot;
 use ring::digest;
 use std::future::poll_fn;
 use std::io;
@@ -82,6 +83,7 @@ impl Asked {
         self,
         response: http::Response<Content>,
         tasks: &TaskTracker,
+        slot: Slot,
     ) -> http::Response<Content> {
         if response.status() != StatusCode::OK {
             return response;
@@ -103,6 +105,8 @@ impl Asked {
                 Ok(io) => converse(TokioIo::new(io), pieces, framing).await,
                 Err(error) => Err(io::Error::other(error)),
             };
+            // The connection outlives the task that it began with.
+            drop(slot);
             if let Err(error) = outcome {
                 tracing::debug!(%error, "a WebSocket broke off");
             }

@@ -5,7 +5,7 @@ mod support;
 use http::Method;
 use http::header::{AUTHORIZATION, HeaderName};
 use optik_platform::{ManualClock, UnixMillis};
-use optik_serve::Options;
+use optik_serve::{Options, Tokens};
 use std::sync::Arc;
 use std::time::Duration;
 use support::client::{Client, VERSIONS, Version, request, tls};
@@ -319,4 +319,35 @@ async fn bodies_that_would_grow() {
         .send(request(Method::POST, "/who", &gzip, bomb))
         .await;
     assert_eq!(answer.json()["body"], length);
+}
+
+/// What strangers ask for is no label: whoever reads the metrics would read it for ever.
+#[tokio::test]
+async fn strangers_do_not_decide_how_long_the_metrics_are() {
+    let tokens = b"secret,kim,7\nroot,root,1,system:masters\n";
+    let options = Options {
+        tokens: Tokens::parse(tokens).unwrap(),
+        ..options()
+    };
+    let running = Running::with(Port::Tls, options).await;
+    let mut client = Client::new(&running, Version::Http2).await;
+    let long = "x".repeat(3_000);
+    for number in 0..10 {
+        for path in [
+            format!("/apis/g/v1/kinds{number}{long}"),
+            format!("/apis/{number}{long}/v1/pods"),
+            format!("/{number}{long}"),
+        ] {
+            for token in ["", "Bearer secret", "Bearer wrong", "Bearer root"] {
+                let request = request(Method::GET, &path, &[(AUTHORIZATION, token)], "");
+                client.send(request).await;
+            }
+        }
+    }
+    let metrics = client
+        .get("/metrics", &[(AUTHORIZATION, "Bearer root")])
+        .await;
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.body.len() < 30_000, "{} bytes", metrics.body.len());
+    assert!(!metrics.text().contains("xxx"));
 }

@@ -426,3 +426,60 @@ async fn what_was_sent_and_answered_is_written_down_e107() {
         ]
     );
 }
+
+/// However much a stranger sends, a line of the log is short; and there always is one.
+#[tokio::test]
+async fn strangers_cannot_wash_out_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+    let options = audited(&path, policy);
+    let running = Running::with(Port::Tls, options.clone()).await;
+    let plain = Running::with(Port::Plain, options).await;
+    let mut client = Client::new(&running, Version::Http1).await;
+    let audit_id = HeaderName::from_static("audit-id");
+    let forwarded = HeaderName::from_static("x-forwarded-for");
+    let long = "x".repeat(300_000);
+    let name = "n".repeat(3_000);
+    let ips = "10.0.0.1,10.0.0.2,".repeat(10_000);
+    let method = |text: &str| Method::from_bytes(text.as_bytes()).unwrap();
+    let answer = client.get("/who", &[(audit_id.clone(), &long)]).await;
+    assert_eq!(answer.header("audit-id").len(), 36, "an id of ours");
+    client.get("/who", &[(USER_AGENT, &long)]).await;
+    client.get("/who", &[(forwarded, &ips)]).await;
+    let object = format!("/api/v1/namespaces/{name}/pods/{name}");
+    client.get(&object, &[]).await;
+    client.get(&format!("/{name}{name}"), &[]).await;
+    client.get(&format!("/who?{}", name.repeat(10)), &[]).await;
+    let odd = request(method(&name), "/who", &[], "");
+    client.send(odd).await;
+    let body = format!("{{\"metadata\":{{\"name\":\"{long}\"}}}}");
+    let kim = [(AUTHORIZATION, "Bearer secret")];
+    client
+        .send(request(Method::POST, "/apis/g/v1/pods", &kim, body))
+        .await;
+    // What is refused before it is known who asks.
+    for query in ["timeout=soon", "timeout=1ns"] {
+        let id = [(audit_id.clone(), "early")];
+        client.get(&format!("/who?{query}"), &id).await;
+    }
+    let mut browser = Client::plain(&plain, Version::Http1).await;
+    let page = [(ORIGIN, "https://evil.example"), (audit_id, "early")];
+    assert_eq!(browser.get("/who", &page).await.status, 403);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let longest = text.lines().map(str::len).max();
+    assert!(longest < Some(16_000), "{longest:?}");
+    let events = events(&text);
+    let early: Vec<_> = events
+        .iter()
+        .filter(|event| event["auditID"] == "early" && event["stage"] == "ResponseComplete")
+        .map(|event| event["responseStatus"]["code"].clone())
+        .collect();
+    assert_eq!(early, [400, 504, 403]);
+    let cut = format!("{}...TRUNCATED", "x".repeat(1024));
+    assert!(
+        events
+            .iter()
+            .any(|event| event["userAgent"] == cut.as_str())
+    );
+}

@@ -5,6 +5,7 @@ mod support;
 use http::Method;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use optik_apiserver::BODY_BYTES_MAX;
+use optik_listener::Connections;
 use optik_serve::{Limits, Options};
 use std::time::Duration;
 use support::client::{Client, VERSIONS, Version, request, tls};
@@ -189,12 +190,8 @@ async fn a_panicking_write_is_an_internal_error() {
 
 #[tokio::test]
 async fn a_full_house_lets_the_next_in_when_one_leaves() {
-    let limits = Limits {
-        connections_max: 1,
-        ..Limits::default()
-    };
     let options = Options {
-        limits,
+        connections: Connections::new(1),
         ..support::options()
     };
     let running = Running::with(Port::Plain, options).await;

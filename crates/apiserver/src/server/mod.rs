@@ -202,6 +202,17 @@ impl ApiServer {
         counted.unwrap_or_default() + &self.shared.hook_metrics.page()
     }
 
+    /// Whether there is such a resource, and such a subresource of it, at this moment.
+    #[must_use]
+    pub fn serves(&self, of: &optik_access::Resource<'_>) -> bool {
+        let kinds = self.shared.kinds.current();
+        let kind = kinds.find(of.group, of.version, of.resource);
+        kind.is_some_and(|kind| {
+            let mut parts = kind.resource.subresources.iter();
+            of.subresource.is_empty() || parts.any(|part| part.name == of.subresource)
+        })
+    }
+
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
         self.carry_out(request, Voices::Everybody).await

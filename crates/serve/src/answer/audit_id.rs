@@ -1,9 +1,12 @@
 //! The id by which a client's log and ours find the same request.
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use optik_object::uuid;
 use optik_platform::Entropy;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Longer ids of clients are not taken: they stand in every line of the audit log.
+const SENT_BYTES_MAX: usize = 64;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -26,8 +29,14 @@ impl AuditIds {
         }
     }
 
+    /// What the client calls the request, if that is fit for a log; or a new id.
+    pub(crate) fn of_request(&self, headers: &HeaderMap) -> HeaderValue {
+        let sent = headers.get(&AUDIT_ID).filter(|id| is_fit(id.as_bytes()));
+        sent.cloned().unwrap_or_else(|| self.next())
+    }
+
     /// A UUID of version 4.
-    pub(crate) fn next(&self) -> HeaderValue {
+    fn next(&self) -> HeaderValue {
         // An odd factor keeps different numbers different.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let count = self.next.fetch_add(1, Ordering::Relaxed);
@@ -39,9 +48,31 @@ impl AuditIds {
     }
 }
 
+fn is_fit(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    (1..=SENT_BYTES_MAX).contains(&id.len()) && id.iter().all(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_clients_are_short_and_plain() {
+        let longest = "x".repeat(64);
+        for (id, fit) in [
+            ("my-id", true),
+            ("0F-9", true),
+            (&longest, true),
+            (&format!("{longest}x"), false),
+            ("", false),
+            ("a b", false),
+            ("a\"b", false),
+            ("a_b", false),
+        ] {
+            assert_eq!(is_fit(id.as_bytes()), fit, "{id}");
+        }
+    }
     use optik_platform::SeededEntropy;
     use std::collections::BTreeSet;
 

@@ -1,11 +1,9 @@
 //! The form of an answer: what the request asked for, applied to what the handler said.
 
-use super::body::{Body, Content};
+use super::body::Content;
 use super::indent::Indenter;
 use super::pieces::Pieces;
 use crate::access::{Asked, is_long_running};
-use crate::audit::Record;
-use crate::peers::InFlight;
 use crate::query;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -85,15 +83,6 @@ impl Form {
         *formed.headers_mut() = headers;
         formed
     }
-}
-
-/// Attaches what lasts as long as the body.
-pub(crate) fn sealed(
-    response: http::Response<Content>,
-    in_flight: InFlight,
-    record: Option<Box<Record>>,
-) -> http::Response<Body> {
-    response.map(|content| Body::new(content, in_flight, record))
 }
 
 enum Formed {

@@ -6,8 +6,10 @@ mod body;
 mod form;
 mod indent;
 mod pieces;
+mod sending;
 
 pub(crate) use audit_id::{AUDIT_ID, AuditIds};
 pub(crate) use body::{Body, Content};
-pub(crate) use form::{Form, sealed};
+pub(crate) use form::Form;
 pub(crate) use pieces::Pieces;
+pub(crate) use sending::{Deadline, Held, InTime, Unsent};

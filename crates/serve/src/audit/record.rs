@@ -13,8 +13,17 @@ use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Longer agents and paths are cut.
+/// Longer paths and messages are cut.
 const TEXT_BYTES_MAX: usize = 4096;
+/// Longer agents are cut, as upstream does it.
+const AGENT_BYTES_MAX: usize = 1024;
+const CUT: &str = "...TRUNCATED";
+/// Longer names are cut: there are none that are good for anything.
+const NAME_BYTES_MAX: usize = 512;
+/// Proxies beyond this many are not told.
+const PROXIES_MAX: usize = 16;
+/// Longer details of an answer are left out: they repeat what was sent.
+const DETAILS_BYTES_MAX: usize = 4096;
 
 /// What is known of a request when it comes.
 pub(crate) struct Heard<'a> {
@@ -91,6 +100,7 @@ impl Record {
             for member in ["name", "uid"] {
                 let given = sent["metadata"][member].as_str().unwrap_or_default();
                 if !given.is_empty() {
+                    let given = cut(given, NAME_BYTES_MAX);
                     object.entry(member).or_insert_with(|| given.into());
                 }
             }
@@ -132,6 +142,7 @@ impl Record {
             }
             _ => Map::new(),
         };
+        shorten(&mut status);
         status.entry("metadata").or_insert_with(|| json!({}));
         status.insert("code".into(), code.into());
         self.event
@@ -209,9 +220,10 @@ fn described(heard: &Heard<'_>) -> Map {
     event.insert("auditID".into(), heard.id.into());
     event.insert(
         "requestURI".into(),
-        cut(&format!("{path}{question}{query}")).into(),
+        cut(&format!("{path}{question}{query}"), TEXT_BYTES_MAX).into(),
     );
-    event.insert("verb".into(), info.verb().into());
+    let verb = cut(info.verb(), NAME_BYTES_MAX);
+    event.insert("verb".into(), verb.into());
     event.insert("user".into(), shown(heard.user));
     event.insert(
         "sourceIPs".into(),
@@ -222,7 +234,7 @@ fn described(heard: &Heard<'_>) -> Map {
         .get(USER_AGENT)
         .and_then(|agent| agent.to_str().ok());
     if let Some(agent) = agent {
-        event.insert("userAgent".into(), cut(agent).into());
+        event.insert("userAgent".into(), shown_agent(agent).into());
     }
     if let Some(of) = info.resource() {
         let mut object = Map::new();
@@ -235,18 +247,35 @@ fn described(heard: &Heard<'_>) -> Map {
             ("subresource", of.subresource),
         ];
         for (member, value) in parts.into_iter().filter(|(_, value)| !value.is_empty()) {
-            object.insert(member.into(), value.into());
+            object.insert(member.into(), cut(value, NAME_BYTES_MAX).into());
         }
         event.insert("objectRef".into(), Value::Object(object));
     }
     event
 }
 
-fn cut(text: &str) -> &str {
-    let end = (0..=text.len().min(TEXT_BYTES_MAX))
-        .rev()
-        .find(|at| text.is_char_boundary(*at));
-    &text[..end.unwrap_or(0)]
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let ends = (0..=text.len().min(bytes_max)).rev();
+    let mut ends = ends.filter(|at| text.is_char_boundary(*at));
+    &text[..ends.next().unwrap_or(0)]
+}
+
+fn shown_agent(agent: &str) -> String {
+    let shown = cut(agent, AGENT_BYTES_MAX);
+    let suffix = if shown.len() < agent.len() { CUT } else { "" };
+    format!("{shown}{suffix}")
+}
+
+/// What an answer says quotes what was asked.
+fn shorten(status: &mut Map) {
+    if let Some(Value::String(message)) = status.get_mut("message") {
+        let length = cut(message, TEXT_BYTES_MAX).len();
+        message.truncate(length);
+    }
+    let details = status.get("details");
+    if details.is_some_and(|details| optik_object::to_bytes(details).len() > DETAILS_BYTES_MAX) {
+        status.remove("details");
+    }
 }
 
 fn shown(user: &User) -> Value {
@@ -270,6 +299,7 @@ fn sources(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
         let parts = value.unwrap_or_default().split(',');
         parts
             .filter_map(|part| part.trim().parse::<IpAddr>().ok())
+            .take(PROXIES_MAX)
             .collect::<Vec<_>>()
     };
     let mut all = listed("x-forwarded-for");

@@ -1,7 +1,8 @@
 //! What the server counts, under the names that dashboards know (wire §4.2).
 //!
 //! A request finds its row by a hash of what it is about, and only the first of its kind
-//! writes down what the row is called.
+//! writes down what the row is called. What clients make up has no row: only what is
+//! served, to somebody who may ask for it, is counted under its name.
 
 mod page;
 
@@ -9,6 +10,7 @@ pub(crate) use page::page;
 
 use crate::access::Asked;
 use crate::query;
+use optik_access::Resource;
 use optik_platform::UnixMillis;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 /// Requests of different kinds rarely wait for each other.
 const SHARDS: usize = 16;
-/// Paths are the clients' to choose; beyond this many they share a row.
+/// Definitions are the users' to make; beyond this many their kinds share a row.
 const ROWS_PER_SHARD_MAX: usize = 256;
 
 /// The upper bounds of the buckets of durations.
@@ -42,12 +44,44 @@ struct InFlight {
 
 #[derive(Clone, Debug)]
 struct Row {
+    /// What is served there; `None` for everything that is no resource.
+    of: Option<Served>,
     /// All labels but the code, as they are printed.
     labels: String,
     codes: BTreeMap<u16, u64>,
     buckets: [u64; BUCKETS_SECONDS.len()],
     count: u64,
     seconds: f64,
+}
+
+/// The name of something that is served.
+#[derive(Clone, Debug)]
+struct Served {
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+}
+
+impl Served {
+    fn named(&self) -> Resource<'_> {
+        Resource {
+            group: &self.group,
+            version: &self.version,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            ..Resource::default()
+        }
+    }
+}
+
+/// Who counts as having asked for what their path names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Passed {
+    #[default]
+    Nothing,
+    /// Somebody who may.
+    Authorizer,
 }
 
 /// A request that is being answered.
@@ -81,19 +115,57 @@ impl Metrics {
         Counted { gauge }
     }
 
-    /// Notes an answer. How long a watch takes says nothing.
-    pub(crate) fn note(&self, asked: Asked<'_>, code: u16, took: Option<Duration>) {
+    /// Notes an answer. How long a watch takes says nothing. `serves` is asked about what
+    /// has no row yet.
+    pub(crate) fn note(
+        &self,
+        asked: Asked<'_>,
+        passed: Passed,
+        answer: (u16, Option<Duration>),
+        serves: impl FnOnce(&Resource<'_>) -> bool,
+    ) {
         let about = About::of(asked);
+        let counted = match passed {
+            Passed::Authorizer => self.count(&about, answer, serves),
+            Passed::Nothing => false,
+        };
+        if !counted {
+            let nothing = About {
+                verb: verb(asked.method.as_str(), ""),
+                ..About::default()
+            };
+            self.count(&nothing, answer, |_| true);
+        }
+    }
+
+    /// Whether there is a row for it.
+    fn count(
+        &self,
+        about: &About<'_>,
+        (code, took): (u16, Option<Duration>),
+        serves: impl FnOnce(&Resource<'_>) -> bool,
+    ) -> bool {
         let hash = about.hash();
         let mut rows = self.rows(hash);
-        let hash = match rows.contains_key(&hash) || rows.len() < ROWS_PER_SHARD_MAX {
-            true => hash,
-            false => 0,
-        };
-        let row = rows.entry(hash).or_insert_with(|| Row::new(&about, hash));
+        let new = !rows.contains_key(&hash);
+        if new && about.is_named() && (rows.len() >= ROWS_PER_SHARD_MAX || !serves(&about.of)) {
+            return false;
+        }
+        let row = rows.entry(hash).or_insert_with(|| Row::new(about));
         *row.codes.entry(code).or_default() += 1;
         if let Some(took) = took {
             row.note(took.as_secs_f64());
+        }
+        true
+    }
+
+    /// Forgets what is not served any more.
+    pub(crate) fn forget(&self, serves: impl Fn(&Resource<'_>) -> bool) {
+        for shard in 0..SHARDS as u64 {
+            self.rows(shard).retain(|_, row| {
+                let of = row.of.as_ref();
+                of.is_none_or(|of| serves(&of.named()))
+            });
         }
     }
 
@@ -114,12 +186,16 @@ impl Metrics {
 }
 
 impl Row {
-    fn new(about: &About<'_>, hash: u64) -> Self {
+    fn new(about: &About<'_>) -> Self {
+        let of = about.of;
         Self {
-            labels: match hash {
-                0 => About::default().labels(),
-                _ => about.labels(),
-            },
+            of: about.is_named().then(|| Served {
+                group: of.group.into(),
+                version: of.version.into(),
+                resource: of.resource.into(),
+                subresource: of.subresource.into(),
+            }),
+            labels: about.labels(),
             codes: BTreeMap::new(),
             buckets: [0; BUCKETS_SECONDS.len()],
             count: 0,
@@ -142,10 +218,8 @@ impl Row {
 struct About<'a> {
     verb: &'static str,
     dry_run: bool,
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
-    subresource: &'a str,
+    /// Nothing in it if it is no resource.
+    of: Resource<'a>,
     scope: &'static str,
 }
 
@@ -162,10 +236,7 @@ impl<'a> About<'a> {
         Self {
             verb: verb(asked.method.as_str(), own),
             dry_run: mutates && query::value(asked.query, "dryRun").is_some(),
-            group: of.group,
-            version: of.version,
-            resource: of.resource,
-            subresource: of.subresource,
+            of,
             scope: match (of.name, of.namespace) {
                 ("", "") => "cluster",
                 ("", _) => "namespace",
@@ -174,14 +245,17 @@ impl<'a> About<'a> {
         }
     }
 
-    /// Never zero.
+    fn is_named(&self) -> bool {
+        self.of != Resource::default()
+    }
+
     fn hash(&self) -> u64 {
         let words = [
             self.verb,
-            self.group,
-            self.version,
-            self.resource,
-            self.subresource,
+            self.of.group,
+            self.of.version,
+            self.of.resource,
+            self.of.subresource,
             self.scope,
         ];
         let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(self.dry_run);
@@ -190,7 +264,7 @@ impl<'a> About<'a> {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
             }
         }
-        hash.max(1)
+        hash
     }
 
     fn labels(&self) -> String {
@@ -198,12 +272,12 @@ impl<'a> About<'a> {
             "component=\"apiserver\",dry_run=\"{}\",group={},resource={},scope=\"{}\",\
              subresource={},verb=\"{}\",version={}",
             if self.dry_run { "All" } else { "" },
-            optik_object::quote(self.group),
-            optik_object::quote(self.resource),
+            optik_object::quote(self.of.group),
+            optik_object::quote(self.of.resource),
             self.scope,
-            optik_object::quote(self.subresource),
+            optik_object::quote(self.of.subresource),
             self.verb,
-            optik_object::quote(self.version),
+            optik_object::quote(self.of.version),
         )
     }
 }
@@ -240,7 +314,9 @@ mod tests {
         let path = "/apis/apps/v1/namespaces/a/deployments/b/status";
         for (code, millis) in [(200, 20), (404, 1)] {
             let took = Some(Duration::from_millis(millis));
-            asked_for(&Method::GET, path, |asked| metrics.note(asked, code, took));
+            asked_for(&Method::GET, path, |asked| {
+                metrics.note(asked, Passed::Authorizer, (code, took), |_| true);
+            });
         }
         let text = page(&metrics);
         let labels = "component=\"apiserver\",dry_run=\"\",group=\"apps\",\
@@ -258,15 +334,64 @@ mod tests {
         }
     }
 
-    /// However many paths clients think of.
+    /// However many paths clients think of, and whoever they are.
     #[test]
-    fn rows_are_bounded() {
+    fn what_is_not_served_has_no_row() {
         let metrics = Metrics::new(UnixMillis(0));
+        let long = "x".repeat(8000);
+        for number in 0..10_000 {
+            for (path, passed) in [
+                (format!("/api/v1/nosuch{number}/{long}"), Passed::Authorizer),
+                (
+                    format!("/api/v1/pods/{number}/nosuch{number}"),
+                    Passed::Authorizer,
+                ),
+                (format!("/apis/g{number}/v1/pods"), Passed::Nothing),
+                (format!("/{number}/{long}"), Passed::Authorizer),
+                ("/api/v1/services".to_owned(), Passed::Nothing),
+            ] {
+                asked_for(&Method::GET, &path, |asked| {
+                    let serves = |of: &Resource<'_>| {
+                        of.subresource.is_empty() && matches!(of.resource, "pods" | "services")
+                    };
+                    metrics.note(asked, passed, (404, None), serves);
+                });
+            }
+        }
+        let rows = metrics.all_rows();
+        assert_eq!(rows.len(), 1, "{:?}", rows.last());
+        assert!(page(&metrics).len() < 20_000);
+    }
+
+    /// However many definitions come and go.
+    #[test]
+    fn what_was_served_once_is_forgotten() {
+        let metrics = Metrics::new(UnixMillis(0));
+        let ask = |path: &str| {
+            asked_for(&Method::GET, path, |asked| {
+                metrics.note(asked, Passed::Authorizer, (200, None), |_| true);
+            });
+        };
         for number in 0..100_000 {
-            let path = format!("/api/v1/nosuch{number}");
-            asked_for(&Method::GET, &path, |asked| metrics.note(asked, 404, None));
+            ask(&format!("/apis/g/v1/kind{number}"));
         }
         assert!(metrics.all_rows().len() <= SHARDS * (ROWS_PER_SHARD_MAX + 1));
+        metrics.forget(|of| of.resource == "kind1");
+        let left: Vec<_> = metrics
+            .all_rows()
+            .into_iter()
+            .filter_map(|row| row.of)
+            .collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        ask("/apis/g/v1/new");
+        assert_eq!(
+            metrics
+                .all_rows()
+                .iter()
+                .filter(|row| row.of.is_some())
+                .count(),
+            2
+        );
     }
 
     #[test]

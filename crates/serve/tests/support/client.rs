@@ -112,6 +112,16 @@ impl Client {
         Self::over(stream, version).await
     }
 
+    /// Over HTTP/2 and TLS, with no room for any answer.
+    pub(crate) async fn windowless(running: &Running) -> Self {
+        let stream = TokioIo::new(tls(running, Version::Http2, None).await);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let handshake = builder.initial_stream_window_size(0).handshake(stream);
+        let (sender, connection) = handshake.await.expect("HTTP/2");
+        tokio::spawn(connection);
+        Self::Http2(sender)
+    }
+
     async fn over(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         version: Version,

@@ -1,15 +1,16 @@
-//! The port on this machine that asks for no credentials must still tell our user's
+//! A port on this machine that asks for no credentials must still tell our user's
 //! tools from web pages in our user's browser: those can send requests to it too.
 
 use http::header::{HOST, ORIGIN};
-use http::request::Parts;
+use http::{HeaderMap, Uri};
 use std::net::IpAddr;
 
 /// Whether a request comes from a page of another site, or through a foreign name
 /// that was pointed at this machine.
-pub(crate) fn is_foreign(head: &Parts) -> bool {
-    let named = head.uri.authority().map(http::uri::Authority::as_str);
-    let header = |name| head.headers.get(name).map(|value| value.to_str());
+#[must_use]
+pub fn is_foreign(uri: &Uri, headers: &HeaderMap) -> bool {
+    let named = uri.authority().map(http::uri::Authority::as_str);
+    let header = |name| headers.get(name).map(|value| value.to_str());
     let host = match (named, header(HOST)) {
         (Some(host), _) | (None, Some(Ok(host))) => Some(host),
         (None, Some(Err(_))) => return true,
@@ -30,11 +31,16 @@ pub(crate) fn is_foreign(head: &Parts) -> bool {
     }
 }
 
+/// Strict: whoever writes it in an unusual way wants us to misread it.
 fn is_here(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return false;
+    }
     let loopback = name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     loopback || name.eq_ignore_ascii_case("localhost")
 }
@@ -57,6 +63,10 @@ mod tests {
             ("example.com:8001", "", true),
             ("example.com", "http://example.com", true),
             ("127.0.0.1.example.com", "", true),
+            ("127.0.0.1:80@example.com", "", true),
+            ("[::1]example.com", "", true),
+            ("[::1", "", true),
+            ("localhost:", "", false),
         ] {
             let mut request = http::Request::builder();
             for (name, value) in [(HOST, host), (ORIGIN, origin)] {
@@ -65,7 +75,11 @@ mod tests {
                 }
             }
             let (head, ()) = request.body(()).unwrap().into_parts();
-            assert_eq!(is_foreign(&head), foreign, "{host} {origin}");
+            assert_eq!(
+                is_foreign(&head.uri, &head.headers),
+                foreign,
+                "{host} {origin}"
+            );
         }
     }
 }

@@ -1,0 +1,60 @@
+//! How many files and sockets this process may have open, and who gets them.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What is not for connections: the store's files, connections to etcd and to webhooks,
+/// logs, certificates, the runtime itself.
+const RESERVED_MAX: u64 = 1024;
+
+/// Takes as many as the system lets us have without asking anybody; returns how many there
+/// are then.
+///
+/// The limit that processes are started with is usually 1,024, for the sake of programs
+/// that use `select`. Those that do not are to raise it themselves.
+pub fn raise() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::debug!(%error, "the limit of open files stays as it was");
+        }
+    }
+    // No limit is as good as a very high one.
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many of so many descriptors connections may have: never more than half of few.
+#[must_use]
+pub fn for_connections(limit: u64) -> usize {
+    let reserved = RESERVED_MAX.min(limit / 2);
+    usize::try_from(limit - reserved).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_keeps_its_share() {
+        for (limit, connections) in [
+            (0, 0),
+            (200, 100),
+            (1024, 512),
+            (4096, 3072),
+            (1_048_576, 1_047_552),
+        ] {
+            assert_eq!(for_connections(limit), connections, "{limit}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_it_goes() {
+        let raised = raise();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current.unwrap_or(u64::MAX), raised);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}
