@@ -12,8 +12,9 @@ use clap::{Args, ValueEnum};
 use optik_apiserver::{ApiServer, ServiceRanges};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
+use optik_listener::{Connections, descriptors};
 use optik_platform::{Clock, SystemClock, SystemEntropy};
-use optik_serve::Server;
+use optik_serve::{Server, StoreCheck, StoreHealth};
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
 };
@@ -27,6 +28,9 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// At a time, if the system lets us have so many.
+const CONNECTIONS_MAX: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -123,6 +127,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     let clock = Arc::new(SystemClock::default());
     let started = clock.monotonic();
     let mut stop = Stop::listen()?;
+    let connections = connections();
     let ports = if options.etcd_only {
         None
     } else {
@@ -141,13 +146,15 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     let mut around = Around {
         store: store.clone(),
         clock: clock.clone(),
+        connections,
         serving: JoinSet::new(),
         stopped,
     };
     if let Some(listener) = etcd {
         banner.etcd = listener.local_addr().ok();
         let told = told(around.stopped.clone());
-        around.serving.spawn(serve_etcd(&store, listener, told));
+        let serving = serve_etcd(&around, listener, told);
+        around.serving.spawn(serving);
     }
     if let Some(ports) = ports {
         serve_api(&options, ports, &mut around, &mut banner).await?;
@@ -171,6 +178,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
 struct Around {
     store: Store,
     clock: Arc<SystemClock>,
+    connections: Connections,
     serving: JoinSet<()>,
     stopped: watch::Receiver<bool>,
 }
@@ -191,6 +199,7 @@ async fn serve_api(
     let rules = options.access.rules(&home(options), tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
+        connections: around.connections.clone(),
         ..options.access.presented(tokens, clock)?
     };
     let entropy = Arc::new(SystemEntropy);
@@ -262,25 +271,43 @@ async fn told(mut stopped: watch::Receiver<bool>) {
 }
 
 fn serve_etcd(
-    store: &Store,
+    around: &Around,
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let mut presented = optik_etcd_facade::Options::default();
+    let mut presented = optik_etcd_facade::Options {
+        connections: around.connections.clone(),
+        ..optik_etcd_facade::Options::default()
+    };
     let address = listener.local_addr().ok();
     presented
         .client_urls
         .extend(address.map(|address| format!("http://{address}")));
-    Facade::new(store.clone(), presented).serve(listener, stopped)
+    Facade::new(around.store.clone(), presented).serve(listener, stopped)
 }
 
-/// A store that answers is well.
-fn store_check(store: &Store) -> optik_serve::Check {
+fn store_check(store: &Store) -> StoreCheck {
     let store = store.clone();
     Arc::new(move || {
         let store = store.clone();
-        Box::pin(async move { store.status().await.is_ok() })
+        Box::pin(async move {
+            match store.status().await {
+                Ok(status) if status.takes_writes => StoreHealth::Well,
+                Ok(_) => StoreHealth::ReadOnly,
+                Err(_) => StoreHealth::Unreadable,
+            }
+        })
     })
+}
+
+/// For all ports together, without what the store needs.
+fn connections() -> Connections {
+    let descriptors = descriptors::raise();
+    let max = descriptors::for_connections(descriptors).min(CONNECTIONS_MAX);
+    if max < CONNECTIONS_MAX {
+        tracing::info!(descriptors, connections = max, "few files may be open");
+    }
+    Connections::new(max)
 }
 
 fn home(options: &Serve) -> Home<'_> {

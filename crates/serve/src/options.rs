@@ -13,15 +13,26 @@ use std::time::Duration;
 /// Of a server that shares with nobody.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// Answers whether a part of the server works.
-pub type Check = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+/// Answers how the store is.
+pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreHealth {
+    /// It can be read and written.
+    Well,
+    /// It refuses writes.
+    ReadOnly,
+    Unreadable,
+}
 
 #[derive(Clone)]
 pub struct Options {
     /// Who may come with which bearer token.
     pub tokens: Tokens,
-    /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
-    pub store: Check,
+    /// For the health checks `etcd`, which fails when the store cannot be read, and
+    /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
+    /// second.
+    pub store: StoreCheck,
     pub limits: Limits,
     /// How many connections there may be, together with all other ports that share this.
     pub connections: Connections,
@@ -37,7 +48,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tokens: Tokens::default(),
-            store: Arc::new(|| Box::pin(std::future::ready(true))),
+            store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Well))),
             limits: Limits::default(),
             connections: Connections::new(CONNECTIONS_MAX),
             origins: Origins::default(),

@@ -59,7 +59,7 @@ impl<H: Handler> Server<H> {
         let limits = &options.limits;
         let shared = Shared {
             handler,
-            health: Health::new(Arc::clone(&options.store)),
+            health: Health::new(Arc::clone(&options.store), Arc::clone(&options.clock)),
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             uploads: Uploads::new(limits),

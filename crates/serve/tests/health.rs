@@ -2,9 +2,13 @@
 
 mod support;
 
+use futures::future::join_all;
 use http::Method;
-use optik_serve::Options;
+use optik_platform::{ManualClock, UnixMillis};
+use optik_serve::{Options, StoreHealth};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use support::client::{Client, Version, request};
 use support::{Port, Running};
 
@@ -59,7 +63,7 @@ async fn healthy() {
 #[tokio::test]
 async fn an_unreadable_store_is_neither_alive_nor_ready() {
     let options = Options {
-        store: Arc::new(|| Box::pin(std::future::ready(false))),
+        store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Unreadable))),
         ..support::options()
     };
     let running = Running::with(Port::Plain, options).await;
@@ -74,6 +78,58 @@ async fn an_unreadable_store_is_neither_alive_nor_ready() {
     let excluded = client.get("/livez?exclude=etcd", &[]).await;
     assert_eq!((excluded.status.as_u16(), excluded.text()), (200, "ok"));
     assert_eq!(client.get("/readyz/etcd", &[]).await.status, 500);
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_writes_is_alive_but_not_ready() {
+    let options = Options {
+        store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::ReadOnly))),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    let mut client = client(&running).await;
+    for (path, status) in [
+        ("/livez", 200),
+        ("/healthz", 200),
+        ("/readyz/etcd", 200),
+        ("/readyz/etcd-readiness", 500),
+        ("/readyz?exclude=etcd-readiness", 200),
+    ] {
+        assert_eq!(client.get(path, &[]).await.status, status, "{path}");
+    }
+    let answer = client.get("/readyz", &[]).await;
+    assert_eq!(answer.status, 500);
+    let failed = "[+]etcd ok\n[-]etcd-readiness failed: reason withheld\n";
+    assert!(answer.text().contains(failed), "{}", answer.text());
+}
+
+/// Anybody may ask; the store is asked once a second all the same.
+#[tokio::test]
+async fn the_store_is_asked_once_for_all() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    let clock = Arc::new(ManualClock::new(UnixMillis(1)));
+    let options = Options {
+        clock: clock.clone(),
+        store: Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                StoreHealth::Well
+            })
+        }),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    for times in 1..=2 {
+        let crowd = (0..20).map(|_| async {
+            let mut client = client(&running).await;
+            client.get("/readyz", &[]).await.status
+        });
+        assert!(join_all(crowd).await.iter().all(|status| *status == 200));
+        assert_eq!(asked.load(Ordering::Relaxed), times);
+        clock.advance(Duration::from_secs(1));
+    }
 }
 
 #[tokio::test]
