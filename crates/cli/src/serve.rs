@@ -14,8 +14,9 @@ use clap::{Args, ValueEnum};
 use optik_apiserver::{ApiServer, ServiceRanges};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
+use optik_listener::{Connections, descriptors};
 use optik_platform::{Clock, SystemClock, SystemEntropy};
-use optik_serve::Server;
+use optik_serve::{Server, StoreCheck, StoreHealth};
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
 };
@@ -30,6 +31,9 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// At a time, if the system lets us have so many.
+const CONNECTIONS_MAX: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -126,6 +130,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     let clock = Arc::new(SystemClock::default());
     let started = clock.monotonic();
     let mut stop = Stop::listen()?;
+    let connections = connections();
     let ports = if options.etcd_only {
         None
     } else {
@@ -146,13 +151,14 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
         store: store.clone(),
         clock: clock.clone(),
         supervisor: supervisor.clone(),
+        connections,
         serving: JoinSet::new(),
         stopped,
     };
     if let Some(listener) = etcd {
         banner.etcd = listener.local_addr().ok();
         let told = told(around.stopped.clone());
-        let serving = serve_etcd(&store, &supervisor, listener, told);
+        let serving = serve_etcd(&around, listener, told);
         // Spawned here: ports are waited for when the server stops. They supervise their own.
         around.serving.spawn(serving);
     }
@@ -180,6 +186,7 @@ struct Around {
     store: Store,
     clock: Arc<SystemClock>,
     supervisor: Supervisor,
+    connections: Connections,
     serving: JoinSet<()>,
     stopped: watch::Receiver<bool>,
 }
@@ -202,6 +209,7 @@ async fn serve_api(
     let presented = optik_serve::Options {
         store: store_check(store),
         supervisor: supervisor.clone(),
+        connections: around.connections.clone(),
         ..options.access.presented(tokens, clock)?
     };
     let entropy = Arc::new(SystemEntropy);
@@ -262,29 +270,44 @@ async fn told(mut stopped: watch::Receiver<bool>) {
 }
 
 fn serve_etcd(
-    store: &Store,
-    supervisor: &Supervisor,
+    around: &Around,
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
     let mut presented = optik_etcd_facade::Options {
-        supervisor: supervisor.clone(),
+        supervisor: around.supervisor.clone(),
+        connections: around.connections.clone(),
         ..optik_etcd_facade::Options::default()
     };
     let address = listener.local_addr().ok();
     presented
         .client_urls
         .extend(address.map(|address| format!("http://{address}")));
-    Facade::new(store.clone(), presented).serve(listener, stopped)
+    Facade::new(around.store.clone(), presented).serve(listener, stopped)
 }
 
-/// A store that answers is well.
-fn store_check(store: &Store) -> optik_serve::Check {
+fn store_check(store: &Store) -> StoreCheck {
     let store = store.clone();
     Arc::new(move || {
         let store = store.clone();
-        Box::pin(async move { store.status().await.is_ok() })
+        Box::pin(async move {
+            match store.status().await {
+                Ok(status) if status.takes_writes => StoreHealth::Well,
+                Ok(_) => StoreHealth::ReadOnly,
+                Err(_) => StoreHealth::Unreadable,
+            }
+        })
     })
+}
+
+/// For all ports together, without what the store needs.
+fn connections() -> Connections {
+    let descriptors = descriptors::raise();
+    let max = descriptors::for_connections(descriptors).min(CONNECTIONS_MAX);
+    if max < CONNECTIONS_MAX {
+        tracing::info!(descriptors, connections = max, "few files may be open");
+    }
+    Connections::new(max)
 }
 
 /// Tells other servers, and the programs of the cluster, whose certificates to believe.

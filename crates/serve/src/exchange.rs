@@ -20,7 +20,7 @@ use crate::websocket;
 use bytes::Bytes;
 use futures::FutureExt;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING,
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, RETRY_AFTER, WARNING,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
@@ -247,7 +247,10 @@ impl<H: Handler> Exchange<'_, H> {
             Ok(user) => user,
             Err(refusal) => {
                 trail.held = Held::default();
-                upload::forget(body, &head.headers).await;
+                let waits = head.headers.contains_key(EXPECT);
+                // They may be long, and are of no use any more.
+                drop(head);
+                upload::forget(body, waits).await;
                 return Ok(*refusal);
             }
         };
@@ -262,7 +265,7 @@ impl<H: Handler> Exchange<'_, H> {
         let body = match self.form.long_running {
             // Streams have no place, so nothing would bound how much they send.
             true => {
-                upload::forget(body, &head.headers).await;
+                upload::forget(body, head.headers.contains_key(EXPECT)).await;
                 Bytes::new()
             }
             false => {

@@ -3,7 +3,8 @@
 //! Reads and writes have a pool each. While a pool has room, a request takes a place and
 //! goes on. When it is full, requests wait in a queue of their user, and places that
 //! become free go round the users: whoever sends a thousand requests waits behind
-//! themselves, not in front of others.
+//! themselves, not in front of others. Nor can one user hold all places, as by answers that
+//! are not read.
 
 use crate::options::Limits;
 use crate::retry::Refusals;
@@ -14,6 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+/// How many times as many places as are free a user may have.
+const SHARE_OF_FREE: usize = 3;
+/// Beyond this many, users who have no place are forgotten.
+const IDLE_USERS_MAX: usize = 1024;
 
 /// The pools of a server.
 #[derive(Debug)]
@@ -84,20 +90,29 @@ struct Pool {
 #[derive(Debug, Default)]
 struct State {
     taken: usize,
+    /// How many each user has taken; zero for some who had one.
+    own: BTreeMap<Arc<str>, usize>,
     queued: usize,
-    queues: BTreeMap<String, VecDeque<oneshot::Sender<Place>>>,
+    queues: BTreeMap<Arc<str>, VecDeque<oneshot::Sender<Place>>>,
     /// Users with a queue, in the order of their turns.
-    turns: VecDeque<String>,
+    turns: VecDeque<Arc<str>>,
 }
 
 /// A place in a pool, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Option<Arc<Pool>>);
+pub(crate) struct Place(Option<Taken>);
+
+/// By whom, and of what.
+#[derive(Debug)]
+struct Taken {
+    pool: Arc<Pool>,
+    user: Arc<str>,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(pool) = self.0.take() {
-            pool.hand_on();
+        if let Some(Taken { pool, user }) = self.0.take() {
+            pool.release(&user);
         }
     }
 }
@@ -110,9 +125,8 @@ impl Pool {
     async fn enter(self: &Arc<Self>, user: &str) -> Result<Place, Full> {
         let waiting = {
             let mut state = self.lock();
-            if state.taken < self.places {
-                state.taken += 1;
-                return Ok(Place(Some(Arc::clone(self))));
+            if self.has_room_for(&state, user) {
+                return Ok(self.place(state.take(user)));
             }
             self.queue(&mut state, user)?
         };
@@ -120,6 +134,20 @@ impl Pool {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) | Err(_) => Err(Full),
         }
+    }
+
+    /// Whether a user may have another place: so many times what is free, and no more.
+    ///
+    /// So nobody takes all places: one user leaves a quarter, two leave a seventh. Whoever
+    /// comes next finds room, for as long as those before them hold what they have.
+    fn has_room_for(&self, state: &State, user: &str) -> bool {
+        let own = state.own.get(user).copied().unwrap_or(0);
+        own < (self.places - state.taken).saturating_mul(SHARE_OF_FREE)
+    }
+
+    fn place(self: &Arc<Self>, user: Arc<str>) -> Place {
+        let pool = Arc::clone(self);
+        Place(Some(Taken { pool, user }))
     }
 
     fn queue(&self, state: &mut State, user: &str) -> Result<oneshot::Receiver<Place>, Full> {
@@ -134,54 +162,74 @@ impl Pool {
             return Err(Full);
         }
         let (waiter, waiting) = oneshot::channel();
-        let queue = state.queues.entry(user.to_owned()).or_default();
-        if own == 0 && !state.turns.iter().any(|known| known == user) {
-            state.turns.push_back(user.to_owned());
+        let user: Arc<str> = user.into();
+        if own == 0 && !state.turns.contains(&user) {
+            state.turns.push_back(Arc::clone(&user));
         }
-        queue.push_back(waiter);
+        state.queues.entry(user).or_default().push_back(waiter);
         state.queued += 1;
         Ok(waiting)
     }
 
-    /// A place has become free: the next user's first request gets it.
-    fn hand_on(self: Arc<Self>) {
-        let mut place = Place(Some(Arc::clone(&self)));
+    /// A place has become free: it goes to the next user's first request.
+    fn release(self: Arc<Self>, user: &Arc<str>) {
+        self.lock().give_back(user);
         loop {
-            let mut state = self.lock();
-            let Some(waiter) = state.next() else {
-                state.taken -= 1;
-                // It has been given back already.
-                place.0 = None;
-                return;
+            let (waiter, place) = {
+                let mut state = self.lock();
+                let Some((user, waiter)) = self.next(&mut state) else {
+                    return;
+                };
+                (waiter, self.place(state.take(&user)))
             };
-            drop(state);
-            match waiter.send(place) {
-                Ok(()) => return,
-                // Whoever waited has given up.
-                Err(returned) => place = returned,
+            if let Err(mut returned) = waiter.send(place) {
+                // Whoever waited has given up: the next one, without another release.
+                if let Some(taken) = returned.0.take() {
+                    self.lock().give_back(&taken.user);
+                }
             }
         }
+    }
+
+    /// The first in turn who may have a place.
+    fn next(&self, state: &mut State) -> Option<(Arc<str>, oneshot::Sender<Place>)> {
+        let mut turns = 0..state.turns.len();
+        let at = turns.find(|at| self.has_room_for(state, &state.turns[*at]))?;
+        let user = state.turns.remove(at)?;
+        let queue = state.queues.get_mut(&user)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            state.queues.remove(&user);
+        } else {
+            state.turns.push_back(Arc::clone(&user));
+        }
+        state.queued -= usize::from(first.is_some());
+        Some((user, first?))
     }
 }
 
 impl State {
-    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
-        while let Some(user) = self.turns.pop_front() {
-            let Some(queue) = self.queues.get_mut(&user) else {
-                continue;
-            };
-            let first = queue.pop_front();
-            if queue.is_empty() {
-                self.queues.remove(&user);
-            } else {
-                self.turns.push_back(user);
+    fn take(&mut self, user: &str) -> Arc<str> {
+        self.taken += 1;
+        let known = self
+            .own
+            .get_key_value(user)
+            .map(|(name, _)| Arc::clone(name));
+        let name = known.unwrap_or_else(|| {
+            if self.own.len() >= IDLE_USERS_MAX {
+                self.own.retain(|_, own| *own > 0);
             }
-            if first.is_some() {
-                self.queued -= 1;
-                return first;
-            }
+            user.into()
+        });
+        *self.own.entry(Arc::clone(&name)).or_default() += 1;
+        name
+    }
+
+    fn give_back(&mut self, user: &str) {
+        self.taken -= 1;
+        if let Some(own) = self.own.get_mut(user) {
+            *own -= 1;
         }
-        None
     }
 }
 
@@ -252,6 +300,38 @@ mod tests {
         drop(floods.remove(1));
         drop(kims);
         assert!((&mut floods[1]).now_or_never().unwrap().is_ok());
+    }
+
+    /// Each leaves something to whoever comes next, and has it again when others go.
+    #[tokio::test]
+    async fn nobody_holds_all_places() {
+        let flow = Arc::new(Flow::new(&Limits {
+            reads_max: 400,
+            ..Limits::default()
+        }));
+        let fill = |name: &'static str| {
+            let mut held = Vec::new();
+            while let (_, Some(place)) = come(&flow, Lane::Reading, name) {
+                held.push(place.unwrap().unwrap());
+            }
+            held
+        };
+        let first = fill("first");
+        assert_eq!(first.len(), 300);
+        let second = fill("second");
+        assert_eq!(second.len(), 75);
+        let third = fill("third");
+        assert_eq!(third.len(), 19);
+        let (mut waiting, now) = come(&flow, Lane::Reading, "first");
+        assert!(now.is_none());
+        drop(third);
+        assert!((&mut waiting).now_or_never().is_none(), "it has its share");
+        drop(second);
+        let more = (&mut waiting).now_or_never();
+        assert!(more.is_none(), "three times as much as is free");
+        drop(first);
+        assert!(waiting.now_or_never().unwrap().is_ok());
+        assert_eq!(flow.reading.lock().taken, 0);
     }
 
     #[tokio::test]

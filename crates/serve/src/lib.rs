@@ -35,6 +35,6 @@ pub use cors::Origins;
 pub use handler::{Handler, StillGood};
 pub use kubeconfig::Kubeconfig;
 pub use optik_access::{TokenFileError, Tokens};
-pub use options::{Check, Limits, Options};
+pub use options::{Limits, Options, StoreCheck, StoreHealth};
 pub use server::Server;
 pub use tls::{TlsError, TlsMaterial};

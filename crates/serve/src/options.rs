@@ -14,8 +14,17 @@ use std::time::Duration;
 /// Of a server that shares with nobody.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// Answers whether a part of the server works.
-pub type Check = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+/// Answers how the store is.
+pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreHealth {
+    /// It can be read and written.
+    Well,
+    /// It refuses writes.
+    ReadOnly,
+    Unreadable,
+}
 
 #[derive(Clone)]
 pub struct Options {
@@ -24,8 +33,10 @@ pub struct Options {
     /// Whether those who bring no credentials are a user, who may have rights. Without it
     /// they get 401 everywhere.
     pub anonymous: bool,
-    /// Whether the store can be read: the health checks `etcd` and `etcd-readiness`.
-    pub store: Check,
+    /// For the health checks `etcd`, which fails when the store cannot be read, and
+    /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
+    /// second.
+    pub store: StoreCheck,
     /// Runs what is done beside requests. Health checks and metrics tell of all its tasks.
     pub supervisor: Supervisor,
     pub limits: Limits,
@@ -44,7 +55,7 @@ impl Default for Options {
         Self {
             tokens: Tokens::default(),
             anonymous: true,
-            store: Arc::new(|| Box::pin(std::future::ready(true))),
+            store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Well))),
             supervisor: Supervisor::default(),
             limits: Limits::default(),
             connections: Connections::new(CONNECTIONS_MAX),

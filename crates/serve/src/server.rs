@@ -64,7 +64,11 @@ impl<H: Handler> Server<H> {
         let limits = &options.limits;
         let shared = Shared {
             handler,
-            health: Health::new(Arc::clone(&options.store), options.supervisor.clone()),
+            health: Health::new(
+                Arc::clone(&options.store),
+                Arc::clone(&options.clock),
+                options.supervisor.clone(),
+            ),
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             uploads: Uploads::new(limits),

@@ -2,8 +2,6 @@
 
 use crate::options::Limits;
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
-use http::header::EXPECT;
 use http_body::Body;
 use optik_access::User;
 use optik_apiserver::BODY_BYTES_MAX;
@@ -25,13 +23,12 @@ const REFUSED_BYTES_MAX: u64 = 64 * 1024;
 const REFUSED_MAX: Duration = Duration::from_millis(250);
 
 /// Lets somebody who is refused finish sending, if that is little and soon: a stream that is
-/// closed on what is being sent takes the answer with it, in some clients of HTTP/2.
-pub(crate) async fn forget<B>(mut body: B, headers: &HeaderMap)
+/// closed on what is being sent takes the answer with it, in some clients of HTTP/2. Who
+/// waits to be asked for the body is not to send it.
+pub(crate) async fn forget<B>(mut body: B, waits: bool)
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
-    // Who asks first is not to send.
-    let waits = headers.contains_key(EXPECT);
     if waits || body.is_end_stream() || body.size_hint().lower() > REFUSED_BYTES_MAX {
         return;
     }

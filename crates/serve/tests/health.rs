@@ -2,9 +2,12 @@
 
 mod support;
 
+use futures::future::join_all;
 use http::Method;
-use optik_serve::Options;
+use optik_platform::{ManualClock, UnixMillis};
+use optik_serve::{Options, StoreHealth};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use support::client::{Client, Version, request};
 use support::{Port, Running};
@@ -70,7 +73,7 @@ async fn healthy() {
 #[tokio::test]
 async fn an_unreadable_store_is_neither_alive_nor_ready() {
     let options = Options {
-        store: Arc::new(|| Box::pin(std::future::ready(false))),
+        store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Unreadable))),
         ..support::options()
     };
     let running = Running::with(Port::Plain, options).await;
@@ -124,6 +127,58 @@ async fn a_task_that_is_down_is_shown_under_its_name() {
         // The port still lets clients in, also if its own task was the one.
         let mut another = Client::plain(&running, Version::Http2).await;
         assert_eq!(another.get("/healthz", &[]).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_writes_is_alive_but_not_ready() {
+    let options = Options {
+        store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::ReadOnly))),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    let mut client = client(&running).await;
+    for (path, status) in [
+        ("/livez", 200),
+        ("/healthz", 200),
+        ("/readyz/etcd", 200),
+        ("/readyz/etcd-readiness", 500),
+        ("/readyz?exclude=etcd-readiness", 200),
+    ] {
+        assert_eq!(client.get(path, &[]).await.status, status, "{path}");
+    }
+    let answer = client.get("/readyz", &[]).await;
+    assert_eq!(answer.status, 500);
+    let failed = "[+]etcd ok\n[-]etcd-readiness failed: reason withheld\n";
+    assert!(answer.text().contains(failed), "{}", answer.text());
+}
+
+/// Anybody may ask; the store is asked once a second all the same.
+#[tokio::test]
+async fn the_store_is_asked_once_for_all() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    let clock = Arc::new(ManualClock::new(UnixMillis(1)));
+    let options = Options {
+        clock: clock.clone(),
+        store: Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                StoreHealth::Well
+            })
+        }),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    for times in 1..=2 {
+        let crowd = (0..20).map(|_| async {
+            let mut client = client(&running).await;
+            client.get("/readyz", &[]).await.status
+        });
+        assert!(join_all(crowd).await.iter().all(|status| *status == 200));
+        assert_eq!(asked.load(Ordering::Relaxed), times);
+        clock.advance(Duration::from_secs(1));
     }
 }
 

@@ -69,8 +69,8 @@ pub(crate) enum Request {
     Tick {
         reply: Reply<()>,
     },
-    DiskBytes {
-        reply: Reply<u64>,
+    DiskState {
+        reply: Reply<DiskState>,
     },
     /// A whole state: published, so durable.
     Export {
@@ -82,6 +82,13 @@ pub(crate) enum Request {
     Stop {
         reply: Reply<()>,
     },
+}
+
+/// How what holds the data is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskState {
+    pub(crate) bytes: u64,
+    pub(crate) takes_writes: bool,
 }
 
 /// What an export is made of, as of one moment.
@@ -272,9 +279,12 @@ impl Sequencer {
                 self.plan_compaction(batch, now);
                 always(reply, ())
             }
-            Request::DiskBytes { reply } => {
-                let bytes = self.disk.as_ref().map_or(0, Disk::bytes_used);
-                always(reply, bytes)
+            Request::DiskState { reply } => {
+                let state = DiskState {
+                    bytes: self.disk.as_ref().map_or(0, Disk::bytes_used),
+                    takes_writes: self.failure.is_none(),
+                };
+                always(reply, state)
             }
             Request::Export { reply } => {
                 let exported = Exported {

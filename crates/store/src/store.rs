@@ -66,6 +66,9 @@ pub struct Status {
     pub history_bytes: u64,
     /// On disk; zero if there is none.
     pub disk_bytes: u64,
+    /// False from a write that the disk refused until it works again, or while etcd says
+    /// that it has no room.
+    pub takes_writes: bool,
 }
 
 impl Store {
@@ -256,12 +259,12 @@ impl Store {
     /// If the store cannot be asked.
     pub async fn status(&self) -> Result<Status, ReadError> {
         let snapshot = self.snapshot();
-        let (id, disk_bytes) = match &self.inner.engine {
+        let (id, disk) = match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let bytes = embedded.ask(|reply| Request::DiskBytes { reply }).await;
-                (embedded.id(), bytes.map_err(|_| ReadError::Stopped)?)
+                let disk = embedded.ask(|reply| Request::DiskState { reply }).await;
+                (embedded.id(), disk.map_err(|_| ReadError::Stopped)?)
             }
-            Engine::Etcd(etcd) => (etcd.id(), etcd.disk_bytes().await?),
+            Engine::Etcd(etcd) => (etcd.id(), etcd.disk_state().await?),
         };
         let history = |history: &crate::history::History| (history.len(), history.bytes());
         let (history_commits, history_bytes) = self.inner.view.with_history(history);
@@ -272,7 +275,8 @@ impl Store {
             live: snapshot.size(),
             history_commits,
             history_bytes,
-            disk_bytes,
+            disk_bytes: disk.bytes,
+            takes_writes: disk.takes_writes,
         })
     }
 

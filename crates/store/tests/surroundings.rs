@@ -8,6 +8,9 @@ use optik_store::{
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn options(directory: &Path) -> Options {
     Options {
@@ -51,6 +54,10 @@ async fn put_until_taken(store: &Store, number: u64) -> Revision {
     }
 }
 
+async fn takes_writes(store: &Store) -> bool {
+    store.status().await.expect("answers").takes_writes
+}
+
 /// Each fault strikes a running store; then it is taken away.
 async fn check_fault(
     name: &str,
@@ -60,6 +67,7 @@ async fn check_fault(
     let directory = scratch_dir().expect("a directory");
     let recorder = Recorder::faults_only(directory.path()).expect("records");
     let store = filled(directory.path(), 50).await;
+    assert!(takes_writes(&store).await, "{name}: at first");
     strike(&recorder.faults());
     let mut acknowledged = 50;
     let mut refused = None;
@@ -85,7 +93,13 @@ async fn check_fault(
         "{name}: writes stay refused"
     );
 
+    assert!(!takes_writes(&store).await, "{name}: it says so");
+
     recorder.faults().clear();
+    // Without a write by anybody else.
+    let recovers = async { while !takes_writes(&store).await {} };
+    let recovered = tokio::time::timeout(PATIENCE, recovers).await;
+    assert!(recovered.is_ok(), "{name}: it never takes writes again");
     let after = put_until_taken(&store, 901).await;
     assert_eq!(
         after,

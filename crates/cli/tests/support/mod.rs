@@ -13,7 +13,20 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one on a directory, with ports of its own, and waits until it is ready.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
+        Self::run(Command::new(env!("CARGO_BIN_EXE_optik")), data, more)
+    }
+
+    /// The same, with few files that it may have open.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn start_with_files(files: u32, data: &Path, more: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_optik")]);
+        Self::run(shell, data, more)
+    }
+
+    fn run(mut command: Command, data: &Path, more: &[&str]) -> Self {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)

@@ -1,19 +1,24 @@
 //! `/healthz`, `/livez`, `/readyz`: what watchdogs ask.
 
-use crate::options::Check;
+use crate::options::{StoreCheck, StoreHealth};
 use crate::query;
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use optik_apiserver::Response;
 use optik_object::quote;
+use optik_platform::{Clock, Monotonic};
 use optik_supervisor::{Impact, Supervisor};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// A store that does not answer within this is not well.
 const STORE_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long an answer is good: anybody may ask, and the store may be far away.
+const STORE_ANSWER_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A part that is asked, under the name that upstream has for it, or that its task has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +26,7 @@ enum Part {
     Ping,
     Log,
     Store,
-    StoreForReading,
+    StoreForWriting,
     Informers,
     Extensions,
     Task(&'static str, Impact),
@@ -34,7 +39,7 @@ impl Part {
         Self::Ping,
         Self::Log,
         Self::Store,
-        Self::StoreForReading,
+        Self::StoreForWriting,
         Self::Informers,
         Self::Extensions,
         Self::Shutdown,
@@ -45,7 +50,7 @@ impl Part {
             Self::Ping => "ping",
             Self::Log => "log",
             Self::Store => "etcd",
-            Self::StoreForReading => "etcd-readiness",
+            Self::StoreForWriting => "etcd-readiness",
             Self::Informers => "informer-sync",
             Self::Extensions => "poststarthook/start-apiextensions-controllers",
             Self::Task(name, _) => name,
@@ -57,7 +62,7 @@ impl Part {
     fn is_for_readiness_only(self) -> bool {
         matches!(
             self,
-            Self::StoreForReading | Self::Informers | Self::Task(..) | Self::Shutdown
+            Self::StoreForWriting | Self::Informers | Self::Task(..) | Self::Shutdown
         )
     }
 
@@ -69,16 +74,20 @@ impl Part {
 
 /// How the server is.
 pub(crate) struct Health {
-    store: Check,
+    store: Store,
     supervisor: Supervisor,
     ready: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Health {
-    pub(crate) fn new(store: Check, supervisor: Supervisor) -> Self {
+    pub(crate) fn new(check: StoreCheck, clock: Arc<dyn Clock>, supervisor: Supervisor) -> Self {
         Self {
-            store,
+            store: Store {
+                check,
+                clock,
+                found: Mutex::default(),
+            },
             supervisor,
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -166,13 +175,36 @@ impl Health {
     async fn is_well(&self, part: Part) -> bool {
         match part {
             Part::Ping | Part::Log | Part::Extensions => true,
-            Part::Store | Part::StoreForReading => timeout(STORE_ANSWER_MAX, (self.store)())
-                .await
-                .unwrap_or(false),
+            Part::Store => self.store.health().await != StoreHealth::Unreadable,
+            Part::StoreForWriting => self.store.health().await == StoreHealth::Well,
             Part::Task(name, _) => self.supervisor.is_up(name),
             Part::Informers => self.ready.load(Ordering::Acquire),
             Part::Shutdown => !self.stopping.load(Ordering::Acquire),
         }
+    }
+}
+
+/// How the store is, asked once for all who want to know at about the same time.
+struct Store {
+    check: StoreCheck,
+    clock: Arc<dyn Clock>,
+    /// What was found, and when.
+    found: Mutex<Option<(Monotonic, StoreHealth)>>,
+}
+
+impl Store {
+    async fn health(&self) -> StoreHealth {
+        // Whoever comes while somebody asks waits, and gets the same answer.
+        let mut found = self.found.lock().await;
+        if let Some((at, health)) = *found
+            && self.clock.monotonic().since(at) < STORE_ANSWER_AGE_MAX
+        {
+            return health;
+        }
+        let health = timeout(STORE_ANSWER_MAX, (self.check)()).await;
+        let health = health.unwrap_or(StoreHealth::Unreadable);
+        *found = Some((self.clock.monotonic(), health));
+        health
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) use restoring::Restoring;
 /// What the engine keeps of what it has read. We read everything once.
 const CACHE_BYTES: u64 = 4 << 20;
 const JOURNALS_BYTES_MAX: u64 = 128 << 20;
+/// The engine's own idea of this is more than a process may have open on many systems.
+const CACHED_FILES_MAX: usize = 64;
 /// The engine sleeps, without looking for errors, when four are waiting. We stop
 /// before that.
 const SEALED_MEMTABLES_MAX: usize = 3;
@@ -254,6 +256,7 @@ impl Engine {
             .max_journaling_size(JOURNALS_BYTES_MAX)
             .journal_compression(fjall::CompressionType::None)
             .manual_journal_persist(true)
+            .max_cached_files(Some(CACHED_FILES_MAX))
             // With two, the first hands compactions back to the queue in a busy loop for
             // as long as the second is at work.
             .worker_threads(1)
@@ -411,6 +414,11 @@ impl Engine {
             });
         }
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
+        // Even if there is nothing to take back: only a write shows that the disk takes one.
+        let id = self.number(META_ID, &path)?;
+        if let Some(id) = id.map(record::encode_number) {
+            batch.insert(&self.meta, record::meta_key(META_ID), id);
+        }
         for entry in self.log.range(record::versions_from(newest.next())) {
             batch.remove(&self.log, entry.key().map_err(failed)?);
         }

@@ -48,6 +48,7 @@ use crate::error::{CommitError, CompactError, ConnectError, LeaseError, ReadErro
 use crate::index::{Index, Snapshot};
 use crate::origin::Origin;
 use crate::revision::Revision;
+use crate::sequencer::DiskState;
 use crate::sync::{Arc, Mutex};
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -66,6 +67,8 @@ use tonic::Code;
 const UNDER_WAY_KIB_MAX: u32 = 64 << 10;
 /// How often the past is looked at for what has to be forgotten.
 const TICK: Duration = Duration::from_secs(1);
+/// The alarm of a member that has no room for writes.
+const NO_SPACE: &str = "NOSPACE";
 /// Giving space back stops a member for as long as it takes.
 const SHRINK_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -191,14 +194,22 @@ impl Etcd {
         Ok(())
     }
 
-    pub(crate) async fn disk_bytes(&self) -> Result<u64, ReadError> {
+    pub(crate) async fn disk_state(&self) -> Result<DiskState, ReadError> {
         let deadline = Instant::now() + self.cluster.options.read_timeout;
         let send =
             |link: Arc<Link>| async move { link.maintenance().status(StatusRequest {}).await };
         match self.cluster.call(Intent::Read, deadline, send).await {
-            Ok(status) => Ok(u64::try_from(status.db_size).unwrap_or_default()),
+            Ok(status) => Ok(DiskState {
+                bytes: u64::try_from(status.db_size).unwrap_or_default(),
+                takes_writes: !status.errors.iter().any(|error| error.contains(NO_SPACE)),
+            }),
             // Some versions tell it to administrators only.
-            Err(Failure::Refused(status)) if status.code() == Code::PermissionDenied => Ok(0),
+            Err(Failure::Refused(status)) if status.code() == Code::PermissionDenied => {
+                Ok(DiskState {
+                    bytes: 0,
+                    takes_writes: true,
+                })
+            }
             Err(failure) => Err(failure.into()),
         }
     }
