@@ -14,7 +14,9 @@ pub(super) fn start() -> Result<ComputePool, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     // On Linux this is about the thread that calls, not the process. If it is refused, they are
     // as urgent as all.
-    let yielding = || drop(rustix::process::nice(NICENESS));
+    let yielding = || {
+        let _ = rustix::process::nice(NICENESS);
+    };
     ComputePool::start(processors - 1, Handle::current(), yielding)
         .map_err(|cause| Failure::new("cannot start", cause))
 }

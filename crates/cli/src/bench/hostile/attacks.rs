@@ -102,7 +102,7 @@ fn creations(user: &User) -> Vec<Attack> {
         |at: usize| json!({"apiVersion": "v1", "kind": "P", "name": format!("o{at}"), "uid": "u"});
     let mut wide = json!({"metadata": {"name": "a"}});
     wide["data"] = members(BODY_BYTES, |at| (format!("k{at}"), "".into()));
-    let yaml = (0..BODY_BYTES / 12)
+    let yaml = (0..BODY_BYTES / 14)
         .map(|at| format!("  k{at}: v\n"))
         .collect::<String>();
     vec![
