@@ -234,7 +234,8 @@ impl<H: Handler> Exchange<'_, H> {
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
         let limit = shared.options.limits.request_max;
-        let Ok(body) = timeout(limit, upload::read(body)).await else {
+        let reading = upload::read(body, &shared.room, &user.name);
+        let Ok(body) = timeout(limit, reading).await else {
             return Ok(too_late());
         };
         let request = Request {

@@ -24,6 +24,7 @@ mod peers;
 pub mod pki;
 mod query;
 mod retry;
+mod room;
 mod server;
 mod tenure;
 mod tls;

@@ -7,6 +7,7 @@ use crate::metrics::Metrics;
 use crate::options::{Limits, Options};
 use crate::pages::Health;
 use crate::peers::{Patience, Peers};
+use crate::room::Room;
 use crate::tenure::{self, Tenures};
 use crate::tls::TlsMaterial;
 use hyper_util::rt::TokioExecutor;
@@ -44,6 +45,8 @@ pub(crate) struct Shared<H> {
     pub(crate) metrics: Metrics,
     pub(crate) flow: Flow,
     pub(crate) peers: Arc<Peers>,
+    /// For long bodies.
+    pub(crate) room: Room,
     /// Streams that end when their right does.
     pub(crate) tenures: Tenures,
     pub(crate) protocol: Builder<TokioExecutor>,
@@ -66,6 +69,7 @@ impl<H: Handler> Server<H> {
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             peers: Arc::default(),
+            room: Room::default(),
             tenures: Tenures::default(),
             chores: tokio::sync::Mutex::default(),
             protocol: protocol(limits.streams_per_connection_max),

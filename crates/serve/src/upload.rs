@@ -1,5 +1,6 @@
 //! Reading what a client sends, but not more than we are willing to hold.
 
+use crate::room::{Held, Room};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::EXPECT;
@@ -14,6 +15,9 @@ use tokio::time::timeout;
 /// What is a little too long is received and thrown away; more is not worth it.
 const DISCARDED_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX as u64;
 const DISCARDING_MAX: Duration = Duration::from_secs(1);
+
+/// Shorter bodies need no room: as many as are carried out at a time fit.
+const LONG_BYTES: usize = 64 * 1024;
 
 /// And of those who are refused before anything is read.
 const REFUSED_BYTES_MAX: u64 = 64 * 1024;
@@ -42,11 +46,11 @@ where
     let _ = timeout(REFUSED_MAX, little).await;
 }
 
-/// The whole body.
+/// The whole body. A long one waits for room before it is read.
 ///
 /// # Errors
 /// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
-pub(crate) async fn read<B>(mut body: B) -> Result<Bytes, Status>
+pub(crate) async fn read<B>(mut body: B, room: &Room, user: &str) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
@@ -62,6 +66,14 @@ where
         }
         return Err(Status::body_too_large());
     }
+    let announced = usize::try_from(announced).unwrap_or(BODY_BYTES_MAX);
+    if announced > LONG_BYTES {
+        let held = room.hold(user, announced).await;
+        return Ok(kept(
+            held,
+            rest(BytesMut::with_capacity(announced), body).await?,
+        ));
+    }
     // Most bodies come in one piece, which needs no copy.
     let Some(first) = piece(&mut body).await? else {
         return Ok(Bytes::new());
@@ -70,13 +82,35 @@ where
         return within(first.len()).map(|()| first);
     };
     let mut whole = BytesMut::from(first);
-    let mut next = Some(second);
-    while let Some(more) = next {
+    whole.extend_from_slice(&second);
+    while whole.len() <= LONG_BYTES {
+        let Some(more) = piece(&mut body).await? else {
+            return Ok(whole.freeze());
+        };
+        whole.extend_from_slice(&more);
+    }
+    // It did not say how long it would be.
+    let held = room.hold(user, BODY_BYTES_MAX).await;
+    Ok(kept(held, rest(whole, body).await?))
+}
+
+async fn rest<B>(mut whole: BytesMut, mut body: B) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+{
+    within(whole.len())?;
+    while let Some(more) = piece(&mut body).await? {
         within(whole.len() + more.len())?;
         whole.extend_from_slice(&more);
-        next = piece(&mut body).await?;
     }
     Ok(whole.freeze())
+}
+
+fn kept(held: Option<Held>, body: Bytes) -> Bytes {
+    match held {
+        Some(held) => held.keep(body),
+        None => body,
+    }
 }
 
 async fn discard<B>(body: &mut B)
