@@ -44,7 +44,7 @@ use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_builtin::allocation::Ranges as ServiceRanges;
-use optik_object::{Object, Status, Timestamp};
+use optik_object::{COST_MAX, Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
     CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
@@ -55,6 +55,14 @@ use tokio::time::Instant;
 
 /// How long a write is tried again before it gives up.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
+
+/// A shorter object cannot cost too much. What is sent is weighed when it is read, but small
+/// patches make large objects in the end.
+const UNWEIGHED_BYTES: usize = 64 * 1024;
+
+fn weight(object: &Object) -> usize {
+    object.members().values().map(optik_object::cost).sum()
+}
 
 /// What every write needs.
 pub(crate) struct Writing<'a> {
@@ -175,9 +183,12 @@ impl Writing<'_> {
     }
 
     fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {
-        object
-            .encode()
-            .map_err(|error| Status::bad_request(error.to_string()))
+        let encoded = object.encode();
+        let bytes = encoded.map_err(|error| Status::bad_request(error.to_string()))?;
+        if bytes.len() > UNWEIGHED_BYTES && weight(object) > COST_MAX {
+            return Err(Status::too_large("object has too many values"));
+        }
+        Ok(bytes)
     }
 
     /// Writes an object if the key is still at `expected`, and what it stands on is still

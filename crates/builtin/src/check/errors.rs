@@ -5,7 +5,7 @@ use optik_object::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind, Problems, Value
 
 /// What the values that errors quote may be long together. A list that is wrong in a thousand
 /// ways is not quoted a thousand times.
-const QUOTED_BYTES_MAX: usize = 1 << 20;
+const QUOTED_BYTES_MAX: usize = 256 << 10;
 
 /// No more are kept than are told.
 #[derive(Debug, Default)]

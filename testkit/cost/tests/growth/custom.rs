@@ -216,7 +216,7 @@ fn objects() -> Vec<Case> {
         of("a set", 1_000, list("set", text.clone()), |n| {
             texts("i", n).into()
         }),
-        of("a list by key", 1_000, by_key.clone(), |n| {
+        of("a list by key", 3_000, by_key.clone(), |n| {
             texts("i", n)
                 .iter()
                 .map(|k| json!({"k": k, "v": "x"}))

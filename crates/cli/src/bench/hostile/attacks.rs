@@ -11,6 +11,11 @@ const BODY_BYTES: usize = 3 * 1024 * 1024 - 4096;
 /// The longest object that the store keeps, likewise.
 const STORED_BYTES: usize = 1_400_000;
 
+/// Members of an object of which each has an owner: more would be too many values.
+const WIDE_BYTES: usize = 400_000;
+/// As many items with a member of their own as a body may have.
+const ITEMS_MAX: usize = 35_000;
+
 const JSON: &str = "application/json";
 
 pub(super) struct Attack {
@@ -27,7 +32,7 @@ pub(super) fn objects() -> [Value; 2] {
     let finalizers = items(STORED_BYTES / 2, |at| format!("a.io/{at}").into());
     [
         json!({"metadata": {"name": "listed", "finalizers": finalizers}}),
-        json!({"metadata": {"name": "wide"}, "data": members(STORED_BYTES / 2, |at| (format!("k{at}"), "".into()))}),
+        json!({"metadata": {"name": "wide"}, "data": members(WIDE_BYTES, |at| (format!("k{at}"), "".into()))}),
     ]
 }
 
@@ -40,6 +45,10 @@ fn items(bytes: usize, item: impl Fn(usize) -> Value) -> Value {
         left > 0
     });
     all.collect()
+}
+
+fn first(count: usize, item: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(item).collect()
 }
 
 fn members(bytes: usize, member: impl Fn(usize) -> (String, Value)) -> Value {
@@ -102,7 +111,7 @@ fn creations(user: &User) -> Vec<Attack> {
         |at: usize| json!({"apiVersion": "v1", "kind": "P", "name": format!("o{at}"), "uid": "u"});
     let mut wide = json!({"metadata": {"name": "a"}});
     wide["data"] = members(BODY_BYTES, |at| (format!("k{at}"), "".into()));
-    let yaml = (0..BODY_BYTES / 12)
+    let yaml = (0..BODY_BYTES / 14)
         .map(|at| format!("  k{at}: v\n"))
         .collect::<String>();
     vec![
@@ -115,6 +124,11 @@ fn creations(user: &User) -> Vec<Attack> {
         pods("args", pod(json!({"args": items(BODY_BYTES, |_| "".into())}))),
         pods("empty containers", json!({"metadata": {"name": "a"}, "spec": {"containers": items(BODY_BYTES, |_| json!({}))}})),
         pods("volumes", json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": items(BODY_BYTES, |at| json!({"name": format!("v{at}")}))}})),
+        pods("env that fits", pod(json!({"env": first(ITEMS_MAX, |at| json!({"name": format!("E{at}")}))}))),
+        pods("args that fit", pod(json!({"args": first(12 * ITEMS_MAX, |_| "".into())}))),
+        pods("empty containers that fit", json!({"metadata": {"name": "a"}, "spec": {"containers": first(2 * ITEMS_MAX, |_| json!({}))}})),
+        pods("volumes that fit", json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": first(ITEMS_MAX, |at| json!({"name": format!("v{at}")}))}})),
+        maps("owners that fit", object(json!({"ownerReferences": first(ITEMS_MAX * 4 / 5, owner)}))),
         post("a role of 100^4", format!("{rbac}/roles"), json!({"metadata": {"name": "a"}, "rules": [product]}).to_string(), JSON),
         post("many rules", format!("{rbac}/roles"), json!({"metadata": {"name": "a"}, "rules": items(BODY_BYTES, |at| json!({"verbs": ["get"], "apiGroups": [""], "resources": [format!("r{at}")]}))}).to_string(), JSON),
         post("yaml", format!("{core}/configmaps"), format!("metadata: {{name: a}}\ndata:\n{yaml}"), "application/yaml"),
@@ -154,7 +168,7 @@ fn patches(user: &User) -> Vec<Attack> {
             )
             .collect();
     let mut wide = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wide"}});
-    wide["data"] = members(BODY_BYTES / 2, |at| (format!("k{at}"), "w".into()));
+    wide["data"] = members(WIDE_BYTES, |at| (format!("k{at}"), "w".into()));
     let order = items(STORED_BYTES / 2, |at| format!("a.io/{at}").into());
     vec![
         patch(
