@@ -22,7 +22,7 @@ pub use rbac::{
     check_role, default_binding, escalation, full_authority,
 };
 pub use request::{
-    Depth, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest, Shape,
+    Depth, Leads, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest, Shape,
     Target,
 };
 pub use tokens::{TokenFileError, Tokens};

@@ -82,7 +82,7 @@ mod tests {
             RequestInfo::NonResource(request) => format!("{:?}", Route::of(&request)),
             RequestInfo::Resource(request) => {
                 let t = request.target;
-                if t.leads_nowhere {
+                if t.leads != optik_access::Leads::Somewhere {
                     return "nowhere".to_owned();
                 }
                 format!(

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use optik_apiserver::{ApiServer, Body, Call, CallError, Caller, Reply, Request};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ mod path;
 mod target;
 
 pub use path::Path;
-pub use target::{Depth, PathScope, Shape, Target};
+pub use target::{Depth, Leads, PathScope, Shape, Target};
 
 use crate::attributes::{Attributes, Resource, What};
 use optik_object::selector::FieldSelector;
@@ -114,7 +114,11 @@ impl RequestInfo {
         let parts = path.parts();
         let target = parts.and_then(|(parts, whole)| {
             Target::parse(&parts).map(|target| Target {
-                leads_nowhere: !whole,
+                leads: match path.text().starts_with("/api/") {
+                    _ if whole => Leads::Somewhere,
+                    true => Leads::NowhereOfCore,
+                    false => Leads::Nowhere,
+                },
                 ..target
             })
         });

@@ -20,8 +20,17 @@ pub struct Target {
     pub subpath: Option<String>,
     /// `/watch/` stood in the path: the old way to ask for a watch.
     pub watch: bool,
-    /// The authorizer reads more paths than lead anywhere. Nothing is served at this one.
-    pub leads_nowhere: bool,
+    pub leads: Leads,
+}
+
+/// The authorizer reads more paths than lead anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leads {
+    #[default]
+    Somewhere,
+    /// Below `/api/`, where what is missing is said in a `Status`.
+    NowhereOfCore,
+    Nowhere,
 }
 
 /// The shape of a path of resources, whatever its words are.
@@ -112,7 +121,7 @@ impl Target {
                 .filter(|it| !it.is_empty())
                 .map(|it| it.join("/")),
             watch,
-            leads_nowhere: false,
+            leads: Leads::Somewhere,
         })
     }
 

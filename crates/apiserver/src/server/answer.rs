@@ -13,7 +13,7 @@ use crate::reach;
 use crate::route::Route;
 use crate::write::PatchType;
 use http::{HeaderValue, StatusCode};
-use optik_access::{NonResourceRequest, PathScope, RequestInfo, ResourceRequest, Target};
+use optik_access::{Leads, NonResourceRequest, PathScope, RequestInfo, ResourceRequest, Target};
 use optik_catalog::{Hook, Verb};
 use optik_object::Status;
 use std::borrow::Cow;
@@ -97,11 +97,10 @@ impl Shared {
             request, of, kinds, ..
         } = about;
         let target = &of.target;
-        if target.leads_nowhere {
-            return match &*target.group {
-                "" => Err(Status::resource_not_found()),
-                _ => Ok(not_found()),
-            };
+        match target.leads {
+            Leads::Somewhere => {}
+            Leads::NowhereOfCore => return Err(Status::resource_not_found()),
+            Leads::Nowhere => return Ok(not_found()),
         }
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             return unknown(kinds, &target.group);
