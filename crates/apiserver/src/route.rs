@@ -138,7 +138,7 @@ mod tests {
             ("/apis/apps", "Group(\"apps\")"),
             ("/openapi/v3/apis/apps/v1", "OpenApiV3(\"apis/apps/v1\")"),
             ("//api", "Unknown"),
-            ("/api//v1", "UnknownOfCore"),
+            ("/api//v1", "nowhere"),
             ("", "Unknown"),
             ("/nothing", "Unknown"),
             ("/api/v1/%ff", "Unknown"),

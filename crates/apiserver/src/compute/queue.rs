@@ -136,9 +136,11 @@ mod tests {
             queue.enter(&user("a"), USER_BYTES_MAX / 2, job);
         }
         queue.enter(&user("b"), USER_BYTES_MAX, "b1");
-        queue.enter(&user("c"), 1, "c1");
         let begun: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         assert_eq!(begun, ["a1", "b1", "a2"]);
+        // Everybody's room is taken, however little somebody wants.
+        queue.enter(&user("c"), 1, "c1");
+        assert_eq!(queue.next(), None);
         queue.leave("b", USER_BYTES_MAX);
         assert_eq!(queue.next(), Some("c1"));
         assert_eq!(queue.next(), None);
