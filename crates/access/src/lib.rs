@@ -22,8 +22,8 @@ pub use rbac::{
     check_role, default_binding, escalation, full_authority,
 };
 pub use request::{
-    Depth, Leads, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest, Shape,
-    Target,
+    Depth, Leads, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest,
+    Shape, Target,
 };
 pub use tokens::{TokenFileError, Tokens};
 pub use user::{
