@@ -1,4 +1,5 @@
 //! A server as people run it, that can be killed.
+#![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 pub(crate) struct Server {
     child: Child,
-    stderr: BufReader<ChildStderr>,
+    /// Open as long as the server has something to say.
+    _stderr: BufReader<ChildStderr>,
     banner: String,
 }
 
@@ -17,7 +19,6 @@ impl Server {
     }
 
     /// The same, with few files that it may have open.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn start_with_files(files: u32, data: &Path, more: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
@@ -41,7 +42,7 @@ impl Server {
         }
         Self {
             child,
-            stderr,
+            _stderr: stderr,
             banner,
         }
     }
@@ -57,8 +58,14 @@ impl Server {
 
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-        drop(self.stderr);
+    }
+}
+
+/// Also when a test fails.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
