@@ -202,7 +202,8 @@ fn of_object(kind: &Kind, target: &Target, verb: Option<Verb>) -> Result<Endpoin
             None => NoEndpoint::Resource,
         });
     };
-    let deeper = target.shape().depth == Depth::Subpath;
+    // Custom resources have no routes that end: what follows is passed over.
+    let deeper = target.shape().depth == Depth::Subpath && kind.custom.is_none();
     let goes_deeper = subresource.action == Action::Reach(Reach::Proxy);
     // Parts of an object are not watched, and most have nothing below them.
     if target.watch || deeper && !goes_deeper {

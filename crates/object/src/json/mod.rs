@@ -36,9 +36,9 @@ pub const DEPTH_MAX: usize = 500;
 const DUPLICATES_MAX: usize = 100;
 
 /// What a document may become: a unit for each value and 32 bytes of text, some for each
-/// map, because a few bytes can be many values. No object that is kept comes near it: forty
-/// thousand maps fit, which take thirty megabytes.
-pub const COST_MAX: usize = 1 << 19;
+/// map, because a few bytes can be many values. The longest definitions that people publish
+/// have forty thousand maps; eighty thousand fit.
+pub const COST_MAX: usize = 1 << 20;
 pub(crate) const MAP_COST: usize = 12;
 /// An empty map takes no memory, but is often filled with defaults.
 const EMPTY_MAP_COST: usize = 6;
