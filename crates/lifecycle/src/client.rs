@@ -45,21 +45,21 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
-        let request = self.request(method, path, body, "application/json");
+        let request = self.request(&method, path, body, "application/json");
         answer(self.api.handle(request).await)
     }
 
     /// A merge patch.
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
         let media_type = "application/merge-patch+json";
-        let request = self.request(Method::PATCH, path, Some(patch), media_type);
+        let request = self.request(&Method::PATCH, path, Some(patch), media_type);
         answer(self.api.handle(request).await)
     }
 
     /// A server-side apply; the query names the manager.
     pub(crate) async fn apply(&self, path: &str, configuration: &Value) -> Answer {
         let media_type = "application/apply-patch+yaml";
-        let request = self.request(Method::PATCH, path, Some(configuration), media_type);
+        let request = self.request(&Method::PATCH, path, Some(configuration), media_type);
         answer(self.api.handle(request).await)
     }
 
@@ -70,18 +70,18 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Answer {
-        let request = self.request(method, path, body, "application/json");
+        let request = self.request(&method, path, body, "application/json");
         answer(self.api.handle_unadmitted(request).await)
     }
 
     fn request(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<&Value>,
         media_type: &'static str,
     ) -> Request {
-        let mut request = Request::new(&method, path);
+        let mut request = Request::new(method, path);
         let media_type = HeaderValue::from_static(media_type);
         request.headers.insert(CONTENT_TYPE, media_type);
         // The manager that clients know from the fields it owns.

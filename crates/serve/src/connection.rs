@@ -78,6 +78,7 @@ pub(crate) struct StreamTasks;
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, stream: F) {
+        // Spawned here: one request of a connection, whose panics end that one.
         tokio::spawn(InTime::new(stream));
     }
 }

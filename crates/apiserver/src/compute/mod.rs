@@ -92,6 +92,7 @@ impl ComputePool {
         for _ in 0..threads.max(1) {
             let (shared, on_start) = (Arc::clone(&pool.shared), on_start.clone());
             let thread = thread::Builder::new().name("compute".into());
+            // Spawned here: a thread runs what others ask for, and catches their panics.
             thread.spawn(move || {
                 on_start();
                 shared.serve();

@@ -80,11 +80,11 @@ mod tests {
     use http::{HeaderValue, Method};
     use optik_store::{Options, Store};
 
-    fn request(method: Method, path: &str, body: String) -> Request {
+    fn request(method: &Method, path: &str, body: String) -> Request {
         Request {
             user: optik_access::User::admin().into(),
             body: body.into(),
-            ..Request::new(&method, path)
+            ..Request::new(method, path)
         }
     }
 
@@ -106,19 +106,20 @@ mod tests {
             format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"k":"{data}"}}}}"#)
         };
         for (name, bytes) in [("short", 1), ("long", LONG_BYTES)] {
-            let made = api.handle(request(Method::POST, place, object(name, bytes)));
+            let made = api.handle(request(&Method::POST, place, object(name, bytes)));
             assert_eq!(made.await.status, 201);
         }
         let patch = |body: &str| {
-            let request = request(Method::PATCH, &format!("{place}/short"), body.into());
+            let request = request(&Method::PATCH, &format!("{place}/short"), body.into());
             with(request, CONTENT_TYPE, "application/json-patch+json")
         };
-        let one =
-            |method: Method, name: &str| request(method, &format!("{place}/{name}"), String::new());
+        let one = |method: Method, name: &str| {
+            request(&method, &format!("{place}/{name}"), String::new())
+        };
         let yaml = |request| with(request, ACCEPT, "application/yaml");
         for (request, expected) in [
-            (request(Method::POST, place, object("a", 100)), false),
-            (request(Method::POST, place, object("a", LONG_BYTES)), true),
+            (request(&Method::POST, place, object("a", 100)), false),
+            (request(&Method::POST, place, object("a", LONG_BYTES)), true),
             (one(Method::PATCH, "short"), false),
             (one(Method::PATCH, "long"), true),
             (one(Method::PUT, "long"), true),
@@ -127,7 +128,7 @@ mod tests {
             (one(Method::GET, "long"), false),
             (yaml(one(Method::GET, "short")), false),
             (yaml(one(Method::GET, "long")), true),
-            (request(Method::GET, "/openapi/v2", String::new()), true),
+            (request(&Method::GET, "/openapi/v2", String::new()), true),
             (patch(r#"[{"op":"test"}]"#), false),
             (patch(r#"[{"op":"copy"}]"#), true),
             (patch(r#"[{"op":"c\u006fpy"}]"#), true),

@@ -64,11 +64,12 @@ async fn make(client: &Client, path: &str, object: &Value) -> Outcome {
 }
 
 async fn until(client: &Client, path: &str, status: u16) -> Outcome {
+    let mut pulse = tokio::time::interval(PAUSE);
     for _ in 0..TRIES_MAX {
+        pulse.tick().await;
         if client.get(path).await?.status == status {
             return Ok(());
         }
-        tokio::time::sleep(PAUSE).await;
     }
     Err(crate::Failure::new(format!("{path} is not served")))
 }
@@ -84,12 +85,13 @@ async fn in_force(client: &Client) -> Outcome {
         "subresource": right.part.map_or("", |part| part.name),
     }}});
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let mut pulse = tokio::time::interval(PAUSE);
     for _ in 0..TRIES_MAX {
+        pulse.tick().await;
         let answer = client.post(path, &review).await?.is(201)?;
         if answer["status"]["allowed"] == true {
             return Ok(());
         }
-        tokio::time::sleep(PAUSE).await;
     }
     Err(crate::Failure::new(format!(
         "{} has no right",

@@ -58,8 +58,8 @@ impl Case {
     }
 }
 
-pub(crate) fn request(method: Method, path: &str, body: impl Into<Bytes>) -> Request {
-    let mut request = Request::new(&method, path);
+pub(crate) fn request(method: &Method, path: &str, body: impl Into<Bytes>) -> Request {
+    let mut request = Request::new(method, path);
     let json = HeaderValue::from_static("application/json");
     request.headers.insert("content-type", json);
     request.user = Arc::new(User::admin());
@@ -68,15 +68,15 @@ pub(crate) fn request(method: Method, path: &str, body: impl Into<Bytes>) -> Req
 }
 
 pub(crate) fn post(path: &str, body: &Value) -> Request {
-    request(Method::POST, path, body.to_string())
+    request(&Method::POST, path, body.to_string())
 }
 
 pub(crate) fn put(path: &str, body: &Value) -> Request {
-    request(Method::PUT, path, body.to_string())
+    request(&Method::PUT, path, body.to_string())
 }
 
 pub(crate) fn get(path: &str) -> Request {
-    request(Method::GET, path, "")
+    request(&Method::GET, path, "")
 }
 
 /// `json`, `merge`, `strategic-merge`, or `apply` by a manager of its own.
@@ -92,7 +92,7 @@ pub(crate) fn patch(how: &'static str, path: &str, body: &Value) -> Request {
         ),
     };
     typed(
-        request(Method::PATCH, &path, body.to_string()),
+        request(&Method::PATCH, &path, body.to_string()),
         "content-type",
         &media_type,
     )

@@ -42,7 +42,7 @@ fn leaving(count: usize) -> Vec<Request> {
             HERE,
             &configmap(json!({"finalizers": finalizers(0, count)})),
         ),
-        request(Method::DELETE, &format!("{HERE}/a"), ""),
+        request(&Method::DELETE, &format!("{HERE}/a"), ""),
     ]
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 twice.join(",")
             );
             request(
-                Method::POST,
+                &Method::POST,
                 &format!("{HERE}?dryRun=All&fieldValidation=Strict"),
                 body,
             )
@@ -184,7 +184,7 @@ pub(crate) fn cases() -> Vec<Case> {
             texts("unknown", n)
                 .into_iter()
                 .for_each(|key| object[key] = 1.into());
-            request(Method::DELETE, &format!("{HERE}/a"), object.to_string())
+            request(&Method::DELETE, &format!("{HERE}/a"), object.to_string())
         })
         .after(|_| vec![post(HERE, &data(1))]),
         Case::new("dryRun, many times", 2_000, |n| {
@@ -232,13 +232,13 @@ pub(crate) fn cases() -> Vec<Case> {
 fn written() -> Vec<Case> {
     let yaml = |body: String| {
         typed(
-            request(Method::POST, &format!("{HERE}?dryRun=All"), body),
+            request(&Method::POST, &format!("{HERE}?dryRun=All"), body),
             "content-type",
             "application/yaml",
         )
     };
     let proto = |body: Vec<u8>| {
-        let request = request(Method::POST, &format!("{HERE}?dryRun=All"), body);
+        let request = request(&Method::POST, &format!("{HERE}?dryRun=All"), body);
         typed(
             request,
             "content-type",
@@ -311,11 +311,11 @@ fn written() -> Vec<Case> {
             ))
         }),
         Case::new("json: open brackets", 50_000, |n| {
-            request(Method::POST, HERE, "[".repeat(n))
+            request(&Method::POST, HERE, "[".repeat(n))
         }),
         Case::new("json: escapes", 20_000, |n| {
             request(
-                Method::POST,
+                &Method::POST,
                 &format!("{HERE}?dryRun=All"),
                 format!(
                     "{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"k\":\"{}\"}}}}",
@@ -325,13 +325,13 @@ fn written() -> Vec<Case> {
         }),
         Case::new("json: digits", 50_000, |n| {
             request(
-                Method::POST,
+                &Method::POST,
                 HERE,
                 format!("{{\"metadata\":{{\"generation\":{}}}}}", "9".repeat(n)),
             )
         }),
         Case::new("json: an error at the end", 20_000, |n| {
-            request(Method::POST, HERE, format!("{{\"a\":[{}", "1,".repeat(n)))
+            request(&Method::POST, HERE, format!("{{\"a\":[{}", "1,".repeat(n)))
         }),
         Case::new("protobuf: repeated fields", 20_000, move |n| {
             proto([b"k8s\0".to_vec(), [0x0a, 0x00].repeat(n)].concat())
@@ -346,7 +346,7 @@ fn written() -> Vec<Case> {
             proto(protobuf_configmap(n))
         }),
         Case::new("neither", 50_000, |n| {
-            request(Method::POST, HERE, "\u{7f}".repeat(n))
+            request(&Method::POST, HERE, "\u{7f}".repeat(n))
         }),
     ]
 }
