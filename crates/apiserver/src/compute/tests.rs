@@ -24,7 +24,7 @@ async fn a_panic_is_that_of_whoever_asked() {
     let pool = pool(1);
     let panicking = async { std::panic::panic_any("no way") };
     let asked = AssertUnwindSafe(pool.run("a", 1, panicking)).catch_unwind();
-    let panic = asked.await.map(|()| ()).unwrap_err();
+    let panic = asked.await.unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no way"));
     assert_eq!(pool.run("a", 1, async { 7 }).await, 7, "the thread goes on");
 }
