@@ -1,6 +1,5 @@
 //! Connections do not take the files that the store needs.
 
-#[expect(dead_code, reason = "not every test needs all of it")]
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -61,9 +61,10 @@ fn members(bytes: usize, member: impl Fn(usize) -> (String, Value)) -> Value {
     Value::Object(all.collect::<Map<_, _>>())
 }
 
-fn object(metadata: Value) -> Value {
-    let mut object = json!({"metadata": metadata});
-    object["metadata"]["name"] = "a".into();
+fn object(mut metadata: Value) -> Value {
+    metadata["name"] = "a".into();
+    let mut object = json!({});
+    object["metadata"] = metadata;
     object
 }
 
