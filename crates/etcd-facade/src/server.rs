@@ -165,7 +165,7 @@ impl Server {
 async fn silence(heard: &AtomicBool) {
     sleep(FIRST_REQUEST_MAX).await;
     if heard.load(Ordering::Relaxed) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
