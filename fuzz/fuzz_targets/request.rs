@@ -49,13 +49,11 @@ fuzz_target!(|input: (u8, u8, &str, &str, &[u8])| {
     let mut headers = HeaderMap::new();
     let content_type = TYPES[usize::from(content_type) % TYPES.len()];
     headers.insert("content-type", HeaderValue::from_static(content_type));
+    let method = &METHODS[usize::from(method) % METHODS.len()];
     let request = Request {
-        method: METHODS[usize::from(method) % METHODS.len()].clone(),
-        path: format!("/{path}"),
-        query: format!("timeoutSeconds=1&{query}"),
         headers,
-        user: Default::default(),
         body: Bytes::copy_from_slice(body),
+        ..Request::new(method, &format!("/{path}?timeoutSeconds=1&{query}"))
     };
     let World { runtime, api } = world();
     runtime.block_on(async {

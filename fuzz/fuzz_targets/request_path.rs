@@ -1,22 +1,35 @@
 //! Any path is read, and says where it stays: no name reaches a key as more than one
-//! part of it.
+//! part of it, and no method that writes becomes a read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_apiserver::{Route, route};
+use optik_access::{RequestInfo, RequestVerb, ResourceRequest};
+use optik_apiserver::Route;
 
 fuzz_target!(|path: &str| {
-    if let Route::Objects(target) = route(path) {
-        // A namespace may be left out; that is all of them, and no part of a key.
-        let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
-        let parts = [
-            Some(target.plural),
-            namespace,
-            target.name,
-            target.subresource,
-        ];
-        for part in parts.into_iter().flatten() {
-            assert!(!part.contains('/') && !part.is_empty(), "{path:?}");
+    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        match RequestInfo::new(method, path, "") {
+            RequestInfo::NonResource(request) => drop(Route::of(&request)),
+            RequestInfo::Resource(request) => check(method, path, request),
         }
     }
 });
+
+fn check(method: &str, path: &str, request: ResourceRequest) {
+    let reads = matches!(method, "GET" | "HEAD");
+    if let RequestVerb::Api(verb) = request.verb {
+        assert_eq!(matches!(verb.name(), "get" | "list" | "watch"), reads, "{path:?}");
+    }
+    let target = request.target;
+    // A namespace may be left out; that is all of them, and no part of a key.
+    let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
+    let parts = [
+        Some(target.plural),
+        namespace,
+        target.name,
+        target.subresource,
+    ];
+    for part in parts.into_iter().flatten() {
+        assert!(!part.contains('/') && !part.is_empty(), "{path:?}");
+    }
+}

@@ -21,6 +21,7 @@ const DOCUMENTS: &[&str] = &[
 /// What each of our crates may use of the others.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
+    ("optik-supervisor", &["optik-platform"]),
     ("optik-object", &[]),
     ("optik-rules", &["optik-object"]),
     ("optik-schema", &["optik-object", "optik-rules"]),
@@ -53,7 +54,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-access",
             "optik-apiserver",
             "optik-object",
+            "optik-platform",
             "optik-store",
+            "optik-supervisor",
         ],
     ),
     (
@@ -64,12 +67,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-listener",
             "optik-object",
             "optik-platform",
+            "optik-supervisor",
         ],
     ),
     ("optik-controller", &["optik-object", "optik-platform"]),
     ("optik-etcd-api", &[]),
     ("optik-listener", &[]),
-    ("optik-store", &["optik-platform", "optik-etcd-api"]),
+    (
+        "optik-store",
+        &["optik-platform", "optik-etcd-api", "optik-supervisor"],
+    ),
     (
         "optik-etcd-facade",
         &[
@@ -77,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-etcd-api",
             "optik-listener",
             "optik-platform",
+            "optik-supervisor",
         ],
     ),
     (
@@ -92,6 +100,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-platform",
             "optik-serve",
             "optik-store",
+            "optik-supervisor",
         ],
     ),
 ];
@@ -127,6 +136,13 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
 
 /// What a crate without async, I/O and HTTP does without.
 const PURE: &[&str] = &["tokio", "futures", "http", "hyper", "axum"];
+
+/// Ways to start something that goes on by itself.
+const SPAWNS: &[&str] = &["spawn(", ".spawn_on(", ".spawn_local("];
+/// Starts the comment that says why that is not left to the supervisor.
+const EXCUSE: &str = "// Spawned here:";
+/// The supervisor itself, and what is no part of the server.
+const NOT_SUPERVISED: &[&str] = &["supervisor", "controller"];
 
 /// Longer files are two ideas.
 const FILE_LINES_MAX: usize = 900;
@@ -173,6 +189,35 @@ fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
             complaints.push(format!("{path}:{}: no example", number + 1));
         }
         example = false;
+    }
+}
+
+/// What runs by itself has a name, and somebody who starts it again.
+fn check_tasks(path: &str, text: &str, complaints: &mut Vec<String>) {
+    let Some(in_crate) = path.strip_prefix("crates/") else {
+        return;
+    };
+    let (name, file) = in_crate.split_once('/').unwrap_or((in_crate, ""));
+    let is_product = file.starts_with("src/") && !file.starts_with("src/bench/");
+    if !is_product || NOT_SUPERVISED.contains(&name) {
+        return;
+    }
+    let mut excused = false;
+    for (number, line) in text.lines().enumerate() {
+        // What follows is tests.
+        if line.trim_start().starts_with("#[cfg(test)]") {
+            return;
+        }
+        let spawns = SPAWNS.iter().any(|call| line.contains(call));
+        if spawns && !excused && !line.contains("supervisor.spawn(") {
+            complaints.push(format!(
+                "{path}:{}: a task without a supervisor: use one, or say in a comment \
+                 before it, which begins with \"{EXCUSE}\", why not",
+                number + 1
+            ));
+        }
+        let is_comment = line.trim_start().starts_with("//");
+        excused = line.contains(EXCUSE) || (excused && is_comment);
     }
 }
 
@@ -247,6 +292,7 @@ fn check_file(name: &str, complaints: &mut Vec<String>) {
         }
     }
     check_examples(name, &text, complaints);
+    check_tasks(name, &text, complaints);
     let generated = name.ends_with("generated.rs");
     if name.ends_with(".rs") && !generated && text.lines().count() > FILE_LINES_MAX {
         complaints.push(format!("{name}: more than {FILE_LINES_MAX} lines"));
@@ -263,4 +309,44 @@ fn is_text(name: &str) -> bool {
 
 fn is_test(name: &str) -> bool {
     name.contains("/tests/") || name.starts_with("testkit/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_without_a_supervisor_are_found() {
+        for (path, text, found) in [
+            ("crates/store/src/a.rs", "tokio::spawn(a);", true),
+            (
+                "crates/store/src/a.rs",
+                "tasks.spawn_on(a, &runtime);",
+                true,
+            ),
+            ("crates/store/src/a.rs", "builder\n    .spawn(a);", true),
+            (
+                "crates/store/src/a.rs",
+                "// Spawned here: it is\n// one.\ntokio::spawn(a);",
+                false,
+            ),
+            (
+                "crates/store/src/a.rs",
+                "// Spawned here: one.\na();\ntokio::spawn(a);",
+                true,
+            ),
+            ("crates/store/src/a.rs", "supervisor.spawn(TASK, a);", false),
+            (
+                "crates/store/src/a.rs",
+                "#[cfg(test)]\ntokio::spawn(a);",
+                false,
+            ),
+            ("crates/store/tests/a.rs", "tokio::spawn(a);", false),
+            ("crates/controller/src/a.rs", "tokio::spawn(a);", false),
+        ] {
+            let mut complaints = Vec::new();
+            check_tasks(path, text, &mut complaints);
+            assert_eq!(!complaints.is_empty(), found, "{path}: {text}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! is made again, and what was taken from a role is given back, unless the object says
 //! that it does not want that.
 
-use crate::rbac::{Rule, covers};
+use crate::rbac::{Rule, missing};
 use optik_object::{Map, Object, Value};
 use serde_json::json;
 
@@ -198,7 +198,7 @@ fn rules(object: &Object) -> Vec<Rule> {
 }
 
 fn add_rules(object: &mut Object, wanted: &Object) {
-    for rule in covers(&rules(object), &rules(wanted)) {
+    for rule in missing(&rules(object), &rules(wanted)).parts {
         push(object, "rules", rule_value(&rule));
     }
 }
@@ -282,7 +282,7 @@ mod tests {
         less.members_mut().insert("rules".into(), json!([own]));
         let more = reconciled(&less, &wanted).unwrap();
         assert_eq!(more.get("rules").unwrap()[0], own);
-        assert!(covers(&rules(&more), &rules(&wanted)).is_empty());
+        assert!(missing(&rules(&more), &rules(&wanted)).is_empty());
         assert_eq!(reconciled(&more, &wanted), None, "once is enough");
         less.set_annotation(AUTO_UPDATE, "false");
         assert_eq!(
@@ -296,5 +296,13 @@ mod tests {
         less.members_mut().insert("subjects".into(), json!([]));
         let more = reconciled(&less, &wanted).unwrap();
         assert_eq!(more.get("subjects"), wanted.get("subjects"));
+    }
+
+    #[test]
+    fn what_is_missing_fits_into_what_is_told() {
+        for wanted in objects() {
+            let rules = rules(&wanted.object);
+            assert!(!missing(&[], &rules).more, "{}", wanted.object.name());
+        }
     }
 }

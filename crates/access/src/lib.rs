@@ -19,9 +19,12 @@ pub use flow::{FlowRule, FlowSchema, FlowSet, NoFlowSchema};
 pub use rbac::{
     AggregationRule, Binding, Decision, FULL_AUTHORITY_NEEDED, LabelSelector, Policy, PolicyEditor,
     Role, RoleKind, RoleRef, Rule, Subject, Unreadable, aggregated_rules, check_binding,
-    check_role, covers, default_binding, escalation, full_authority,
+    check_role, default_binding, escalation, full_authority,
 };
-pub use request::{Path, RequestInfo};
+pub use request::{
+    Depth, Leads, NonResourceRequest, Path, PathScope, RequestInfo, RequestVerb, ResourceRequest,
+    Shape, Target,
+};
 pub use tokens::{TokenFileError, Tokens};
 pub use user::{
     ANONYMOUS, AUTHENTICATED, Extra, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED, User,

@@ -9,7 +9,7 @@ use crate::kinds::{Kinds, parse_stored};
 use crate::server::ApiServer;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use http::{HeaderMap, Method};
+use http::Method;
 use optik_object::{Object, Timestamp, Value};
 use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
 use serde_json::json;
@@ -153,10 +153,10 @@ async fn settle(api: &ApiServer, store: &Store, kinds: &Kinds, pass: Pass) -> bo
     });
     let made = missing.map(|(_, object)| {
         let body = optik_object::to_bytes(&Value::from(object.clone()));
-        request(Method::POST, PATH.into(), body)
+        request(&Method::POST, PATH, body)
     });
     let gone = unserved(&state, &wanted).into_iter();
-    let gone = gone.map(|name| request(Method::DELETE, format!("{PATH}/{name}"), Vec::new()));
+    let gone = gone.map(|name| request(&Method::DELETE, &format!("{PATH}/{name}"), Vec::new()));
     let requests: Vec<Request> = made.chain(gone).collect();
     drop(state);
     let answers = stream::iter(requests).map(|request| answered(api, request));
@@ -219,33 +219,29 @@ fn unserved(state: &Snapshot, wanted: &BTreeMap<String, Object>) -> Vec<String> 
     ours.map(|object| object.name().to_owned()).collect()
 }
 
-fn request(method: Method, path: String, body: Vec<u8>) -> Request {
-    let mut headers = HeaderMap::new();
+fn request(method: &Method, path: &str, body: Vec<u8>) -> Request {
+    let mut request = Request::new(method, path);
     let agent = http::HeaderValue::from_static("kube-apiserver");
-    headers.insert(http::header::USER_AGENT, agent);
-    Request {
-        method,
-        path,
-        query: String::new(),
-        headers,
-        user: Arc::new(User {
-            name: "system:apiserver".into(),
-            groups: vec!["system:masters".into()],
-            ..User::default()
-        }),
-        body: Bytes::from(body),
-    }
+    request.headers.insert(http::header::USER_AGENT, agent);
+    request.user = Arc::new(User {
+        name: "system:apiserver".into(),
+        groups: vec!["system:masters".into()],
+        ..User::default()
+    });
+    request.body = Bytes::from(body);
+    request
 }
 
 async fn answered(api: &ApiServer, request: Request) -> bool {
-    let path = request.path.clone();
+    let info = Arc::clone(&request.info);
     let response = api.handle_unadmitted(request).await;
     match response.status.as_u16() {
         // Another server on the same store was faster.
         200..=299 | 404 | 409 => true,
         _ => {
             if let Body::Whole(text) = &response.body {
-                tracing::warn!("{path}: {}", String::from_utf8_lossy(text));
+                let (verb, text) = (info.verb(), String::from_utf8_lossy(text));
+                tracing::warn!(verb, "an APIService cannot be written: {text}");
             }
             false
         }

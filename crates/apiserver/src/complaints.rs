@@ -1,6 +1,6 @@
 //! What clients are told about odd documents, and in which order.
 
-use optik_object::{Map, Object, Value, occurrences};
+use optik_object::{Map, Object, Value, occurrences, to_bytes};
 use std::collections::BTreeSet;
 
 /// Of what is wrong with one document, no more is told.
@@ -99,19 +99,18 @@ pub(crate) fn name_owners_once(object: &mut Object, found: Found) -> Option<Stri
     let Some(Value::Array(owners)) = object.metadata_mut().get_mut("ownerReferences") else {
         return None;
     };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut dropped = Vec::new();
-    for owner in owners.drain(..) {
-        let uid = owner["uid"].as_str().unwrap_or_default();
-        // Few objects have many owners; their uids are compared first.
-        let mut same = kept.iter().filter(|known| known["uid"] == uid);
-        if same.any(|known| *known == owner) {
-            dropped.push(uid.to_owned());
-        } else {
-            kept.push(owner);
-        }
+    if owners.len() < 2 {
+        return None;
     }
-    *owners = kept;
+    let mut known = BTreeSet::new();
+    let mut dropped = Vec::new();
+    owners.retain(|owner| {
+        let is_new = known.insert(to_bytes(owner));
+        if !is_new {
+            dropped.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        }
+        is_new
+    });
     let when = match found {
         Found::InTheBody => "",
         Found::Afterwards => " after mutating admission happens",

@@ -6,6 +6,7 @@ use crate::piece::Piece;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use optik_access::RequestInfo;
 pub use optik_access::User;
 use optik_object::Status;
 use std::collections::BTreeMap;
@@ -14,15 +15,30 @@ use std::sync::Arc;
 /// A request whose sender is known and whose body has been read.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub method: Method,
-    /// As sent: percent-encoded, beginning with `/`.
-    pub path: String,
+    /// What was authorized. The handler is chosen from it.
+    pub info: Arc<RequestInfo>,
     /// As sent, without the `?`; empty if there is none.
     pub query: String,
     pub headers: HeaderMap,
     pub user: Arc<User>,
     /// At most [`BODY_BYTES_MAX`] bytes.
     pub body: Bytes,
+}
+
+impl Request {
+    /// A request without headers and body, by nobody. The URL is a path and a query, as
+    /// they are sent.
+    #[must_use]
+    pub fn new(method: &Method, url: &str) -> Self {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        Self {
+            info: Arc::new(RequestInfo::new(method.as_str(), path, query)),
+            query: query.to_owned(),
+            headers: HeaderMap::new(),
+            user: Arc::default(),
+            body: Bytes::new(),
+        }
+    }
 }
 
 /// Longer bodies are refused with [`Status::body_too_large`] before they are read.

@@ -51,11 +51,12 @@ impl<M: Made> Kept<M> {
         if at.is_some_and(|at| at >= state.revision()) {
             return;
         }
-        *at = Some(state.revision());
         let made = M::make(read, state);
         let any = !made.is_empty();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
         self.any.store(any, Ordering::Release);
+        // Last: after a panic on the way here this is made again, from the same snapshot.
+        *at = Some(state.revision());
     }
 }
 
@@ -92,5 +93,45 @@ impl<T> Known<T> {
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
         self.0.values().map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_store::{Options, Store};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// How often it was made; the first time fails.
+    #[derive(Debug, Default)]
+    struct Second(u32);
+
+    impl Made for Second {
+        type Read = u32;
+
+        fn make(read: &mut u32, _: &Snapshot) -> Self {
+            *read += 1;
+            assert!(*read > 1, "the first time fails");
+            Self(*read)
+        }
+
+        fn is_empty(&self) -> bool {
+            false
+        }
+    }
+
+    /// A rule that refuses must not be passed over because reading it failed once.
+    #[tokio::test]
+    async fn what_could_not_be_made_is_made_again_from_the_same_snapshot() {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let state = store.snapshot();
+        let kept = Kept::<Second>::default();
+        let failed = catch_unwind(AssertUnwindSafe(|| kept.refresh(&state)));
+        assert!(failed.is_err() && kept.current().is_none());
+        kept.refresh(&state);
+        assert_eq!(kept.current().map(|made| made.0), Some(2));
+        kept.refresh(&state);
+        assert_eq!(kept.current().map(|made| made.0), Some(2), "once is enough");
+        store.close().await;
     }
 }

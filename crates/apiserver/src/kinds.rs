@@ -549,6 +549,6 @@ impl<'a> Shown<'a> {
 
 /// A stored object as a tree.
 pub(crate) fn parse_stored(bytes: &[u8]) -> Result<Object, Damaged> {
-    let parsed = optik_object::parse(bytes).map_err(|_| Damaged { at: 0 })?;
+    let parsed = optik_object::parse_kept(bytes).map_err(|_| Damaged { at: 0 })?;
     Object::try_from(parsed.value).map_err(|_| Damaged { at: 0 })
 }

@@ -6,8 +6,8 @@
 
 use crate::definitions::{Book, DIRECTORY};
 use crate::kinds::Kinds;
-use crate::route::Target;
 use crate::trouble::read_failed;
+use optik_access::Target;
 use optik_object::{Object, Status, Timestamp};
 use optik_store::{Snapshot, Store, Version};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -76,6 +76,13 @@ impl ApiServer {
         self.places(|kind| kind.resource.verbs.contains(Verb::DeleteCollection))
     }
 
+    /// The collection of a kind that a definition made; never that of a built-in one.
+    #[must_use]
+    pub fn custom_collection(&self, group: &str, plural: &str) -> Option<Collection> {
+        let mut found = self.places(|kind| kind.custom.is_some()).into_iter();
+        found.find(|one| one.is(group, plural))
+    }
+
     /// Every collection there is, each once.
     #[must_use]
     pub fn all_collections(&self) -> Vec<Collection> {

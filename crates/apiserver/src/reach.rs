@@ -8,21 +8,13 @@ use crate::exchange::Response;
 use crate::kinds::Kind;
 use crate::query::Query;
 use crate::read::{ObjectName, Shape, get};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use optik_catalog::Reach;
 use optik_object::Status;
 use serde_json::Value;
 
 /// The kinds of containers a pod has, in the order in which they are told.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-
-pub(crate) fn serves(reach: Reach, method: &Method) -> bool {
-    match reach {
-        Reach::Log => method == Method::GET,
-        Reach::Container | Reach::Pod => method == Method::GET || method == Method::POST,
-        Reach::Proxy => true,
-    }
-}
 
 pub(crate) async fn reach(
     outside: &Outside,

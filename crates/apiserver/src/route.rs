@@ -1,7 +1,8 @@
-//! What a path is about.
+//! Documents about the server, by path.
 
-use optik_access::Path;
+use optik_access::NonResourceRequest;
 
+/// What a path that names no objects leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// `/`
@@ -17,8 +18,6 @@ pub enum Route {
         group: String,
         version: String,
     },
-    /// Objects.
-    Objects(Target),
     /// `/openapi/v2`
     OpenApiV2,
     /// `/openapi/v3`, and what follows it.
@@ -32,111 +31,71 @@ pub enum Route {
     Unknown,
 }
 
-/// Which objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    /// Empty for the core group.
-    pub group: String,
-    pub version: String,
-    /// Empty if the path has a place for it and nothing is there.
-    pub namespace: Option<String>,
-    pub plural: String,
-    pub name: Option<String>,
-    pub subresource: Option<String>,
-    /// `/watch/` stood in the path: the old way to ask for a watch.
-    pub watch: bool,
-}
-
-/// Reads a path as it was sent. Never fails: what makes no sense is unknown.
-#[must_use]
-pub fn route(path: &str) -> Route {
-    let path = Path::decode(path);
-    let Some(parts) = split(&path) else {
-        return match path.is_well_formed() && path.text().starts_with("/api/") {
-            true => Route::UnknownOfCore,
-            false => Route::Unknown,
+impl Route {
+    /// Never fails: what makes no sense is unknown.
+    #[must_use]
+    pub fn of(request: &NonResourceRequest) -> Self {
+        let path = &request.path;
+        let Some(parts) = path.segments() else {
+            return match path.is_well_formed() && path.text().starts_with("/api/") {
+                true => Self::UnknownOfCore,
+                false => Self::Unknown,
+            };
         };
-    };
-    match parts[..] {
-        [] => Route::Root,
-        ["api"] => Route::CoreVersions,
-        ["apis"] => Route::Groups,
-        ["apis", group] => Route::Group(group.into()),
-        ["api", version, ref rest @ ..] => below("", version, rest),
-        ["apis", group, version, ref rest @ ..] => below(group, version, rest),
-        ["openapi", "v2"] => Route::OpenApiV2,
-        ["openapi", "v3", ref rest @ ..] => Route::OpenApiV3(rest.join("/")),
-        [".well-known", "openid-configuration"] => Route::OpenIdConfiguration,
-        ["openid", "v1", "jwks"] => Route::OpenIdKeys,
-        _ => Route::Unknown,
-    }
-}
-
-/// The segments; none of the root.
-fn split<'p>(path: &'p Path<'_>) -> Option<Vec<&'p str>> {
-    match path.text() {
-        "/" => Some(Vec::new()),
-        _ => path.segments().map(Iterator::collect),
-    }
-}
-
-fn below(group: &str, version: &str, rest: &[&str]) -> Route {
-    let (watch, rest) = match rest {
-        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-        _ => (false, rest),
-    };
-    let target = Target {
-        group: group.into(),
-        version: version.into(),
-        watch,
-        ..Target::default()
-    };
-    match rest {
-        [] => Route::GroupVersion {
-            group: group.into(),
-            version: version.into(),
-        },
-        ["namespaces", namespace] => objects(target, None, &["namespaces", namespace]),
-        ["namespaces", name, sub @ ("status" | "finalize")] if !name.is_empty() => {
-            objects(target, None, &["namespaces", name, sub])
+        match parts[..] {
+            [] => Self::Root,
+            ["api"] => Self::CoreVersions,
+            ["apis"] => Self::Groups,
+            ["apis", group] => Self::Group(group.into()),
+            ["api", version] => Self::GroupVersion {
+                group: String::new(),
+                version: version.into(),
+            },
+            ["apis", group, version] => Self::GroupVersion {
+                group: group.into(),
+                version: version.into(),
+            },
+            ["openapi", "v2"] => Self::OpenApiV2,
+            ["openapi", "v3", ref rest @ ..] => Self::OpenApiV3(rest.join("/")),
+            [".well-known", "openid-configuration"] => Self::OpenIdConfiguration,
+            ["openid", "v1", "jwks"] => Self::OpenIdKeys,
+            _ => Self::Unknown,
         }
-        ["namespaces", namespace, rest @ ..] => objects(target, Some(namespace), rest),
-        rest => objects(target, None, rest),
     }
-}
 
-fn objects(mut target: Target, namespace: Option<&str>, rest: &[&str]) -> Route {
-    target.namespace = namespace.map(str::to_owned);
-    let (plural, name, subresource) = match *rest {
-        [plural] => (plural, None, None),
-        [plural, name] => (plural, Some(name), None),
-        // What follows belongs to the subresource (a proxied path).
-        [plural, name, subresource, ..] => (plural, Some(name), Some(subresource)),
-        [] => return Route::Unknown,
-    };
-    target.plural = plural.into();
-    target.name = name.map(str::to_owned);
-    target.subresource = subresource.map(str::to_owned);
-    Route::Objects(target)
+    /// Some documents are handed out whatever the method is.
+    pub(crate) fn is_for_any_method(&self) -> bool {
+        matches!(
+            self,
+            Self::Groups | Self::Group(_) | Self::OpenApiV2 | Self::OpenApiV3(_)
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use optik_access::RequestInfo;
 
-    fn target(path: &str) -> String {
-        match route(path) {
-            Route::Objects(t) => format!(
-                "{}|{}|{}|{}|{}|{}{}",
-                t.group,
-                t.version,
-                t.namespace.as_deref().unwrap_or("-"),
-                t.plural,
-                t.name.as_deref().unwrap_or("-"),
-                t.subresource.as_deref().unwrap_or("-"),
-                if t.watch { "|watch" } else { "" },
-            ),
-            other => format!("{other:?}"),
+    fn found(path: &str) -> String {
+        match RequestInfo::new("GET", path, "") {
+            RequestInfo::NonResource(request) => format!("{:?}", Route::of(&request)),
+            RequestInfo::Resource(request) => {
+                let t = request.target;
+                if t.leads != optik_access::Leads::Somewhere {
+                    return "nowhere".to_owned();
+                }
+                format!(
+                    "{}|{}|{}|{}|{}|{}{}",
+                    t.group,
+                    t.version,
+                    t.namespace.as_deref().unwrap_or("-"),
+                    t.plural,
+                    t.name.as_deref().unwrap_or("-"),
+                    t.subresource.as_deref().unwrap_or("-"),
+                    if t.watch { "|watch" } else { "" },
+                )
+            }
         }
     }
 
@@ -166,24 +125,25 @@ mod tests {
                 "/apis/apps/v1/watch/namespaces//deployments",
                 "apps|v1||deployments|-|-|watch",
             ),
-            ("/api/v1/namespaces/a//pods", "UnknownOfCore"),
-            ("/api/v1//pods", "UnknownOfCore"),
+            ("/api/v1/namespaces/a//pods", "nowhere"),
+            ("/api/v1//pods", "nowhere"),
             (
                 "/api/v1/namespaces/a/configmaps/a%20b",
                 "|v1|a|configmaps|a b|-",
             ),
             ("/", "Root"),
             ("/api", "CoreVersions"),
+            ("/api/v1", r#"GroupVersion { group: "", version: "v1" }"#),
             ("/apis/", "Groups"),
             ("/apis/apps", "Group(\"apps\")"),
             ("/openapi/v3/apis/apps/v1", "OpenApiV3(\"apis/apps/v1\")"),
             ("//api", "Unknown"),
-            ("/api//v1", "UnknownOfCore"),
+            ("/api//v1", "nowhere"),
             ("", "Unknown"),
             ("/nothing", "Unknown"),
             ("/api/v1/%ff", "Unknown"),
         ] {
-            assert_eq!(target(path), expected, "{path}");
+            assert_eq!(found(path), expected, "{path}");
         }
     }
 }

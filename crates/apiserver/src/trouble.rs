@@ -48,6 +48,18 @@ pub(crate) fn read_failed(error: ReadError) -> Status {
     }
 }
 
+/// A state that others may have changed since it was last known to be the newest.
+pub(crate) fn unconfirmed(error: ReadError) -> Status {
+    match error {
+        ReadError::Stopped => stopping(),
+        // Each request is told, which would fill the log.
+        other => {
+            tracing::debug!("what is known may be out of date: {other}");
+            Status::unavailable("the store cannot be reached")
+        }
+    }
+}
+
 pub(crate) fn stopping() -> Status {
     Status::unavailable("apiserver is shutting down")
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use optik_apiserver::{ApiServer, Body, Call, CallError, Caller, Reply, Request};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};
@@ -55,12 +55,8 @@ impl Caller for Dawdler {
 
 async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> u16 {
     let request = Request {
-        method,
-        path: path.into(),
-        query: String::new(),
-        headers: HeaderMap::new(),
-        user: Arc::default(),
         body: Bytes::from(body.to_string()),
+        ..Request::new(&method, path)
     };
     let response = api.handle(request).await;
     assert!(matches!(response.body, Body::Whole(_)));

@@ -13,12 +13,10 @@ async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> (u16
     headers.insert("content-type", apply);
     let response = api
         .handle(Request {
-            method,
-            path: path.into(),
-            query: "fieldManager=me".into(),
             headers,
             user: Arc::new(User::admin()),
             body: Bytes::from(body.to_string()),
+            ..Request::new(&method, &format!("{path}?fieldManager=me"))
         })
         .await;
     let Body::Whole(bytes) = response.body else {

@@ -18,12 +18,9 @@ async fn send(
     headers.insert("content-type", HeaderValue::from_static(media_type));
     let response = api
         .handle(Request {
-            method,
-            path: path.into(),
-            query: String::new(),
             headers,
-            user: Default::default(),
             body: Bytes::from(body.to_string()),
+            ..Request::new(&method, path)
         })
         .await;
     let Body::Whole(bytes) = response.body else {

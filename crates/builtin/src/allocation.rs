@@ -3,6 +3,7 @@
 use crate::check::{items, text};
 use optik_object::{FieldError, Map, Object, Value};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
@@ -114,18 +115,18 @@ fn spec(object: &Object) -> &Value {
 pub fn claims(object: &Object) -> Vec<Claim> {
     let spec = spec(object);
     let mut claims = Vec::new();
+    let mut seen = BTreeSet::new();
     if text(&spec["type"]) != "ExternalName" {
         let addresses = items(&spec["clusterIPs"]).iter();
         claims.extend(addresses.filter_map(|one| text(one).parse().ok().map(Claim::Address)));
     }
     for port in items(&spec["ports"]) {
         let number = port["nodePort"].as_u64().unwrap_or(0);
-        let claim = u16::try_from(number).map(Claim::Port);
-        if let Ok(claim) = claim
+        if let Ok(port) = u16::try_from(number)
             && number != 0
-            && !claims.contains(&claim)
+            && seen.insert(port)
         {
-            claims.push(claim);
+            claims.push(Claim::Port(port));
         }
     }
     claims
@@ -140,6 +141,7 @@ pub fn allocate(
     is_taken: &dyn Fn(Claim) -> bool,
     random: u64,
 ) -> Result<(), FieldError> {
+    let own: BTreeSet<Claim> = own.iter().copied().collect();
     let free = |claim: Claim| own.contains(&claim) || !is_taken(claim);
     let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
         return Ok(());
@@ -209,7 +211,11 @@ fn give_ports(
         return Ok(());
     };
     let asked = |port: &Value| port["nodePort"].as_u64().unwrap_or(0);
-    let mut used: Vec<u64> = ports.iter().map(asked).filter(|port| *port != 0).collect();
+    let mut used: BTreeSet<u64> = ports.iter().map(asked).filter(|port| *port != 0).collect();
+    let count = u64::try_from(ranges.ports.len()).unwrap_or(1).max(1);
+    let first = u64::from(*ranges.ports.start());
+    // One walk for all ports: what was not free for one is not free for the next.
+    let mut candidates = (0..count).map(|step| first + (random + step) % count);
     for (at, port) in ports.iter_mut().enumerate() {
         let refuse = |message: String| {
             let path = format!("spec.ports[{at}].nodePort");
@@ -235,9 +241,6 @@ fn give_ports(
         if balanced && unwanted {
             continue;
         }
-        let count = u64::try_from(ranges.ports.len()).unwrap_or(1).max(1);
-        let first = u64::from(*ranges.ports.start());
-        let mut candidates = (0..count).map(|step| first + (random + step) % count);
         let chosen = candidates.find(|one| {
             let claim = u16::try_from(*one).map(Claim::Port);
             !used.contains(one) && claim.is_ok_and(free)
@@ -247,7 +250,7 @@ fn give_ports(
                 "failed to allocate a nodePort: range is full".into(),
             ));
         };
-        used.push(chosen);
+        used.insert(chosen);
         port["nodePort"] = chosen.into();
     }
     Ok(())

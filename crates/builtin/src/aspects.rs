@@ -1,6 +1,6 @@
 //! Parts of a pod that have an endpoint of their own.
 
-use crate::check::{Errors, items, text};
+use crate::check::{Errors, first_by_name, items, text};
 use crate::prepare::quality;
 use optik_object::{FieldError, Object, Value};
 
@@ -27,10 +27,10 @@ pub fn keep_but(aspect: Aspect, object: &mut Object, old: &Object) {
         },
         Aspect::Resources => {
             for list in ["containers", "initContainers"] {
-                let new = items(&wanted[list]);
+                let new = first_by_name(&wanted[list]);
                 let containers = spec.get_mut(list).and_then(Value::as_array_mut);
                 for container in containers.into_iter().flatten() {
-                    let same = new.iter().find(|one| one["name"] == container["name"]);
+                    let same = new.get(text(&container["name"]));
                     for member in ["resources", "resizePolicy"] {
                         if let Some(value) = same.and_then(|one| one.get(member)) {
                             container[member] = value.clone();
@@ -63,18 +63,18 @@ fn class_changed(object: &Object, old: &Object) -> Option<FieldError> {
 }
 
 fn lost_or_changed(object: &Object, old: &Object) -> Vec<FieldError> {
-    let list = |object: &Object| -> Vec<Value> {
+    fn list(object: &Object) -> &Value {
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        items(&spec["ephemeralContainers"]).to_vec()
-    };
-    let now = list(object);
+        &spec["ephemeralContainers"]
+    }
+    let now = first_by_name(list(object));
     let mut errors = Vec::new();
-    for before in list(old) {
+    for before in items(list(old)) {
         let name = optik_object::quote(text(&before["name"]));
-        let kept = now.iter().find(|one| one["name"] == before["name"]);
+        let kept = now.get(text(&before["name"]));
         let trouble = match kept {
             None => format!("existing ephemeral containers {name} may not be removed\n"),
-            Some(kept) if *kept != before => {
+            Some(kept) if **kept != *before => {
                 format!("existing ephemeral containers {name} may not be changed\n")
             }
             Some(_) => continue,

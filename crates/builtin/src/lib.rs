@@ -6,6 +6,7 @@
 
 pub mod allocation;
 pub mod aspects;
+pub mod certificates;
 mod check;
 mod defaults;
 pub mod limits;
@@ -18,5 +19,5 @@ mod settle;
 
 pub use check::selects;
 pub use quantity::{Quantity, QuantityError};
-pub use rules::Rules;
+pub use rules::{Resets, Rules};
 pub use settle::{SettleError, Settler, check_instants};

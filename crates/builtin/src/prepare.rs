@@ -1,18 +1,34 @@
 //! What becomes of an object before it is checked.
 
+use crate::certificates::{self, Requester};
 use crate::check::{entries, flag, is_set, items, text};
 use crate::quantity::Quantity;
-use optik_object::{Map, Object, Value};
+use optik_object::{Map, Object, Timestamp, Value};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 pub(crate) type Begin = fn(&mut Object);
 pub(crate) type Keep = fn(&mut Object, &Object);
+/// The same where the time of the change counts.
+pub(crate) type KeepNow = fn(&mut Object, &Object, Timestamp);
+pub(crate) type Note = fn(&mut Object, &Requester<'_>);
+
+/// Paths of fields that a write through an endpoint does not change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resets {
+    pub main: &'static [&'static [&'static str]],
+    pub status: &'static [&'static [&'static str]],
+    pub approval: &'static [&'static [&'static str]],
+}
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Preparation {
     pub(crate) create: Option<Begin>,
+    pub(crate) requester: Option<Note>,
     pub(crate) update: Option<Keep>,
-    pub(crate) status: Option<Keep>,
+    pub(crate) status: Option<KeepNow>,
+    pub(crate) approval: Option<KeepNow>,
+    pub(crate) resets: Resets,
     pub(crate) allocates: bool,
 }
 
@@ -42,6 +58,18 @@ pub(crate) fn of(group: &str, plural: &str) -> Preparation {
         },
         ("batch", "jobs") => Preparation {
             create: Some(new_job),
+            ..nothing
+        },
+        ("certificates.k8s.io", "certificatesigningrequests") => Preparation {
+            requester: Some(certificates::note_requester),
+            update: Some(certificates::keep),
+            status: Some(certificates::keep_on_status),
+            approval: Some(certificates::keep_on_approval),
+            resets: Resets {
+                main: &[&["spec"]],
+                status: &[&["status", "conditions"]],
+                approval: &[&["spec"], &["status", "certificate"]],
+            },
             ..nothing
         },
         _ => nothing,
@@ -104,7 +132,7 @@ pub(crate) fn quality(spec: &Value) -> &'static str {
     }
 }
 
-fn keep_of_pod_status(object: &mut Object, old: &Object) {
+fn keep_of_pod_status(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;
@@ -125,7 +153,7 @@ fn new_volume(object: &mut Object) {
     }
 }
 
-fn note_phase(object: &mut Object, old: &Object) {
+fn note_phase(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;
@@ -302,12 +330,19 @@ fn keep_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
     let Some(Value::Array(ports)) = spec.get_mut("ports") else {
         return;
     };
+    let identity = |port: &Map| {
+        let number = port.get("port").and_then(Value::as_i64);
+        let protocol = port.get("protocol").and_then(Value::as_str);
+        (number, protocol.map(str::to_owned))
+    };
+    // Of those with the same identity the first counts.
+    let before = items(&before["ports"]).iter().rev();
+    let before: BTreeMap<_, &Map> = before
+        .filter_map(Value::as_object)
+        .map(|port| (identity(port), port))
+        .collect();
     for port in ports.iter_mut().filter_map(Value::as_object_mut) {
-        let same = |other: &&Value| {
-            let keys = ["port", "protocol"];
-            keys.iter().all(|key| other.get(*key) == port.get(*key))
-        };
-        let old = items(&before["ports"]).iter().find(same);
+        let old = before.get(&identity(port));
         let given = old.and_then(|old| old.get("nodePort")).cloned();
         match (had, has, port.get("nodePort").is_none_or(|port| *port == 0)) {
             (true, true, true) => {

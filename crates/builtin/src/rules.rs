@@ -1,9 +1,11 @@
 //! What a kind does with its objects beyond defaults: what it makes of a new one, what it
 //! keeps of an old one, and what it refuses.
 
-use crate::check::{self, Checks, Errors};
+use crate::certificates::Requester;
+use crate::check::{self, CheckUpdate, Checks, Errors};
+pub use crate::prepare::Resets;
 use crate::prepare::{self, Preparation};
-use optik_object::{FieldError, Object};
+use optik_object::{FieldError, Object, Timestamp};
 
 /// The rules of a kind. Kinds that have none cost nothing.
 #[derive(Clone, Copy, Default)]
@@ -40,6 +42,19 @@ impl Rules {
         }
     }
 
+    /// Writes into a new object who made it, where that is part of it.
+    pub fn note_requester(&self, object: &mut Object, requester: &Requester<'_>) {
+        if let Some(note) = self.prepare.requester {
+            note(object, requester);
+        }
+    }
+
+    /// What the endpoints of the kind take back, besides what all kinds do.
+    #[must_use]
+    pub fn resets(&self) -> Resets {
+        self.prepare.resets
+    }
+
     /// Keeps of an old object what its clients cannot change.
     pub fn keep(&self, object: &mut Object, old: &Object) {
         if let Some(update) = self.prepare.update {
@@ -48,9 +63,16 @@ impl Rules {
     }
 
     /// The same for a write of the status.
-    pub fn keep_on_status(&self, object: &mut Object, old: &Object) {
+    pub fn keep_on_status(&self, object: &mut Object, old: &Object, now: Timestamp) {
         if let Some(status) = self.prepare.status {
-            status(object, old);
+            status(object, old, now);
+        }
+    }
+
+    /// The same for a write of the approval.
+    pub fn keep_on_approval(&self, object: &mut Object, old: &Object, now: Timestamp) {
+        if let Some(approval) = self.prepare.approval {
+            approval(object, old, now);
         }
     }
 
@@ -83,10 +105,20 @@ impl Rules {
     /// What is wrong with a change of the status.
     #[must_use]
     pub fn check_status(&self, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
-        let mut errors = Errors::default();
-        if let (Some(check), Some(old)) = (self.checks.status, old) {
-            check(object, old, &mut errors);
-        }
-        errors.into_list()
+        changed(self.checks.status, object, old)
     }
+
+    /// What is wrong with a change of the approval.
+    #[must_use]
+    pub fn check_approval(&self, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+        changed(self.checks.approval, object, old)
+    }
+}
+
+fn changed(check: Option<CheckUpdate>, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    if let (Some(check), Some(old)) = (check, old) {
+        check(object, old, &mut errors);
+    }
+    errors.into_list()
 }

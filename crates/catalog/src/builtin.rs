@@ -32,6 +32,13 @@ pub fn builtin() -> Vec<Resource> {
     generated::ROWS.iter().map(resource).collect()
 }
 
+/// Whether a resource of that name is built in, in any version.
+#[must_use]
+pub fn is_builtin(group: &str, plural: &str) -> bool {
+    let mut rows = generated::ROWS.iter();
+    rows.any(|row| row.group == group && row.plural == plural)
+}
+
 fn resource(row: &Row) -> Resource {
     let has = |name: &str| row.subresources.iter().any(|sub| sub.name == name);
     Resource {
@@ -65,7 +72,8 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
         name: row.name.into(),
         verbs: Verbs::of(row.verbs),
         action: match row.name {
-            "status" | "approval" => Action::Status,
+            "status" => Action::Status,
+            "approval" => Action::Approve,
             "finalize" => Action::Finalize,
             "scale" => Action::Scale,
             "binding" => Action::Bind,
@@ -130,6 +138,44 @@ mod tests {
         }
         let shared: Vec<_> = owners.values().filter(|faces| faces.len() > 1).collect();
         assert_eq!(shared, [&["events.", "events.events.k8s.io"]]);
+    }
+
+    /// Objects of custom kinds are kept by group and plural, and their groups have a dot. So
+    /// a directory that could be theirs must be of a resource of just that name, which no
+    /// definition gets.
+    #[test]
+    fn no_custom_kind_has_the_directory_of_a_built_in_one() {
+        for resource in builtin() {
+            let directory = resource.storage.unwrap_or_default();
+            let (group, plural) = directory.split_once('/').unwrap_or((&directory, ""));
+            assert!(
+                !group.contains('.') || is_builtin(group, plural),
+                "{directory} could be that of a custom kind"
+            );
+        }
+        assert!(is_builtin(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions"
+        ));
+    }
+
+    /// Whoever is told what a request does is told the name of its path, so what a path does
+    /// must say which path it was.
+    #[test]
+    fn subresources_that_write_do_not_share_an_action() {
+        let mut paths: BTreeMap<String, std::collections::BTreeSet<Text>> = BTreeMap::new();
+        for sub in builtin().iter().flat_map(|resource| &resource.subresources) {
+            if !matches!(
+                sub.action,
+                Action::Show | Action::Unserved | Action::Reach(_)
+            ) {
+                let names = paths.entry(format!("{:?}", sub.action)).or_default();
+                names.insert(sub.name.clone());
+            }
+        }
+        let shared: Vec<_> = paths.iter().filter(|(_, names)| names.len() > 1).collect();
+        assert!(shared.is_empty(), "{shared:?}");
+        assert!(paths.len() >= 9, "{paths:?}");
     }
 
     #[test]

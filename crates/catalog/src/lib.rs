@@ -18,11 +18,11 @@ pub use behaviour::{
     Behaviour, Deputy, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review,
     StatusRule,
 };
-pub use builtin::builtin;
+pub use builtin::{builtin, is_builtin};
 pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
 pub use protobuf::messages;
 pub use resource::{
     Action, Column, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
 };
 pub use scaling::{Path, ScaleSelector, Scaling, scale};
-pub use tokens::token_request;
+pub use tokens::{eviction, token_request};

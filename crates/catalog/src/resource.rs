@@ -4,6 +4,7 @@ use crate::behaviour::Behaviour;
 use crate::fields::Fields;
 use crate::scaling::Scaling;
 use optik_object::ResourceName;
+pub use optik_object::Verb;
 use std::borrow::Cow;
 
 /// Borrowed for built-in kinds, owned for kinds made at run time.
@@ -74,6 +75,8 @@ pub struct Subresource {
 pub enum Action {
     /// Changes `status`.
     Status,
+    /// Approves a request for a certificate, or denies it.
+    Approve,
     /// Empties the finalizers of `spec`.
     Finalize,
     /// Shows and changes the number of replicas.
@@ -115,47 +118,6 @@ pub struct ResponseKind {
     pub group: Text,
     pub version: Text,
     pub kind: Text,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Verb {
-    Create,
-    Delete,
-    DeleteCollection,
-    Get,
-    List,
-    Patch,
-    Update,
-    Watch,
-}
-
-impl Verb {
-    /// In the order of the alphabet, as discovery lists them.
-    pub const ALL: [Self; 8] = [
-        Self::Create,
-        Self::Delete,
-        Self::DeleteCollection,
-        Self::Get,
-        Self::List,
-        Self::Patch,
-        Self::Update,
-        Self::Watch,
-    ];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Patch => "patch",
-            Self::Update => "update",
-            Self::Watch => "watch",
-        }
-    }
 }
 
 /// A set of verbs.

@@ -1,4 +1,4 @@
-//! What the subresource `token` of a service account speaks.
+//! What subresources speak that are only posted to.
 
 use crate::resource::Resource;
 use crate::scaling::scale;
@@ -12,6 +12,19 @@ pub fn token_request() -> Resource {
         singular: "tokenrequest".into(),
         kind: "TokenRequest".into(),
         list_kind: "TokenRequestList".into(),
+        ..scale()
+    }
+}
+
+/// The kind of a request to take a pod away. Nothing is kept of it, either.
+#[must_use]
+pub fn eviction() -> Resource {
+    Resource {
+        group: "policy".into(),
+        plural: "evictions".into(),
+        singular: "eviction".into(),
+        kind: "Eviction".into(),
+        list_kind: "EvictionList".into(),
         ..scale()
     }
 }

@@ -9,6 +9,7 @@ mod units;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use rustix::fs::Mode;
 use standin::Reading;
 use std::io::{IsTerminal, Write};
 use std::num::NonZero;
@@ -49,6 +50,11 @@ enum Command {
 }
 
 impl Command {
+    /// Whether files that it makes hold objects or keys.
+    fn keeps_secrets(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Store(_))
+    }
+
     /// How many threads to work with.
     fn threads(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -106,6 +112,10 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), Failure> {
             flags = ignored.join(" "),
             "ignored: they change nothing here"
         );
+    }
+    if cli.command.keeps_secrets() {
+        // The storage engine makes files as the process does, without a mode of its own.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cli.command.threads())

@@ -2,6 +2,8 @@
 
 mod access;
 mod banner;
+mod cluster_keys;
+mod compute;
 
 use crate::failure::Failure;
 use crate::store::{cannot_open, default_directory};
@@ -18,6 +20,7 @@ use optik_serve::{Server, StoreCheck, StoreHealth};
 use optik_store::{
     Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
 };
+use optik_supervisor::{Supervisor, Task};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -140,12 +143,14 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
         }
         None => None,
     };
-    let store = open(&options).await?;
+    let supervisor = Supervisor::new(clock.clone());
+    let store = open(&options, &supervisor).await?;
     let mut banner = Banner::new(&options, &store);
     let (stopping, stopped) = watch::channel(false);
     let mut around = Around {
         store: store.clone(),
         clock: clock.clone(),
+        supervisor: supervisor.clone(),
         connections,
         serving: JoinSet::new(),
         stopped,
@@ -154,6 +159,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
         banner.etcd = listener.local_addr().ok();
         let told = told(around.stopped.clone());
         let serving = serve_etcd(&around, listener, told);
+        // Spawned here: ports are waited for when the server stops. They supervise their own.
         around.serving.spawn(serving);
     }
     if let Some(ports) = ports {
@@ -166,6 +172,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     let finish = async {
         stopping.send_replace(true);
         while around.serving.join_next().await.is_some() {}
+        supervisor.shutdown().await;
         store.close().await;
     };
     tokio::select! {
@@ -178,6 +185,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
 struct Around {
     store: Store,
     clock: Arc<SystemClock>,
+    supervisor: Supervisor,
     connections: Connections,
     serving: JoinSet<()>,
     stopped: watch::Receiver<bool>,
@@ -190,15 +198,17 @@ async fn serve_api(
     around: &mut Around,
     banner: &mut Banner,
 ) -> Result<(), Failure> {
-    let (store, clock) = (&around.store, &around.clock);
+    let (store, clock, supervisor) = (&around.store, &around.clock, &around.supervisor);
     let tokens = options.access.tokens()?;
-    let entrance = options.access.open(&home(options), &ports, &**clock)?;
-    keep_certificates(options, &entrance, clock);
-    banner.api = Some(entrance.url);
-    banner.kubeconfig = entrance.kubeconfig;
-    let rules = options.access.rules(&home(options), tokens.clone())?;
+    let home = options.access.home(options, store, &**clock).await?;
+    let entrance = options.access.open(&home, &ports, &**clock)?;
+    keep_certificates(options, home.clone(), &entrance, around);
+    banner.api = Some(entrance.url.clone());
+    banner.kubeconfig = entrance.kubeconfig.clone();
+    let rules = options.access.rules(&home, tokens.clone())?;
     let presented = optik_serve::Options {
         store: store_check(store),
+        supervisor: supervisor.clone(),
         connections: around.connections.clone(),
         ..options.access.presented(tokens, clock)?
     };
@@ -206,34 +216,17 @@ async fn serve_api(
     let caller = Arc::new(HttpsCaller::default());
     let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
     let api = api.with_services(options.service_cluster_ip_range.clone());
+    let api = api.with_compute(compute::start()?);
     api.bootstrap().await.map_err(|cause| {
         Failure::new("cannot make the namespaces and roles of the system", cause)
     })?;
-    tokio::spawn(optik_apiserver::keep_compacting(
-        store.clone(),
-        options.compaction_interval,
-        clock.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
-    tokio::spawn(optik_apiserver::keep_api_services(
-        api.clone(),
-        store.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_definitions(
-        api.clone(),
-        store.clone(),
-    ));
-    tokio::spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
-    tokio::spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
-    tokio::spawn(optik_lifecycle::keep_definitions_clean(
-        api.clone(),
-        store.clone(),
-    ));
+    let every = options.compaction_interval;
+    optik_lifecycle::start_compaction(supervisor, store, every, clock.clone());
+    optik_lifecycle::start_followers(supervisor, &api, store);
+    keep_authorities_known(options, &api, &entrance, around).await;
     let words = options.controllers.iter().map(String::as_str);
     let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
-    for controller in chosen.start(&api, store, Some(&entrance.authority)) {
-        tokio::spawn(controller);
-    }
+    chosen.start(supervisor, &api, store, Some(&entrance.authority));
     if let Ok(address) = ports.tls.local_addr() {
         optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
     }
@@ -243,25 +236,31 @@ async fn serve_api(
         banner.plain = listener.local_addr().ok();
         let (server, told) = (server.clone(), told(around.stopped.clone()));
         let serving = async move { server.serve(listener, None, told).await };
+        // Spawned here: as above.
         around.serving.spawn(serving);
     }
     let told = told(around.stopped.clone());
     let serving = async move { server.serve(ports.tls, Some(entrance.tls), told).await };
+    // Spawned here: as above.
     around.serving.spawn(serving);
     Ok(())
 }
 
 /// Renews certificates, and takes up new ones, for as long as the server runs.
-fn keep_certificates(options: &Arc<Serve>, entrance: &Entrance, clock: &Arc<SystemClock>) {
-    let (options, clock) = (Arc::clone(options), Arc::clone(clock));
+fn keep_certificates(options: &Arc<Serve>, home: Home, entrance: &Entrance, around: &Around) {
+    let (options, clock) = (Arc::clone(options), Arc::clone(&around.clock));
     let renewed = entrance.renewed();
-    tokio::spawn(async move {
-        let home = home(&options);
-        options
-            .access
-            .keep_certificates(home, renewed, &*clock)
-            .await;
-    });
+    let start = move || {
+        let (options, clock) = (Arc::clone(&options), Arc::clone(&clock));
+        let (home, renewed) = (home.clone(), renewed.clone());
+        async move {
+            options
+                .access
+                .keep_certificates(home, renewed, &*clock)
+                .await;
+        }
+    };
+    around.supervisor.spawn(Task::upkeep("certificates"), start);
 }
 
 /// Completes when the server is told to stop.
@@ -276,6 +275,7 @@ fn serve_etcd(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
     let mut presented = optik_etcd_facade::Options {
+        supervisor: around.supervisor.clone(),
         connections: around.connections.clone(),
         ..optik_etcd_facade::Options::default()
     };
@@ -310,19 +310,36 @@ fn connections() -> Connections {
     Connections::new(max)
 }
 
-fn home(options: &Serve) -> Home<'_> {
-    if options.ephemeral {
-        Home::Nowhere
-    } else if options.etcd.is_empty() {
-        Home::Data(&options.data)
-    } else {
-        Home::Cluster
+/// Tells other servers, and the programs of the cluster, whose certificates to believe.
+async fn keep_authorities_known(
+    options: &Serve,
+    api: &ApiServer,
+    entrance: &Entrance,
+    around: &Around,
+) {
+    let (store, supervisor) = (&around.store, &around.supervisor);
+    if !options.etcd.is_empty() {
+        let own = optik_lifecycle::Authorities {
+            server: entrance.authority.clone(),
+            client: entrance.client_authorities.clone(),
+        };
+        optik_lifecycle::start_noting_authorities(supervisor, store, own).await;
     }
+    let (api, store) = (api.clone(), store.clone());
+    let authorities = entrance.client_authorities.clone();
+    supervisor.spawn(Task::upkeep("authentication-config"), move || {
+        let (api, store) = (api.clone(), store.clone());
+        optik_lifecycle::keep_authentication_published(api, store, authorities.clone())
+    });
 }
 
-async fn open(options: &Serve) -> Result<Store, Failure> {
+async fn open(options: &Serve, supervisor: &Supervisor) -> Result<Store, Failure> {
     if !options.etcd.is_empty() {
-        let connected = Store::connect(etcd_options(options)?).await;
+        let etcd = EtcdOptions {
+            supervisor: supervisor.clone(),
+            ..etcd_options(options)?
+        };
+        let connected = Store::connect(etcd).await;
         return connected.map_err(|cause| Failure::new("cannot use the etcd cluster", cause));
     }
     let opened = Options {
@@ -333,6 +350,7 @@ async fn open(options: &Serve) -> Result<Store, Failure> {
             bytes_max: options.history_bytes,
         },
         workplace: Workplace::Runtime(Handle::current()),
+        supervisor: supervisor.clone(),
         ..Options::ephemeral()
     };
     Store::open(opened).map_err(cannot_open)

@@ -1,10 +1,12 @@
 //! `optik store`: care for a data directory that no server is using.
 
 use crate::failure::Failure;
+use bytes::Bytes;
 use clap::{Args, Subcommand};
 use optik_store::{OpenError, Options, Retention, Revision, Status, Store};
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -83,6 +85,9 @@ pub(crate) fn cannot_open(cause: OpenError) -> Failure {
         OpenError::InUse { .. } => Some("Is a server running on it? Stop it first."),
         OpenError::Newer { .. } => Some("Use the Optik that wrote it, or a newer one."),
         OpenError::NotOurs { .. } => Some("Name an empty or new directory with --data."),
+        OpenError::Exposed { .. } => {
+            Some("Name a directory of your own with --data, for example a new one inside it.")
+        }
         OpenError::Damaged { .. } => Some("Nothing has been thrown away."),
         _ => None,
     };
@@ -139,20 +144,31 @@ async fn snapshot(path: &Path, file: &Path) -> Result<(), Failure> {
     let export = export.map_err(|cause| Failure::new("cannot read the store", cause))?;
     let (revision, bytes) = (export.revision(), export.bytes());
     let failed = |cause| Failure::new(format!("cannot write {}", file.display()), cause);
-    let mut out = BufWriter::new(File::create_new(file).map_err(failed)?);
-    for piece in export {
-        out.write_all(&piece).map_err(failed)?;
-    }
-    let written = out
-        .into_inner()
-        .map_err(|error| failed(error.into_error()))?;
-    written.sync_all().map_err(failed)?;
+    save(file, export).map_err(failed)?;
     store.close().await;
     say(&format!(
         "{} holds revision {revision} in {bytes} bytes",
         file.display()
     ));
     Ok(())
+}
+
+/// A file with these bytes, for its owner alone, on the disk by name and content.
+fn save(file: &Path, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
+    let fresh = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    let mut out = BufWriter::new(fresh);
+    for piece in pieces {
+        out.write_all(&piece)?;
+    }
+    out.into_inner()
+        .map_err(io::IntoInnerError::into_error)?
+        .sync_all()?;
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn restore(file: &Path, path: &Path) -> Result<(), Failure> {

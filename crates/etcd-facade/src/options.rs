@@ -1,4 +1,5 @@
 use optik_listener::Connections;
+use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::ServerConfig;
@@ -19,6 +20,8 @@ pub struct Options {
     pub progress_notify_interval: Duration,
     /// How long requests may go on after shutdown has begun.
     pub drain_max: Duration,
+    /// Looks after the port.
+    pub supervisor: Supervisor,
     /// How many connections there may be, together with all other ports that share this.
     pub connections: Connections,
     pub limits: Limits,
@@ -43,6 +46,7 @@ impl Default for Options {
             tls: None,
             progress_notify_interval: Duration::from_secs(600),
             drain_max: Duration::from_secs(5),
+            supervisor: Supervisor::default(),
             connections: Connections::new(CONNECTIONS_MAX),
             limits: Limits::default(),
         }

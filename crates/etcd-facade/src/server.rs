@@ -26,9 +26,10 @@ use optik_etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use optik_etcd_api::etcdserverpb::watch_server::WatchServer;
 use optik_listener::Slot;
 use optik_store::Store;
+use optik_supervisor::Task;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,6 +39,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
 
+const LISTENER: Task = Task::serving("etcd-listener");
 /// What a message may have beside the request in it, as etcd reckons.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -77,17 +79,18 @@ impl Facade {
             tls: self.options.tls.clone().map(TlsAcceptor::from),
             context,
         };
-        let mut connections = JoinSet::new();
-        let begin = |stream, slot| {
-            while connections.try_join_next().is_some() {}
-            connections.spawn(server.clone().connection(stream, slot))
-        };
+        let connections = Mutex::new(JoinSet::new());
+        let supervisor = server.context.options.supervisor.clone();
+        let accept = || server.accept_all(&listener, &connections);
         tokio::select! {
-            () = self.options.connections.accept_all(&listener, begin) => {}
+            () = supervisor.supervise(LISTENER, accept) => {}
             () = shutdown => {}
         }
         drop(listener);
         stop.send_replace(true);
+        let mut connections = connections
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         let drained = async { while connections.join_next().await.is_some() {} };
         // Those that are left are cut off with the set.
         let _ = timeout(self.options.drain_max, drained).await;
@@ -106,6 +109,18 @@ struct Server {
 }
 
 impl Server {
+    /// Never returns.
+    async fn accept_all(&self, listener: &TcpListener, connections: &Mutex<JoinSet<()>>) {
+        let begin = |stream, slot| {
+            let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+            while connections.try_join_next().is_some() {}
+            // Spawned here: one connection. If it panics, its client connects again.
+            connections.spawn(self.clone().connection(stream, slot))
+        };
+        let shared = &self.context.options.connections;
+        shared.accept_all(listener, begin).await;
+    }
+
     async fn connection(self, stream: TcpStream, slot: Slot) {
         // Answers are small and awaited; waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {

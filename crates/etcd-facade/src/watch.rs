@@ -29,6 +29,7 @@ impl Watch for WatchService {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (sender, receiver) = mpsc::channel(RESPONSES_QUEUED_MAX);
         let session = Session::new(self.0.clone(), request.into_inner(), sender);
+        // Spawned here: it belongs to one stream. If it panics, the stream ends.
         tokio::spawn(session.run());
         Ok(Response::new(ReceiverStream::new(receiver)))
     }

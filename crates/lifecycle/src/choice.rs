@@ -7,6 +7,7 @@ use crate::{
 use futures::future::{BoxFuture, FutureExt};
 use optik_apiserver::ApiServer;
 use optik_store::Store;
+use optik_supervisor::{Supervisor, Task};
 use std::collections::BTreeSet;
 
 const NAMESPACE: &str = "namespace-controller";
@@ -67,30 +68,37 @@ impl Choice {
         Ok(Self(on.difference(&off).copied().collect()))
     }
 
-    /// What is to be polled, each until the store stops. `authority` is the certificate
-    /// that pods know the server by, as PEM.
-    #[must_use]
+    /// Runs them, each under its name. `authority` is the certificate that pods know the
+    /// server by, as PEM.
     pub fn start(
         &self,
+        supervisor: &Supervisor,
         api: &ApiServer,
         store: &Store,
         authority: Option<&str>,
-    ) -> Vec<BoxFuture<'static, ()>> {
-        let of = |name: &&'static str| {
+    ) {
+        for name in self.0.iter().copied() {
+            if name == CERTIFICATE && authority.is_none() {
+                continue;
+            }
             let (api, store) = (api.clone(), store.clone());
-            Some(match *name {
-                ROLES => keep_aggregated_roles(api, store).boxed(),
-                POLICIES => keep_policies_checked(api, store).boxed(),
-                NAMESPACE => keep_namespaces(api, store).boxed(),
-                GARBAGE => keep_collecting(api, store).boxed(),
-                ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),
-                CERTIFICATE => {
-                    keep_furnished(api, store, Furniture::certificate(authority?)).boxed()
-                }
-                _ => keep_counting(api, store).boxed(),
-            })
-        };
-        self.0.iter().filter_map(of).collect()
+            let authority = authority.unwrap_or_default().to_owned();
+            let start = move || controller(name, api.clone(), store.clone(), &authority);
+            supervisor.spawn(Task::upkeep(name), start);
+        }
+    }
+}
+
+/// The work of a controller, which begins with a look at the whole state.
+fn controller(name: &str, api: ApiServer, store: Store, authority: &str) -> BoxFuture<'static, ()> {
+    match name {
+        ROLES => keep_aggregated_roles(api, store).boxed(),
+        POLICIES => keep_policies_checked(api, store).boxed(),
+        NAMESPACE => keep_namespaces(api, store).boxed(),
+        GARBAGE => keep_collecting(api, store).boxed(),
+        ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),
+        CERTIFICATE => keep_furnished(api, store, Furniture::certificate(authority)).boxed(),
+        _ => keep_counting(api, store).boxed(),
     }
 }
 

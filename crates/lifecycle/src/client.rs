@@ -1,7 +1,7 @@
 //! Requests without a wire.
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use optik_apiserver::{ApiServer, Body, Request, Response, User};
 use serde_json::Value;
 use std::sync::Arc;
@@ -81,20 +81,15 @@ impl Client {
         body: Option<&Value>,
         media_type: &'static str,
     ) -> Request {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        let mut request = Request::new(&method, path);
+        let media_type = HeaderValue::from_static(media_type);
+        request.headers.insert(CONTENT_TYPE, media_type);
         // The manager that clients know from the fields it owns.
         let agent = HeaderValue::from_static("kube-controller-manager");
-        headers.insert(USER_AGENT, agent);
-        Request {
-            method,
-            path: path.into(),
-            query: query.into(),
-            headers,
-            user: self.user.clone(),
-            body: body.map(|body| body.to_string().into()).unwrap_or_default(),
-        }
+        request.headers.insert(USER_AGENT, agent);
+        request.user = self.user.clone();
+        request.body = body.map(|body| body.to_string().into()).unwrap_or_default();
+        request
     }
 }
 

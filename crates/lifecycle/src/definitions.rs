@@ -3,7 +3,7 @@
 use crate::client::{Answer, Client, note_refusal};
 use crate::departures::{Finisher, keep_finishing};
 use http::Method;
-use optik_apiserver::{ApiServer, Collection};
+use optik_apiserver::{ApiServer, Collection, is_builtin};
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -117,14 +117,16 @@ fn say(object: &mut Value, status: &str, reason: &str, message: &str) {
 
 /// Deletes the objects of a kind, wherever they are. False if something is left.
 async fn clear(client: &Client, store: &Store, group: &str, plural: &str) -> bool {
+    // What is built in was there without the definition, and stays.
+    if is_builtin(group, plural) {
+        return true;
+    }
     let directory = format!("/registry/{group}/{plural}/");
     let range = KeyRange::prefix(&*directory);
     let Ok(state) = store.latest().await else {
         return false;
     };
-    let mut collections = client.api().collections().into_iter();
-    let collection = collections.find(|one| one.is(group, plural));
-    let Some(collection) = collection else {
+    let Some(collection) = client.api().custom_collection(group, plural) else {
         // No version is served any more; what is kept of it is nobody's.
         return state.entries(&range).next().is_none();
     };

@@ -1,24 +1,49 @@
 //! What every namespace has: the account that pods act for by default, and the
-//! certificate by which they know the server.
+//! certificates by which they know the servers; and what `kube-system` alone has.
 
 use crate::NAMESPACES;
-use crate::client::Client;
+use crate::authorities::{self, Purpose, union};
+use crate::client::{Client, note_refusal};
+use crate::pace::Pace;
 use http::Method;
 use optik_apiserver::ApiServer;
-use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// One thing that every namespace has.
+/// One thing that every namespace has, or one of them.
 #[derive(Clone, Debug)]
 pub struct Furniture {
     plural: &'static str,
     name: &'static str,
-    /// What it must say; the rest is its users' business.
-    content: Value,
+    only_in: Option<&'static str>,
+    content: Content,
+}
+
+/// What it must say; the rest is its users' business.
+#[derive(Clone, Debug)]
+enum Content {
+    Nothing,
+    /// The authorities that clients trust: this one, and those of other servers.
+    Trusted(String),
+    /// The authorities that vouch for clients.
+    Vouching(String),
+}
+
+impl Content {
+    fn at(&self, state: &Snapshot) -> Value {
+        match self {
+            Self::Nothing => json!({}),
+            Self::Trusted(own) => json!({
+                "metadata": {"annotations": {"kubernetes.io/description": DESCRIPTION}},
+                "data": {"ca.crt": union(state, Purpose::Server, own)},
+            }),
+            Self::Vouching(own) => json!({
+                "data": {"client-ca-file": union(state, Purpose::Client, own)},
+            }),
+        }
+    }
 }
 
 impl Furniture {
@@ -28,7 +53,8 @@ impl Furniture {
         Self {
             plural: "serviceaccounts",
             name: "default",
-            content: json!({}),
+            only_in: None,
+            content: Content::Nothing,
         }
     }
 
@@ -38,15 +64,29 @@ impl Furniture {
         Self {
             plural: "configmaps",
             name: "kube-root-ca.crt",
-            content: json!({
-                "metadata": {"annotations": {"kubernetes.io/description": DESCRIPTION}},
-                "data": {"ca.crt": authority},
-            }),
+            only_in: None,
+            content: Content::Trusted(authority.into()),
+        }
+    }
+
+    /// The ConfigMap by which other programs of the cluster know whose client certificates
+    /// to believe.
+    #[must_use]
+    pub fn authentication(authorities: &str) -> Self {
+        Self {
+            plural: "configmaps",
+            name: "extension-apiserver-authentication",
+            only_in: Some("kube-system"),
+            content: Content::Vouching(authorities.into()),
         }
     }
 
     fn directory(&self) -> String {
         format!("/registry/{}/", self.plural)
+    }
+
+    fn belongs_in(&self, namespace: &str) -> bool {
+        self.only_in.is_none_or(|only| only == namespace)
     }
 }
 
@@ -54,114 +94,170 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
     using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
     usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// Keeps one thing in every namespace for as long as it is polled, or until the store
-/// stops.
+/// Lets other programs of the cluster know whose client certificates to believe, for as
+/// long as it is polled. No controller that can be turned off does that: kube-apiserver
+/// does it itself.
+pub async fn keep_authentication_published(api: ApiServer, store: Store, authorities: String) {
+    keep_furnished(api, store, Furniture::authentication(&authorities)).await;
+}
+
+/// Keeps one thing where it belongs for as long as it is polled, or until the store stops.
 pub async fn keep_furnished(api: ApiServer, store: Store, furniture: Furniture) {
     let client = Client::new(api, "namespace-furnisher");
-    while let Err(WatchError::Compacted { .. }) = follow(&client, &store, &furniture).await {
+    let mut furnisher = Furnisher {
+        client,
+        store,
+        furniture,
+        pace: Pace::default(),
+    };
+    while let Err(WatchError::Compacted { .. }) = furnisher.follow().await {
         // Events are gone that we did not see: begin with the state again.
     }
 }
 
-async fn follow(client: &Client, store: &Store, furniture: &Furniture) -> Result<(), WatchError> {
-    let state = store.snapshot();
-    let from = WatchFrom::Revision(state.revision().next());
-    let namespaces = KeyRange::prefix(NAMESPACES);
-    let mut made = store.watch(WatchSpec {
-        range: namespaces.clone(),
-        from,
-    })?;
-    let mut there = store.watch(WatchSpec {
-        range: KeyRange::prefix(furniture.directory()),
-        from,
-    })?;
-    let names = state.entries(&namespaces);
-    let mut bare: BTreeSet<String> = names
-        .filter_map(|version| Some(namespace_of(version.key())?.to_owned()))
-        .collect();
-    drop(state);
-    loop {
-        for namespace in bare.clone() {
-            if furnish(client, store, furniture, &namespace).await {
-                bare.remove(&namespace);
+struct Furnisher {
+    client: Client,
+    store: Store,
+    furniture: Furniture,
+    pace: Pace,
+}
+
+/// What has to be looked at: namespaces, the things themselves, what they are made from.
+struct Watches {
+    namespaces: Watch,
+    things: Watch,
+    sources: Watch,
+}
+
+impl Furnisher {
+    async fn follow(&mut self) -> Result<(), WatchError> {
+        let state = self.store.snapshot();
+        let mut watches = self.watch(&state)?;
+        let mut bare = self.namespaces(&state);
+        drop(state);
+        loop {
+            for namespace in bare.clone() {
+                if self.furnish(&namespace).await {
+                    bare.remove(&namespace);
+                }
+            }
+            let due = bare.iter().map(|namespace| self.pace.next(namespace));
+            self.wait(&mut watches, due.min(), &mut bare).await?;
+        }
+    }
+
+    fn watch(&self, state: &Snapshot) -> Result<Watches, WatchError> {
+        let from = WatchFrom::Revision(state.revision().next());
+        let watch = |prefix: &str| {
+            let range = KeyRange::prefix(prefix);
+            self.store.watch(WatchSpec { range, from })
+        };
+        Ok(Watches {
+            namespaces: watch(NAMESPACES)?,
+            things: watch(&self.furniture.directory())?,
+            sources: watch(authorities::DIRECTORY)?,
+        })
+    }
+
+    /// Those that it belongs in.
+    fn namespaces(&self, state: &Snapshot) -> BTreeSet<String> {
+        let range = KeyRange::prefix(NAMESPACES);
+        let names = state.entries(&range);
+        let names = names.filter_map(|version| Some(namespace_of(version.key())?.to_owned()));
+        names
+            .filter(|name| self.furniture.belongs_in(name))
+            .collect()
+    }
+
+    /// Waits until a namespace comes, something of ours changes, or what was put off is due.
+    async fn wait(
+        &self,
+        watches: &mut Watches,
+        due: Option<Instant>,
+        bare: &mut BTreeSet<String>,
+    ) -> Result<(), WatchError> {
+        let put_off = async {
+            match due {
+                None => std::future::pending().await,
+                Some(due) => sleep_until(due).await,
+            }
+        };
+        tokio::select! {
+            batch = watches.namespaces.next() => {
+                let batch = batch?;
+                let names = batch.events().filter_map(|event| namespace_of(event.version().key()));
+                bare.extend(names.filter(|name| self.furniture.belongs_in(name)).map(str::to_owned));
+            }
+            batch = watches.things.next() => {
+                let batch = batch?;
+                let names = batch.events().filter_map(|event| self.namespace_with(event.version().key()));
+                bare.extend(names.filter(|name| self.furniture.belongs_in(name)).map(str::to_owned));
+            }
+            batch = watches.sources.next() => {
+                batch?;
+                bare.extend(self.namespaces(&self.store.snapshot()));
+            }
+            () = put_off => return Ok(()),
+        }
+        crate::gather().await;
+        Ok(())
+    }
+
+    /// The namespace of a key, if it is that of our thing.
+    fn namespace_with<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
+        let rest = std::str::from_utf8(key).ok()?;
+        let rest = rest.strip_prefix(&self.furniture.directory())?;
+        rest.strip_suffix(self.furniture.name)?.strip_suffix('/')
+    }
+
+    /// Makes what is missing. True if nothing is left to do until something changes.
+    async fn furnish(&mut self, namespace: &str) -> bool {
+        let state = self.store.snapshot();
+        let Some(home) = state.get(format!("{NAMESPACES}{namespace}").as_bytes()) else {
+            self.pace.forget(namespace);
+            return true;
+        };
+        if memchr::memmem::find(home.value(), b"\"deletionTimestamp\"").is_some() {
+            return true;
+        }
+        let content = self.furniture.content.at(&state);
+        let Furniture { plural, name, .. } = self.furniture;
+        let key = format!("{}{namespace}/{name}", self.furniture.directory());
+        let there = state.get(key.as_bytes());
+        let there: Option<Value> = there.and_then(|it| serde_json::from_slice(it.value()).ok());
+        drop(state);
+        if there.as_ref().is_some_and(|there| says(there, &content)) {
+            return true;
+        }
+        if self.pace.next(namespace) > Instant::now() {
+            return false;
+        }
+        let path = format!("/api/v1/namespaces/{namespace}/{plural}");
+        let answer = match there {
+            None => {
+                let mut object = content;
+                object["metadata"]["name"] = name.into();
+                self.client.send(Method::POST, &path, Some(&object)).await
+            }
+            Some(_) => self.client.merge(&format!("{path}/{name}"), &content).await,
+        };
+        // Whether it says what it should is seen by its event: others may have changed it
+        // on the way, and will do so the next time.
+        self.pace.wrote(namespace);
+        match answer.code {
+            // It is there by now, or the namespace is gone: events tell of both.
+            200..=299 | 404 | 409 => true,
+            code => {
+                let what = format_args!("cannot make {name} in the namespace {namespace}");
+                note_refusal(what, code, &answer.body);
+                false
             }
         }
-        wait(&mut made, &mut there, furniture, &mut bare).await?;
     }
 }
 
 fn namespace_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(NAMESPACES.len()..)?).ok()
-}
-
-/// Waits until a namespace comes, or something of ours changes.
-async fn wait(
-    made: &mut Watch,
-    there: &mut Watch,
-    furniture: &Furniture,
-    bare: &mut BTreeSet<String>,
-) -> Result<(), WatchError> {
-    let pause = async {
-        match bare.is_empty() {
-            true => std::future::pending().await,
-            false => tokio::time::sleep(LOOK_AGAIN).await,
-        }
-    };
-    tokio::select! {
-        batch = made.next() => {
-            for event in batch?.events() {
-                let namespace = namespace_of(event.version().key());
-                bare.extend(namespace.map(str::to_owned));
-            }
-        }
-        batch = there.next() => {
-            let suffix = format!("/{}", furniture.name);
-            let start = furniture.directory().len();
-            for event in batch?.events() {
-                let key = std::str::from_utf8(event.version().key()).unwrap_or_default();
-                if let Some(rest) = key.strip_suffix(&suffix) {
-                    bare.extend(rest.get(start..).map(str::to_owned));
-                }
-            }
-        }
-        () = pause => {}
-    }
-    if bare.is_empty() {
-        crate::gather().await;
-    }
-    Ok(())
-}
-
-/// Makes what is missing. False if that did not work.
-async fn furnish(client: &Client, store: &Store, furniture: &Furniture, namespace: &str) -> bool {
-    let state = store.snapshot();
-    let home = state.get(format!("{NAMESPACES}{namespace}").as_bytes());
-    let lives = home
-        .is_some_and(|home| memchr::memmem::find(home.value(), b"\"deletionTimestamp\"").is_none());
-    if !lives {
-        return true;
-    }
-    let Furniture {
-        plural,
-        name,
-        content,
-    } = furniture;
-    let key = format!("{}{namespace}/{name}", furniture.directory());
-    let there = state.get(key.as_bytes());
-    let there: Option<Value> = there.and_then(|it| serde_json::from_slice(it.value()).ok());
-    drop(state);
-    let path = format!("/api/v1/namespaces/{namespace}/{plural}");
-    let answer = match there {
-        None => {
-            let mut object = content.clone();
-            object["metadata"]["name"] = (*name).into();
-            client.send(Method::POST, &path, Some(&object)).await
-        }
-        Some(object) if says(&object, content) => return true,
-        Some(_) => client.merge(&format!("{path}/{name}"), content).await,
-    };
-    // Refused: it is there by now, or the namespace is going.
-    matches!(answer.code, 200..=299 | 403 | 404 | 409)
 }
 
 /// Whether an object says at least that.

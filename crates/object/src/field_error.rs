@@ -3,7 +3,11 @@
 use crate::go;
 use crate::json::{self, Value};
 use crate::status::Cause;
+use std::collections::BTreeSet;
 use std::fmt;
+
+/// Of one object, no more is told. Who collects more may stop there.
+pub const FIELD_ERRORS_MAX: usize = 1_000;
 
 /// One complaint about one field. Displays as `path: body`.
 #[derive(Clone, Debug, PartialEq)]
@@ -233,17 +237,22 @@ fn print_value(value: &Value) -> String {
 
 /// Several complaints in one line: `a`, or `[a, b]`. Equal ones are said once.
 pub(crate) fn join(errors: &[FieldError]) -> String {
-    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let message = error.to_string();
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
-    match messages.len() {
-        1 => messages.remove(0),
+    let all: Vec<String> = told(errors).iter().map(FieldError::to_string).collect();
+    let mut seen = BTreeSet::new();
+    let messages: Vec<&str> = all
+        .iter()
+        .map(String::as_str)
+        .filter(|message| seen.insert(*message))
+        .collect();
+    match messages[..] {
+        [one] => one.to_owned(),
         _ => format!("[{}]", messages.join(", ")),
     }
+}
+
+/// Those of many complaints that are told.
+pub(crate) fn told(errors: &[FieldError]) -> &[FieldError] {
+    &errors[..errors.len().min(FIELD_ERRORS_MAX)]
 }
 
 #[cfg(test)]
@@ -316,5 +325,11 @@ mod tests {
             "[a: Forbidden: no, b: Forbidden: no]"
         );
         assert_eq!(join(&[a.clone(), a]), "a: Forbidden: no");
+        let many: Vec<FieldError> = (0..2 * FIELD_ERRORS_MAX)
+            .map(|at| FieldError::required(format!("a[{at}]"), ""))
+            .collect();
+        let joined = join(&many);
+        assert_eq!(joined.matches("Required value").count(), FIELD_ERRORS_MAX);
+        assert!(joined.ends_with("a[999]: Required value]"));
     }
 }

@@ -24,14 +24,15 @@ mod status;
 mod stored;
 mod time;
 mod uuid;
+mod verb;
 pub mod yaml;
 
 pub use canonical::{NotStorable, encode};
-pub use field_error::{FieldError, FieldErrorKind};
+pub use field_error::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind};
 pub use go::{plain_float, quote};
 pub use json::{
-    DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, drop_nulls,
-    json_type, occurrences, parse, to_bytes,
+    COST_MAX, DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, cost,
+    drop_nulls, json_type, occurrences, parse, parse_kept, to_bytes,
 };
 pub use layout::{Layout, LayoutError};
 pub use meta::{Meta, MetaError, OwnerReference};
@@ -49,3 +50,4 @@ pub use status::{
 pub use stored::{Damaged, Spliced, splice};
 pub use time::{Timestamp, TimestampError};
 pub use uuid::uuid;
+pub use verb::Verb;

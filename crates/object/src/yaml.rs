@@ -13,14 +13,11 @@ mod write;
 pub use write::{write, write_item};
 
 use crate::go;
+use crate::json::{COST_MAX, MAP_COST};
 use crate::json::{DEPTH_MAX, Map, Value};
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
-/// What a document may become: a unit for each value and 32 bytes of text, some for
-/// each map, because a few bytes can be many values.
-const COST_MAX: usize = 1 << 20;
-const MAP_COST: usize = 8;
 /// How much of it may come from aliases, which make much of little.
 const COPIED_MAX: usize = 100_000;
 /// Nobody reads more than these.

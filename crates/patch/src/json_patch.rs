@@ -2,12 +2,14 @@
 //! is not there adds it, negative indices count from the end, and a path may say
 //! anything before its first slash.
 
+mod document;
 mod pointer;
 
 use crate::Checks;
 use crate::go::complaint;
+use document::{Container, Node};
 use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
-use pointer::{Pointer, Target};
+use pointer::Pointer;
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What the `copy` operations of a patch may add.
@@ -115,7 +117,7 @@ impl JsonPatch {
     /// Applies all operations, or none.
     pub fn apply(&self, document: Value) -> Result<Value, JsonPatchError> {
         let mut run = Run {
-            document,
+            document: Node::Plain(document),
             copied_bytes: 0,
             counted: 0,
         };
@@ -123,7 +125,7 @@ impl JsonPatch {
             let done = run.apply(operation);
             done.map_err(|why| JsonPatchError::Rejected { operation: at, why })?;
         }
-        Ok(run.document)
+        Ok(run.document.close())
     }
 }
 
@@ -165,7 +167,7 @@ fn complaints(operations: &[Value], duplicates: &[String]) -> Vec<String> {
 }
 
 struct Run {
-    document: Value,
+    document: Node,
     copied_bytes: usize,
     counted: usize,
 }
@@ -180,55 +182,58 @@ impl Run {
             Some("replace") => self.replace(pointer(operation, "path")?, value(operation)),
             Some("test") => self.test(pointer(operation, "path")?, operation.get("value")),
             Some("move") => {
-                let value = self.take(pointer(operation, "from")?)?;
-                self.add(pointer(operation, "path")?, value)
+                let node = self.take(pointer(operation, "from")?)?;
+                self.add(pointer(operation, "path")?, node)
             }
             Some("copy") => self.copy(operation),
             _ => Err(Rejection::UnknownOperation),
         }
     }
 
-    fn add(&mut self, path: Pointer<'_>, value: Value) -> Step {
-        self.check_depth(path, &value)?;
-        match path.find(&mut self.document).ok_or(Rejection::NoSuchPath)? {
-            Target::Member(members, name) => drop(members.insert(name, value)),
-            Target::Item(items, word) => {
+    fn find(&mut self, path: Pointer<'_>) -> Result<(Container<'_>, String), Rejection> {
+        path.find(&mut self.document).ok_or(Rejection::NoSuchPath)
+    }
+
+    fn add(&mut self, path: Pointer<'_>, node: Node) -> Step {
+        self.check_depth(path, &node)?;
+        match self.find(path)? {
+            (Container::Members(members), name) => drop(members.insert(name, node)),
+            (Container::Items(items), word) => {
                 let at = if word == "-" {
                     items.len()
                 } else {
                     pointer::index(&word, items.len() + 1).ok_or(Rejection::NoSuchPath)?
                 };
-                items.insert(at, value);
+                items.insert(at, node);
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, path: Pointer<'_>) -> Result<Value, Rejection> {
-        let target = path.find(&mut self.document).ok_or(Rejection::NoSuchPath)?;
-        match target {
-            Target::Member(members, name) => members.remove(&name),
-            Target::Item(items, word) => {
+    fn take(&mut self, path: Pointer<'_>) -> Result<Node, Rejection> {
+        match self.find(path)? {
+            (Container::Members(members), name) => members.remove(&name),
+            (Container::Items(items), word) => {
                 pointer::index(&word, items.len()).map(|at| items.remove(at))
             }
         }
         .ok_or(Rejection::NoSuchPath)
     }
 
-    fn replace(&mut self, path: Pointer<'_>, value: Value) -> Step {
-        self.check_depth(path, &value)?;
+    fn replace(&mut self, path: Pointer<'_>, node: Node) -> Step {
+        self.check_depth(path, &node)?;
         if path.is_whole() {
-            if !value.is_object() && !value.is_array() {
+            if !node.is_container() {
                 return Err(Rejection::NotADocument);
             }
-            self.document = value;
+            self.document = node;
             return Ok(());
         }
-        match path.find(&mut self.document).ok_or(Rejection::NoSuchPath)? {
-            Target::Member(members, name) => drop(members.insert(name, value)),
-            Target::Item(items, word) => {
+        match self.find(path)? {
+            (Container::Members(members), name) => drop(members.insert(name, node)),
+            (Container::Items(items), word) => {
                 let at = pointer::index(&word, items.len()).ok_or(Rejection::NoSuchPath)?;
-                items[at] = value;
+                *items.at(at) = node;
             }
         }
         Ok(())
@@ -237,21 +242,23 @@ impl Run {
     /// What is not there equals null.
     fn test(&mut self, path: Pointer<'_>, wanted: Option<&Value>) -> Step {
         let wanted = wanted.unwrap_or(&Value::Null);
-        let found = self.get(path)?.unwrap_or(&Value::Null);
-        (found == wanted).then_some(()).ok_or(Rejection::TestFailed)
+        let equal = match self.get(path)? {
+            Some(found) => found.equals(wanted),
+            None => wanted.is_null(),
+        };
+        equal.then_some(()).ok_or(Rejection::TestFailed)
     }
 
     /// `None` for a member that is not there.
-    fn get(&mut self, path: Pointer<'_>) -> Result<Option<&Value>, Rejection> {
+    fn get(&mut self, path: Pointer<'_>) -> Result<Option<&Node>, Rejection> {
         if path.is_whole() {
             return Ok(Some(&self.document));
         }
-        let target = path.find(&mut self.document).ok_or(Rejection::NoSuchPath)?;
-        match target {
-            Target::Member(members, name) => Ok(members.get(&name)),
-            Target::Item(items, word) => {
+        match self.find(path)? {
+            (Container::Members(members), name) => Ok(members.get(&name)),
+            (Container::Items(items), word) => {
                 let at = pointer::index(&word, items.len()).ok_or(Rejection::NoSuchPath)?;
-                Ok(Some(&items[at]))
+                Ok(Some(items.at(at)))
             }
         }
     }
@@ -261,19 +268,20 @@ impl Run {
         if from.is_whole() {
             return Err(Rejection::NoSuchPath);
         }
-        let value = self.get(from)?.cloned();
+        let value = self.get(from)?.map(|node| node.clone().close());
         if let Some(value) = &value {
             self.copied_bytes += optik_object::to_bytes(value).len();
         }
         if self.copied_bytes > COPIED_BYTES_MAX {
             return Err(Rejection::CopiesTooMuch);
         }
-        self.add(pointer(operation, "path")?, value.unwrap_or_default())
+        let node = Node::Plain(value.unwrap_or_default());
+        self.add(pointer(operation, "path")?, node)
     }
 
     /// The document stays as shallow as any that can be parsed.
-    fn check_depth(&mut self, path: Pointer<'_>, value: &Value) -> Step {
-        let depth = depth(value, &mut self.counted);
+    fn check_depth(&mut self, path: Pointer<'_>, node: &Node) -> Step {
+        let depth = node.depth(&mut self.counted);
         let fits = path.depth() + depth <= DEPTH_MAX && self.counted <= COUNTED_MAX;
         fits.then_some(()).ok_or(Rejection::TooDeep)
     }
@@ -290,22 +298,6 @@ fn pointer<'o>(operation: &'o Value, name: &str) -> Result<Pointer<'o>, Rejectio
 }
 
 /// No value is null.
-fn value(operation: &Value) -> Value {
-    operation.get("value").cloned().unwrap_or_default()
-}
-
-/// How many brackets enclose the innermost value.
-fn depth(value: &Value, counted: &mut usize) -> usize {
-    *counted += 1;
-    match value {
-        Value::Array(items) => 1 + items.iter().map(|it| depth(it, counted)).max().unwrap_or(0),
-        Value::Object(members) => {
-            1 + members
-                .values()
-                .map(|it| depth(it, counted))
-                .max()
-                .unwrap_or(0)
-        }
-        _ => 0,
-    }
+fn value(operation: &Value) -> Node {
+    Node::Plain(operation.get("value").cloned().unwrap_or_default())
 }

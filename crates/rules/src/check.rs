@@ -6,12 +6,15 @@ use crate::overloads::{self, Overload};
 use crate::syntax::{Expr, Fold, Kind, Literal, Tree};
 use crate::types::{Library, Type};
 use crate::unify::{Known, instantiate, most_general};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The names that an expression can use.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    pub(crate) variables: Vec<(Box<str>, Type)>,
+    variables: Vec<Type>,
+    /// The last one of each name.
+    places: BTreeMap<Box<str>, usize>,
     /// Objects that can be made: `Object{…}`.
     pub(crate) makers: Option<Arc<dyn Makers>>,
     /// `jsonpatch.escapeKey` is there.
@@ -28,8 +31,13 @@ pub trait Makers: std::fmt::Debug + Send + Sync {
 impl Names {
     #[must_use]
     pub fn with(mut self, name: &str, of: Type) -> Self {
-        self.variables.push((name.into(), of));
+        self.add(name, of);
         self
+    }
+
+    pub fn add(&mut self, name: &str, of: Type) {
+        self.places.insert(name.into(), self.variables.len());
+        self.variables.push(of);
     }
 
     #[must_use]
@@ -40,8 +48,11 @@ impl Names {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Type> {
-        let mut all = self.variables.iter().rev();
-        all.find(|(known, _)| **known == *name).map(|(_, of)| of)
+        self.variables.get(self.place(name)?)
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
     }
 }
 

@@ -165,8 +165,7 @@ impl Planner<'_> {
         if let Some(place) = self.locals.iter().rposition(|local| **local == *name) {
             return Node::Local(place);
         }
-        let variables = &self.names.variables;
-        if let Some(place) = variables.iter().rposition(|(known, _)| **known == *name) {
+        if let Some(place) = self.names.place(name) {
             self.used.push(place);
             return Node::Variable(place);
         }
@@ -179,9 +178,7 @@ impl Planner<'_> {
             && !self.locals.iter().any(|local| local == name)
         {
             let whole = format!("{name}.{field}");
-            let variables = &self.names.variables;
-            let place = variables.iter().rposition(|(known, _)| **known == *whole);
-            if let Some(place) = place {
+            if let Some(place) = self.names.place(&whole) {
                 self.used.push(place);
                 return Ok(match test {
                     true => Node::Constant(Value::Bool(true)),

@@ -71,9 +71,9 @@ fn body() -> Bytes {
 }
 
 /// What a benchmark expects.
-fn status(method: &Method) -> StatusCode {
-    match *method {
-        Method::POST => StatusCode::CREATED,
+fn status(verb: &str) -> StatusCode {
+    match verb {
+        "create" => StatusCode::CREATED,
         _ => StatusCode::OK,
     }
 }
@@ -82,7 +82,7 @@ struct Same(Bytes);
 
 impl Handler for Same {
     async fn handle(&self, request: Request) -> Response {
-        Response::json(status(&request.method), self.0.clone())
+        Response::json(status(request.info.verb()), self.0.clone())
     }
 }
 
@@ -131,7 +131,10 @@ async fn bare(listener: &TcpListener, pki: &Pki) {
             stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let service = service_fn(move |request: http::Request<Incoming>| {
                 let mut response = http::Response::new(Full::new(body.clone()));
-                *response.status_mut() = status(request.method());
+                *response.status_mut() = status(match *request.method() {
+                    Method::POST => "create",
+                    _ => "get",
+                });
                 let json = HeaderValue::from_static("application/json");
                 response.headers_mut().insert(CONTENT_TYPE, json);
                 async move { Ok::<_, Infallible>(response) }

@@ -57,6 +57,7 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Carried<F> {
             return;
         };
         if let Ok(runtime) = Handle::try_current() {
+            // Spawned here: one write, which nobody may begin a second time.
             self.tasks.spawn_on(work, &runtime);
         }
     }

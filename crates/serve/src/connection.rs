@@ -99,7 +99,7 @@ pub(crate) async fn serve<H: Handler>(
         let identity = if here {
             Identity::local()
         } else {
-            Identity::Unknown
+            Identity::Unknown.with_anonymous(shared.options.anonymous)
         };
         let other = Peering {
             identity,
@@ -113,6 +113,7 @@ pub(crate) async fn serve<H: Handler>(
         Ok(Ok(Some(mut stream))) => {
             stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
             let identity = identify(&tls, &stream, &shared);
+            let identity = identity.with_anonymous(shared.options.anonymous);
             let other = Peering {
                 identity,
                 from,

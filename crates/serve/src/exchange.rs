@@ -24,9 +24,9 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
-use optik_access::{Path, RequestInfo, Resource, User};
+use optik_access::{RequestInfo, Resource, User};
 use optik_apiserver::{FlowMarks, Request, Response};
 use optik_listener::{Slot, is_foreign};
 use optik_object::Status;
@@ -95,9 +95,8 @@ pub(crate) async fn answer<H: Handler>(
     let (head, body) = request.into_parts();
     let id = caller.audit_ids.of_request(&head.headers);
     let (method, uri) = (head.method.clone(), head.uri.clone());
-    let path = Path::decode(uri.path());
     let query = uri.query().unwrap_or_default();
-    let info = RequestInfo::read(method.as_str(), &path, query);
+    let info = Arc::new(RequestInfo::new(method.as_str(), uri.path(), query));
     let about = Asked {
         method: &method,
         path: uri.path(),
@@ -124,7 +123,7 @@ pub(crate) async fn answer<H: Handler>(
                 about,
                 form,
             };
-            exchange.in_time(head, body, &uri, &mut trail).await
+            exchange.in_time(head, body, &mut trail).await
         }
     };
     drop(counted);
@@ -179,7 +178,6 @@ impl<H: Handler> Exchange<'_, H> {
         &self,
         head: Parts,
         body: Incoming,
-        uri: &Uri,
         trail: &mut Trail,
     ) -> http::Response<Content> {
         let form = self.form;
@@ -199,7 +197,7 @@ impl<H: Handler> Exchange<'_, H> {
             if let Some(record) = &mut trail.record {
                 record.answered(&response);
             }
-            let end = || tenure::end(self.shared, trail.claim.take(), self.about.method, uri);
+            let end = || tenure::end(self.shared, trail.claim.take(), self.about.info);
             form.apply(response, end).await
         };
         // In its place: it is large, and would be copied with everything around it.
@@ -262,7 +260,7 @@ impl<H: Handler> Exchange<'_, H> {
         if let Some(page) = pages::find(&shared.health, about).await {
             return Ok(page);
         }
-        if about.path == "/metrics" {
+        if about.info.non_resource_path() == Some("/metrics") {
             return Ok(metrics_page(shared).await);
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
@@ -281,9 +279,8 @@ impl<H: Handler> Exchange<'_, H> {
             }
         };
         let request = Request {
-            path: about.path.to_owned(),
+            info: Arc::clone(about.info),
             query: about.query.to_owned(),
-            method: head.method,
             headers: head.headers,
             user,
             body,
@@ -333,7 +330,7 @@ impl<H: Handler> Exchange<'_, H> {
         }
         let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
         // Streams belong to no flow, but for watches.
-        if !long || about.info.verb() == "watch" {
+        if !long || about.info.is_watch() {
             trail.flow = handler.flow(&user, &asked);
         }
         if let Some(lane) = self.lane() {
@@ -376,10 +373,10 @@ impl<H: Handler> Exchange<'_, H> {
 
     /// Whose turn it is concerns everything but streams, and questions whether we live.
     fn lane(&self) -> Option<Lane> {
-        if self.form.long_running || pages::is_probe(self.about.path) {
+        if self.form.long_running || pages::is_probe(self.about.info) {
             return None;
         }
-        Some(match is_read(self.about.method) {
+        Some(match self.about.info.is_read() {
             true => Lane::Reading,
             false => Lane::Writing,
         })
@@ -388,7 +385,7 @@ impl<H: Handler> Exchange<'_, H> {
     /// A write that goes on without us keeps what is held for it until its own end.
     async fn carry_out(&self, request: Request, held: &mut Held) -> Result<Response, Status> {
         let behind = Arc::clone(self.shared);
-        let done = if is_read(&request.method) {
+        let done = if request.info.is_read() {
             let work = behind.handler.handle(request);
             let work = AssertUnwindSafe(work).catch_unwind().await;
             work.map_err(|_| "a read panicked".to_owned())
@@ -409,10 +406,6 @@ impl<H: Handler> Exchange<'_, H> {
     }
 }
 
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
 /// The client is to come again, after so many seconds.
 fn too_many(seconds: u64) -> Response {
     let text = "Too many requests, please try again later.\n";
@@ -424,7 +417,8 @@ fn too_many(seconds: u64) -> Response {
 /// What the server counts, and what its handler does.
 async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
     shared.metrics.forget(|of| shared.handler.serves(of));
-    let text = metrics::page(&shared.metrics) + &shared.handler.metrics().await;
+    let tasks = shared.options.supervisor.metrics();
+    let text = metrics::page(&shared.metrics) + &tasks + &shared.handler.metrics().await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
 }

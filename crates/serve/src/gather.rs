@@ -159,6 +159,7 @@ mod tests {
         let (mut gathering, gathered) = gather(near);
         let bytes: Vec<u8> = (0..3 * GATHERED_BYTES_MAX).map(|at| at as u8).collect();
         let copy = bytes.clone();
+        // Spawned here: it belongs to one connection, and ends with it.
         let writer = tokio::spawn(async move {
             gathering.write_all(&copy).await?;
             gathering.shutdown().await

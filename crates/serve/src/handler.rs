@@ -27,6 +27,14 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Whether what the handler knows of tokens may be acted upon.
+    ///
+    /// # Errors
+    /// 503 if it may be out of date.
+    fn confirmed(&self) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Lets a request pass or says why not.
     ///
     /// # Errors
@@ -95,6 +103,10 @@ impl Handler for ApiServer {
 
     fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
         ApiServer::authenticate(self, token)
+    }
+
+    fn confirmed(&self) -> Result<(), Status> {
+        ApiServer::confirmed(self)
     }
 
     fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use optik_access::Tokens;
 use optik_listener::Connections;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use optik_supervisor::Supervisor;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +30,15 @@ pub enum StoreHealth {
 pub struct Options {
     /// Who may come with which bearer token.
     pub tokens: Tokens,
+    /// Whether those who bring no credentials are a user, who may have rights. Without it
+    /// they get 401 everywhere.
+    pub anonymous: bool,
     /// For the health checks `etcd`, which fails when the store cannot be read, and
     /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
     /// second.
     pub store: StoreCheck,
+    /// Runs what is done beside requests. Health checks and metrics tell of all its tasks.
+    pub supervisor: Supervisor,
     pub limits: Limits,
     /// How many connections there may be, together with all other ports that share this.
     pub connections: Connections,
@@ -48,7 +54,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tokens: Tokens::default(),
+            anonymous: true,
             store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Well))),
+            supervisor: Supervisor::default(),
             limits: Limits::default(),
             connections: Connections::new(CONNECTIONS_MAX),
             origins: Origins::default(),
@@ -117,8 +125,8 @@ impl Default for Limits {
             requests_waiting_max: 10_000,
             requests_waiting_per_user_max: 500,
             wait_max: Duration::from_secs(15),
-            bodies_bytes_max: 64 << 20,
-            bodies_per_user_bytes_max: 16 << 20,
+            bodies_bytes_max: 32 << 20,
+            bodies_per_user_bytes_max: 8 << 20,
             review_period: Duration::from_secs(10),
             stop_delay: Duration::ZERO,
             drain_max: Duration::from_secs(30),

@@ -11,6 +11,7 @@ use crate::tenure::{self, Tenures};
 use crate::tls::TlsMaterial;
 use crate::upload::Uploads;
 use hyper_util::server::conn::auto::Builder;
+use optik_supervisor::Task;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -18,6 +19,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+const LISTENER: Task = Task::serving("listener");
+const IDLE_CONNECTIONS: Task = Task::upkeep("idle-connections");
+/// Without it, watches outlive the right to them.
+const WATCH_AUTHORIZATION: Task = Task::serving("watch-authorization");
 /// How often quiet connections are looked for within the time a header may take.
 const SWEEPS_PER_HEAD: u32 = 8;
 
@@ -59,7 +64,11 @@ impl<H: Handler> Server<H> {
         let limits = &options.limits;
         let shared = Shared {
             handler,
-            health: Health::new(Arc::clone(&options.store), Arc::clone(&options.clock)),
+            health: Health::new(
+                Arc::clone(&options.store),
+                Arc::clone(&options.clock),
+                options.supervisor.clone(),
+            ),
             metrics: Metrics::new(options.clock.wall()),
             flow: Flow::new(limits),
             uploads: Uploads::new(limits),
@@ -92,10 +101,12 @@ impl<H: Handler> Server<H> {
         shutdown: impl Future<Output = ()>,
     ) {
         let shared = &self.shared;
+        let accept = || accept_all(shared, &listener, tls.clone());
+        let accepting = shared.options.supervisor.supervise(LISTENER, accept);
         // Also when this future is dropped, connections must not go on by themselves.
         let _cut = CutAtEnd(Arc::clone(&shared.peers));
         tokio::select! {
-            () = accept_all(shared, &listener, tls) => {}
+            () = accepting => {}
             () = chores(shared) => {}
             () = told_to_stop(shared, shutdown) => {}
         }
@@ -132,6 +143,7 @@ async fn accept_all<H: Handler>(
 ) {
     let begin = |stream, slot| {
         let connection = connection::serve(Arc::clone(shared), stream, slot, tls.clone());
+        // Spawned here: one connection. If it panics, its client connects again.
         shared.tasks.spawn(connection).abort_handle()
     };
     shared.options.connections.accept_all(listener, begin).await;
@@ -140,7 +152,10 @@ async fn accept_all<H: Handler>(
 /// What is done once for all ports. Never returns.
 async fn chores<H: Handler>(shared: &Shared<H>) {
     let _turn = shared.chores.lock().await;
-    tokio::join!(sweep(shared), tenure::review(shared));
+    let supervisor = &shared.options.supervisor;
+    let sweeping = supervisor.supervise(IDLE_CONNECTIONS, || sweep(shared));
+    let reviewing = supervisor.supervise(WATCH_AUTHORIZATION, || tenure::review(shared));
+    tokio::join!(sweeping, reviewing);
 }
 
 /// Never returns.

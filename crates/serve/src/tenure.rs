@@ -8,8 +8,7 @@ use crate::handler::{Handler, StillGood};
 use crate::server::Shared;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Method, Uri};
-use optik_access::{Path, RequestInfo, User};
+use optik_access::{RequestInfo, User};
 use optik_platform::UnixMillis;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +32,7 @@ struct Open {
 
 struct Stream {
     claim: Claim,
-    method: Method,
-    uri: Uri,
+    info: Arc<RequestInfo>,
     end: CancellationToken,
 }
 
@@ -103,15 +101,15 @@ impl Stream {
         if !self.claim.proof.holds(now) {
             return false;
         }
-        let path = Path::decode(self.uri.path());
-        let query = self.uri.query().unwrap_or_default();
-        let info = RequestInfo::read(self.method.as_str(), &path, query);
-        let asked = info.attributes();
+        let asked = self.info.attributes();
         let acts = self.claim.acting.as_ref().is_none_or(|(caller, wanted)| {
             let acts = handler.impersonate(caller, wanted, &asked);
             acts.is_ok()
         });
-        acts && handler.authorize(&self.claim.user, &asked).is_ok()
+        let allowed = handler.authorize(&self.claim.user, &asked);
+        // A server that is cut off from its store has nothing new to show, and will know
+        // of a right that was taken away before it has.
+        acts && allowed.map_or_else(|refusal| refusal.code() == 503, |()| true)
     }
 }
 
@@ -160,16 +158,14 @@ impl<H> Drop for Listed<H> {
 pub(crate) fn end<H: Handler>(
     shared: &Arc<Shared<H>>,
     claim: Option<Claim>,
-    method: &Method,
-    uri: &Uri,
+    info: &Arc<RequestInfo>,
 ) -> BoxFuture<'static, ()> {
     let Some(claim) = claim.filter(|claim| !claim.is_for_ever()) else {
         return shared.stop.clone().cancelled_owned().boxed();
     };
     let stream = Arc::new(Stream {
         claim,
-        method: method.clone(),
-        uri: uri.clone(),
+        info: Arc::clone(info),
         end: shared.stop.child_token(),
     });
     let listed = Listed {

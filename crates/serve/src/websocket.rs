@@ -99,6 +99,7 @@ impl Asked {
             return http::Response::from_parts(head, content);
         };
         let upgrade = self.upgrade;
+        // Spawned here: it belongs to one connection, and ends with it.
         tasks.spawn(async move {
             let outcome = match upgrade.await {
                 Ok(io) => converse(TokioIo::new(io), pieces, framing).await,

@@ -102,6 +102,28 @@ async fn a_strangers_certificate_is_refused_by_a_status() {
     }
 }
 
+/// `--anonymous-auth=false`
+#[tokio::test]
+async fn strangers_can_be_kept_out_altogether() {
+    let options = optik_serve::Options {
+        anonymous: false,
+        ..support::options()
+    };
+    let running = Running::with(Port::Tls, options).await;
+    for version in VERSIONS {
+        let mut client = Client::new(&running, version).await;
+        for path in ["/who", "/healthz", "/livez", "/version", "/metrics"] {
+            let answer = client.get(path, &[]).await;
+            assert_eq!(answer.status, 401, "{path}");
+            assert_eq!(answer.json()["reason"], "Unauthorized");
+        }
+        let known = client.get("/who", &[(AUTHORIZATION, GOOD)]).await;
+        assert_eq!(known.json()["name"], "kim");
+        let mut client = Client::certified(&running, version, &running.pki.admin).await;
+        assert_eq!(client.get("/healthz", &[]).await.status, 200);
+    }
+}
+
 #[tokio::test]
 async fn tokens() {
     let running = Running::start(Port::Tls).await;

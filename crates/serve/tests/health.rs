@@ -11,9 +11,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use support::client::{Client, Version, request};
 use support::{Port, Running};
+use tokio::time::timeout;
 
 const ALL: &str = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n\
-    [+]poststarthook/start-apiextensions-controllers ok\n[+]shutdown ok\n";
+    [+]poststarthook/start-apiextensions-controllers ok\n[+]idle-connections ok\n\
+    [+]listener ok\n[+]watch-authorization ok\n[+]shutdown ok\n";
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn until(client: &mut Client, path: &str, status: u16) {
+    let asked = async { while client.get(path, &[]).await.status != status {} };
+    let came = timeout(PATIENCE, asked).await;
+    assert!(came.is_ok(), "{path} never answers {status}");
+}
 
 async fn client(running: &Running) -> Client {
     Client::plain(running, Version::Http1).await
@@ -78,6 +88,46 @@ async fn an_unreadable_store_is_neither_alive_nor_ready() {
     let excluded = client.get("/livez?exclude=etcd", &[]).await;
     assert_eq!((excluded.status.as_u16(), excluded.text()), (200, "ok"));
     assert_eq!(client.get("/readyz/etcd", &[]).await.status, 500);
+}
+
+/// What is only upkeep is shown, but others can be served meanwhile.
+#[tokio::test]
+async fn a_task_that_is_down_is_shown_under_its_name() {
+    for (name, ready) in [
+        ("idle-connections", 200),
+        ("listener", 500),
+        ("watch-authorization", 500),
+    ] {
+        let options = support::options();
+        let supervisor = options.supervisor.clone();
+        let running = Running::with(Port::Plain, options).await;
+        let mut client = client(&running).await;
+        // By now the connection is accepted.
+        assert_eq!(client.get("/readyz", &[]).await.status, 200);
+        let hold = supervisor.panic_next(name);
+        let path = format!("/readyz/{name}");
+        until(&mut client, &path, 500).await;
+        let answer = client.get("/readyz?verbose", &[]).await;
+        let line = format!("[-]{name} failed: reason withheld\n");
+        assert!(answer.text().contains(&line), "{}", answer.text());
+        assert_eq!(answer.status, ready, "{name}");
+        let excluded = format!("/readyz?exclude={name}");
+        assert_eq!(client.get(&excluded, &[]).await.status, 200);
+        assert_eq!(
+            client.get("/livez", &[]).await.status,
+            200,
+            "it may recover"
+        );
+        let metrics = client.get("/metrics", &[]).await;
+        let line = format!("optik_background_task_panics_total{{task=\"{name}\"}} 1\n");
+        assert!(metrics.text().contains(&line), "{}", metrics.text());
+        drop(hold);
+        until(&mut client, &path, 200).await;
+        assert_eq!(client.get("/readyz", &[]).await.status, 200);
+        // The port still lets clients in, also if its own task was the one.
+        let mut another = Client::plain(&running, Version::Http2).await;
+        assert_eq!(another.get("/healthz", &[]).await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 mod support;
 
 use optik_platform::{SystemEntropy, UnixMillis};
-use optik_serve::pki::{Circumstances, Pki, PkiError, server_names, write_private};
+use optik_serve::pki::{
+    Circumstances, Pki, PkiError, create_authority, server_names, write_private,
+};
 use optik_serve::{Kubeconfig, TlsMaterial};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -78,6 +80,44 @@ fn keys_are_for_their_owner() {
     }
     let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
     assert_eq!(left.len(), 6, "no temporary files");
+}
+
+#[test]
+fn keys_that_others_can_read_are_closed_to_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = open(directory.path(), "one", now()).unwrap();
+    let keys = ["ca.key", "apiserver.key", "admin.key"].map(|key| directory.path().join(key));
+    for key in &keys {
+        fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let second = open(directory.path(), "one", now()).unwrap();
+    assert!(first.server == second.server && first.admin == second.admin);
+    for key in &keys {
+        assert_eq!(mode(key), 0o600, "{}", key.display());
+    }
+}
+
+/// Servers that share an authority have certificates of their own, which last.
+#[test]
+fn certificates_by_an_authority_that_is_kept_elsewhere() {
+    let at = |now| Circumstances {
+        now,
+        entropy: &SystemEntropy,
+    };
+    let authority = create_authority(at(now())).unwrap();
+    let pki = |known: Option<&Pki>, host: &str, now| {
+        Pki::by_authority(&authority, known, names(host), at(now)).unwrap()
+    };
+    let one = pki(None, "one", now());
+    let two = pki(None, "two", now());
+    assert_eq!(one.authority, two.authority);
+    assert!(one.server != two.server);
+    assert!(pki(Some(&one), "one", now()).server == one.server);
+    assert!(pki(Some(&one), "two", now()).server != one.server);
+    let late = UnixMillis(now().0 + 710 * DAY_MILLIS);
+    assert!(pki(Some(&one), "one", late).server != one.server);
+    let years = (one.authority_ends().unwrap().0 - now().0) / (365 * DAY_MILLIS);
+    assert!((9..=10).contains(&years), "{years}");
 }
 
 #[test]

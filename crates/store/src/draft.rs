@@ -22,6 +22,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
     pub(crate) time: UnixMillis,
+    pub(crate) now: Monotonic,
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
@@ -261,6 +262,7 @@ impl Draft {
         self.commits.push(Arc::new(Commit {
             revision: changes.revision,
             time: stamp.time,
+            known: stamp.now,
             origin: stamp.origin.clone(),
             events: changes.events.into_boxed_slice(),
         }));

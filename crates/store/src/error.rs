@@ -140,6 +140,12 @@ pub enum OpenError {
         #[source]
         cause: std::io::Error,
     },
+    #[error("others on this machine may read {path}, and that cannot be changed")]
+    Exposed {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
     #[error("the storage engine cannot open {path}")]
     Engine {
         path: PathBuf,

@@ -5,14 +5,18 @@ use crate::origin::Origin;
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::version::Version;
-use optik_platform::UnixMillis;
+use optik_platform::{Monotonic, UnixMillis};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// One committed transaction: all changes at one revision.
 #[derive(Debug)]
 pub struct Commit {
     pub(crate) revision: Revision,
+    /// What the wall clock said. It may have been wrong: nothing is forgotten by it.
     pub(crate) time: UnixMillis,
+    /// Since when this process has known it. Its age is counted from here.
+    pub(crate) known: Monotonic,
     pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) events: Box<[Event]>,
 }
@@ -88,8 +92,21 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Whether these can be appended: each is newer than the one before it.
+    pub(crate) fn is_continued_by(&self, commits: &[Arc<Commit>]) -> bool {
+        let mut newest = self.newest();
+        commits.iter().all(|commit| {
+            let before = std::mem::replace(&mut newest, commit.revision);
+            before < newest
+        })
+    }
+
+    fn newest(&self) -> Revision {
+        self.commits.back().map_or(Revision::ZERO, |c| c.revision)
+    }
+
     pub(crate) fn append(&mut self, commit: Arc<Commit>) {
-        let last = self.commits.back().map_or(Revision::ZERO, |c| c.revision);
+        let last = self.newest();
         assert!(
             commit.revision > last,
             "history went back: {last} then {}",
@@ -156,17 +173,18 @@ impl History {
         self.bytes = 0;
     }
 
-    /// The newest revision that is older than `age_limit`, or that must go for what
-    /// is left to fit into `bytes_max`.
+    /// The newest revision that is as old as `age_max` now, or that must go for what is
+    /// left to fit into `bytes_max`.
     pub(crate) fn compaction_target(
         &self,
-        age_limit: UnixMillis,
+        now: Monotonic,
+        age_max: Duration,
         bytes_max: u64,
     ) -> Option<Revision> {
         let mut left = self.bytes;
         let mut target = None;
         for commit in &self.commits {
-            if commit.time > age_limit && left <= bytes_max {
+            if now.since(commit.known) < age_max && left <= bytes_max {
                 break;
             }
             left -= commit.size();
@@ -187,6 +205,7 @@ mod tests {
             history.append(Arc::new(Commit {
                 revision: Revision::new(revision),
                 time: UnixMillis::default(),
+                known: Monotonic::default(),
                 origin: None,
                 events: Box::default(),
             }));

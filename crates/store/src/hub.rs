@@ -13,6 +13,7 @@ use crate::sync::{Arc, Mutex};
 use crate::view::View;
 use crate::workplace::after_others;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Poll, Waker};
 use tokio::sync::watch as signal;
 use tokio::task;
@@ -116,7 +117,7 @@ impl Hub {
         true
     }
 
-    /// Hands out commits until the hub is stopped.
+    /// Hands out commits until the hub is stopped. If that panics it can be called again.
     pub(crate) async fn run(&self, view: &View) {
         let mut done = self.dispatched();
         while let Some(announced) = self.announced_beyond(done).await {
@@ -143,14 +144,24 @@ impl Hub {
     }
 
     /// How far that went, and whom it concerns.
-    fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
+    pub(crate) fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
         let mut wakers = Vec::new();
         let mut state = self.state.lock();
         let next = state.dispatched.next();
         let commits =
             view.with_history(|history| history.between(next, announced, DISPATCH_COMMITS_MAX));
-        for commit in &commits {
-            state.offer(commit, &mut wakers);
+        let offers = || {
+            for commit in &commits {
+                state.offer(commit, &mut wakers);
+            }
+        };
+        // Caught where the lock is held: by now some watches have got what others have not.
+        // Those who ask for the lock must find neither that nor a lock that cannot be used.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(offers)) {
+            wakers.extend(state.interrupt());
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
+            resume_unwind(panic);
         }
         let all = commits.len() < DISPATCH_COMMITS_MAX;
         let last = commits.last().map(|commit| commit.revision);
@@ -260,6 +271,13 @@ pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
 }
 
 impl State {
+    /// Sends every live watch to the history, from where it is. Returns whom to wake.
+    fn interrupt(&mut self) -> Vec<Waker> {
+        let next = self.dispatched.next();
+        let live = self.interest.drain();
+        live.filter_map(|mailbox| mailbox.interrupt(next)).collect()
+    }
+
     fn cares(&self, commit: &Commit) -> bool {
         let mut keys = commit.events().iter().map(|event| event.version().key());
         keys.any(|key| {

@@ -11,6 +11,8 @@
 //!
 //! The crate knows nothing of JSON, HTTP or Kubernetes.
 
+#[cfg(test)]
+mod after_panics;
 mod backup;
 mod check;
 mod disk;

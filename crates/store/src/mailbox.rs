@@ -37,6 +37,11 @@ pub(crate) enum Taken {
 }
 
 impl Mailbox {
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.0.lock()
+    }
+
     /// Starts afresh, with commits from `from` on.
     pub(crate) fn open(&self, from: Revision) {
         let mut contents = self.0.lock();
@@ -61,6 +66,17 @@ impl Mailbox {
             return None;
         }
         contents.commits.push_back(Arc::clone(commit));
+        contents.reader.take()
+    }
+
+    /// Takes nothing in any more: the reader goes on in the history, behind what is in here.
+    /// Everything before `next` has been offered. Returns whom to wake.
+    pub(crate) fn interrupt(&self, next: Revision) -> Option<Waker> {
+        let mut contents = self.0.lock_again();
+        let last = contents.commits.back();
+        let unread = last.map_or(next, |last| last.revision.next().max(next));
+        let missed = unread.max(contents.from);
+        contents.missed.get_or_insert(missed);
         contents.reader.take()
     }
 

@@ -1,6 +1,7 @@
 use crate::check::TxnLimits;
 use crate::workplace::Workplace;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use optik_supervisor::Supervisor;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,8 @@ pub struct Options {
     /// the directory is made.
     pub engine_buffer_bytes: u64,
     pub workplace: Workplace,
+    /// Looks after the tasks of the store.
+    pub supervisor: Supervisor,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -80,6 +83,7 @@ impl Options {
             // We hold all data in memory ourselves: the engine's buffers stay small.
             engine_buffer_bytes: 16 << 20,
             workplace: Workplace::default(),
+            supervisor: Supervisor::default(),
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }

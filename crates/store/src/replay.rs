@@ -11,7 +11,7 @@ use crate::revision::Revision;
 use crate::sync::{Arc, Mutex};
 use crate::version::Version;
 use bytes::Bytes;
-use optik_platform::UnixMillis;
+use optik_platform::{Monotonic, UnixMillis};
 
 /// Where a version is kept: its revision and its place in the transaction.
 pub(crate) type Place = (Revision, u32);
@@ -39,16 +39,20 @@ pub(crate) struct Replay {
     /// Versions that no reader can reach any more.
     pub(crate) garbage: Vec<Place>,
     floor: Revision,
+    now: Monotonic,
     open: Vec<Event>,
 }
 
 impl Replay {
-    pub(crate) fn new(floor: Revision) -> Self {
+    /// What was written before is as if it were written `now`: how long ago that was in
+    /// truth nobody knows, because the wall clock may have been set since.
+    pub(crate) fn new(floor: Revision, now: Monotonic) -> Self {
         Self {
             index: Index::new(Revision::FIRST),
             history: Vec::new(),
             garbage: Vec::new(),
             floor,
+            now,
             open: Vec::new(),
         }
     }
@@ -95,6 +99,7 @@ impl Replay {
         self.history.push(Arc::new(Commit {
             revision: first.mod_revision,
             time: first.time,
+            known: self.now,
             origin: first.origin.clone(),
             events: std::mem::take(&mut self.open).into_boxed_slice(),
         }));

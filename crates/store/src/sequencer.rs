@@ -216,7 +216,7 @@ impl Sequencer {
         let ticked = now.since(self.last_tick) >= TICK;
         if ticked {
             self.last_tick = now;
-            self.plan_compaction(&mut batch);
+            self.plan_compaction(&mut batch, now);
         }
         self.finish(batch);
         if ticked {
@@ -227,15 +227,16 @@ impl Sequencer {
 
     fn expire_leases(&mut self, batch: &mut Batch, now: Monotonic) {
         while let Some(id) = batch.draft.leases.expired(now) {
-            let stamp = self.stamp(Origin::system("expire"));
+            let stamp = self.stamp(Origin::system("expire"), now);
             let gone = batch.draft.revoke(id, &stamp);
             assert!(gone.is_ok(), "an expired lease is a lease");
         }
     }
 
-    fn stamp(&mut self, origin: Origin) -> Stamp {
+    fn stamp(&mut self, origin: Origin, now: Monotonic) -> Stamp {
         Stamp {
             time: self.options.clock.wall(),
+            now,
             origin: self.origins.intern(origin),
         }
     }
@@ -244,7 +245,7 @@ impl Sequencer {
         let draft = &mut batch.draft;
         let answer = match request {
             Request::Commit { txn, origin, reply } => {
-                let stamp = self.stamp(origin);
+                let stamp = self.stamp(origin, now);
                 let result = draft.execute(&txn, &stamp).map_err(CommitError::from);
                 answer(reply, result, |error| error)
             }
@@ -258,7 +259,7 @@ impl Sequencer {
                 answer(reply, result, LeaseError::from)
             }
             Request::Revoke { id, reply } => {
-                let stamp = self.stamp(Origin::system("revoke"));
+                let stamp = self.stamp(Origin::system("revoke"), now);
                 let result = draft.revoke(id, &stamp).map(|()| draft.index.revision());
                 answer(reply, result, LeaseError::from)
             }
@@ -275,7 +276,7 @@ impl Sequencer {
                 answer(reply, Ok(ids), LeaseError::from)
             }
             Request::Tick { reply } => {
-                self.plan_compaction(batch);
+                self.plan_compaction(batch, now);
                 always(reply, ())
             }
             Request::DiskState { reply } => {
@@ -315,8 +316,7 @@ impl Sequencer {
         }
     }
 
-    fn plan_compaction(&self, batch: &mut Batch) {
-        let now = self.options.clock.wall();
+    fn plan_compaction(&self, batch: &mut Batch, now: Monotonic) {
         if let Some(target) = compaction_target(&self.view, self.options.retention, now) {
             batch.floor = batch.floor.max(Some(target));
         }

@@ -131,8 +131,24 @@ impl Store {
     pub async fn latest(&self) -> Result<Snapshot, ReadError> {
         match &self.inner.engine {
             // Commits are published before they are acknowledged, and only from here.
-            Engine::Embedded(_) => Ok(self.snapshot()),
+            Engine::Embedded(embedded) => match embedded.check() {
+                Ok(()) => Ok(self.snapshot()),
+                Err(why) => Err(ReadError::Unavailable(why.into())),
+            },
             Engine::Etcd(etcd) => etcd.latest().await,
+        }
+    }
+
+    /// Whether [`Store::snapshot`] may be acted upon: on a cluster, it may not once nothing
+    /// has proven for ten seconds that it is what the cluster has. Costs next to nothing.
+    ///
+    /// # Errors
+    /// If that proof is missing.
+    pub fn confirmed(&self) -> Result<(), ReadError> {
+        match &self.inner.engine {
+            // Nobody else could have changed anything.
+            Engine::Embedded(_) => Ok(()),
+            Engine::Etcd(etcd) => etcd.confirmed(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::options::Retention;
 use crate::replay::Place;
 use crate::revision::Revision;
 use crate::view::View;
-use optik_platform::UnixMillis;
+use optik_platform::Monotonic;
 
 /// How many compacted commits are cleared away in one step.
 const SWEEP_COMMITS_MAX: usize = 1024;
@@ -15,11 +15,10 @@ const SWEEP_COMMITS_MAX: usize = 1024;
 pub(crate) fn compaction_target(
     view: &View,
     retention: Retention,
-    now: UnixMillis,
+    now: Monotonic,
 ) -> Option<Revision> {
-    let oldest = now.minus(retention.age);
-    let target =
-        view.with_history(|history| history.compaction_target(oldest, retention.bytes_max));
+    let Retention { age, bytes_max } = retention;
+    let target = view.with_history(|history| history.compaction_target(now, age, bytes_max));
     target.filter(|target| *target > view.floor().get())
 }
 

@@ -7,7 +7,7 @@
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
-use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
@@ -21,6 +21,19 @@ impl<T> Mutex<T> {
         self.0
             .lock()
             .expect("a thread of the store panicked while it held this lock")
+    }
+
+    /// Takes it over from whoever panicked while holding it. For those who do not rely on
+    /// what that left half done: they put something else in its place.
+    pub(crate) fn lock_again(&self) -> MutexGuard<'_, T> {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.clear_poison();
+        guard
+    }
+
+    /// `None` if somebody panicked while holding it, and nobody has taken it over yet.
+    pub(crate) fn lock_if_whole(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.lock().ok()
     }
 
     /// `None` if somebody else holds it.

@@ -103,6 +103,11 @@ impl View {
     pub(crate) fn show(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
         let revision = index.revision();
         let mut history = self.history.write();
+        if !history.is_continued_by(&commits) {
+            // Readers go on with what was there before.
+            drop(history);
+            panic!("a commit up to {revision} is not newer than those before it");
+        }
         let before = std::mem::replace(&mut *self.index.write(), index);
         for commit in commits {
             history.append(commit);

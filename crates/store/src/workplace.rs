@@ -24,9 +24,11 @@ impl Workplace {
             Self::OwnThreads => {
                 std::thread::Builder::new()
                     .name(name.to_owned())
+                    // Spawned here: what comes here is supervised.
                     .spawn(move || wait_for(task))
                     .expect("the operating system refuses a thread");
             }
+            // Spawned here: the same.
             Self::Runtime(runtime) => drop(runtime.spawn(task)),
         }
     }

@@ -1,9 +1,12 @@
 //! A store opens, writes, is watched, compacts, closes and finds everything again.
 
+use optik_platform::{ManualClock, UnixMillis};
 use optik_store::{
-    KeyRange, Options, Origin, Put, RangeError, RangeQuery, Revision, Store, Txn, WatchFrom,
-    WatchSpec,
+    KeyRange, Options, Origin, Put, RangeError, RangeQuery, Retention, Revision, Store, Txn,
+    WatchFrom, WatchSpec,
 };
+use std::sync::Arc;
+use std::time::Duration;
 
 fn put(key: &str, value: &str) -> Txn {
     Txn::put(Put::new(key, value.to_owned()))
@@ -86,4 +89,39 @@ async fn what_was_written_is_there_after_a_restart() {
     assert_eq!(store.snapshot().revision(), Revision::new(6));
     let status = store.status().await.expect("answers");
     assert_eq!(status.live.keys, 1);
+}
+
+/// How long a store was closed only the wall clock could say, and that may have been set.
+/// So history is kept for its whole time after a start, and no longer.
+#[tokio::test]
+async fn history_outlives_a_restart_whatever_the_wall_clock_says() {
+    const NOW: u64 = 1_000_000_000_000;
+    let age = Duration::from_secs(100);
+    for wall in [NOW * 2, NOW, NOW / 2, 0] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(ManualClock::new(UnixMillis(NOW)));
+        let options = || Options {
+            clock: Arc::<ManualClock>::clone(&clock),
+            retention: Retention {
+                age,
+                ..Retention::default()
+            },
+            ..Options::directory(directory.path().join("data"))
+        };
+        let store = Store::open(options()).expect("opens");
+        for value in ["1", "2"] {
+            let done = store.commit(put("a", value), Origin::default()).await;
+            done.expect("commits");
+        }
+        store.close().await;
+
+        clock.set_wall(UnixMillis(wall));
+        let store = Store::open(options()).expect("opens");
+        store.tick().await;
+        assert_eq!(store.snapshot().oldest(), Revision::FIRST, "{wall}");
+        clock.advance(age);
+        store.tick().await;
+        assert_eq!(store.snapshot().oldest(), Revision::new(3), "{wall}");
+        store.close().await;
+    }
 }

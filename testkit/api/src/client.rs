@@ -3,7 +3,7 @@
 use crate::connection::Pool;
 use crate::watch::WatchStream;
 use crate::{Answer, Failure, Outcome, Target};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http_body_util::{BodyExt, Full};
@@ -152,18 +152,57 @@ impl Client {
         }
     }
 
+    /// As [`Self::ask`], but of an answer that does not end only as much is read as is
+    /// enough.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn ask_until(
+        &self,
+        request: Request,
+        enough: impl Fn(&[u8]) -> bool,
+    ) -> Outcome<Answer> {
+        let line = request.line();
+        let exchange = self.exchange_until(request, line.clone(), enough);
+        match tokio::time::timeout(PATIENCE, exchange).await {
+            Ok(answer) => answer.map_err(|failure| failure.during(line)),
+            Err(_) => Err(Failure::new(format!("{line}: no answer in {PATIENCE:?}"))),
+        }
+    }
+
     async fn exchange(&self, request: Request, asked: String) -> Outcome<Answer> {
+        self.exchange_until(request, asked, |_| false).await
+    }
+
+    async fn exchange_until(
+        &self,
+        request: Request,
+        asked: String,
+        enough: impl Fn(&[u8]) -> bool,
+    ) -> Outcome<Answer> {
         let request = request
             .into_http(self.0.target())
             .map_err(|cause| Failure::new(cause.to_string()))?;
         let (response, connection) = self.0.send(request).await?;
-        let (head, body) = response.into_parts();
-        let body = body
-            .collect()
-            .await
-            .map_err(|cause| Failure::new(format!("body broken off: {cause}")))?
-            .to_bytes();
-        self.0.give_back(connection);
+        let (head, mut incoming) = response.into_parts();
+        let mut body = BytesMut::new();
+        let ended = loop {
+            match incoming.frame().await {
+                None => break true,
+                Some(Err(cause)) => {
+                    return Err(Failure::new(format!("body broken off: {cause}")));
+                }
+                Some(Ok(frame)) => body.extend(frame.into_data().ok()),
+            }
+            if enough(&body) {
+                break false;
+            }
+        };
+        // What was not read to its end is of no use to the next request.
+        if ended {
+            self.0.give_back(connection);
+        }
+        let body = body.freeze();
         Ok(Answer {
             asked,
             status: head.status.as_u16(),

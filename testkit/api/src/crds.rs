@@ -35,7 +35,7 @@ pub(crate) async fn is_served(scope: &Scope, path: &str) -> Outcome {
         .await
 }
 
-fn definition(plural: &str) -> Value {
+pub(crate) fn definition(plural: &str) -> Value {
     let name = format!("{plural}.{}", crate::kinds::CUSTOM_GROUP);
     let mut definition = sample("customresourcedefinitions", &name);
     let version = "/spec/versions/0";

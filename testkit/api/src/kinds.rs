@@ -125,6 +125,14 @@ impl Kind {
     }
 }
 
+/// Not among those that every check of objects runs on: its status decides about it.
+pub(crate) static SIGNING_REQUESTS: Kind = Kind::new(
+    "certificates.k8s.io",
+    "certificatesigningrequests",
+    "CertificateSigningRequest",
+)
+.cluster();
+
 pub(crate) fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()

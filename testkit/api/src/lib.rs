@@ -6,6 +6,7 @@
 //! * [`Target`] says where the server is, [`Client`] speaks to it, [`Traits`] say what
 //!   it can do.
 //! * [`samples`] has the smallest valid object of every kind.
+//! * [`oracle`] has what nobody may get by asking in an odd way.
 //! * [`crowd`] makes many objects that come to an end together.
 //! * [`pod_security`] has what a real server made of pods in namespaces with labels.
 //!
@@ -21,6 +22,7 @@ pub mod crowd;
 mod failure;
 mod kinds;
 mod object;
+pub mod oracle;
 pub mod pod_security;
 mod protobuf;
 mod report;

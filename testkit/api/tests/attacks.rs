@@ -3,6 +3,7 @@
 use http::Method;
 use optik_api_testkit::{Client, Next, Request, Target};
 use optik_server_testkit::{Engine, TestServer};
+use optik_store::{Origin, Put, Revision, Txn};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -320,4 +321,126 @@ async fn objects_that_are_called_documents() {
         assert!(refused, "{path}: {}", answer.text());
     }
     server.stop().await;
+}
+
+/// A definition that names what is built in would have its objects for its own, and would take
+/// them along when it goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_does_not_hide_what_is_built_in() {
+    let server = TestServer::start(Engine::Memory).await;
+    let client = Client::new(Target::parse(&server.url, None).unwrap());
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = |group: &str, plural: &str, scope: &str| {
+        json!({
+            "metadata": {"name": format!("{plural}.{group}"),
+                "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+            "spec": {"group": group, "scope": scope,
+                "names": {"plural": plural, "kind": "Hidden"},
+                "versions": [{"name": "v9", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true}}}]},
+        })
+    };
+    for (group, plural, scope) in [
+        (
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            "Cluster",
+        ),
+        ("apiregistration.k8s.io", "apiservices", "Cluster"),
+        ("networking.k8s.io", "ingresses", "Namespaced"),
+        ("rbac.authorization.k8s.io", "clusterroles", "Cluster"),
+    ] {
+        let refused = client
+            .post(path, &definition(group, plural, scope))
+            .await
+            .unwrap();
+        let status = refused.json().unwrap();
+        let told = status["message"].as_str().unwrap();
+        let expected = format!(
+            "CustomResourceDefinition.apiextensions.k8s.io \"{plural}.{group}\" is invalid: \
+             spec.names.plural: Invalid value: \"{plural}\": is a built-in resource of the group \
+             \"{group}\""
+        );
+        assert_eq!((refused.status, told), (422, &*expected));
+    }
+    // A name beside it is nobody's, and a definition of it can come and go.
+    let free = definition("networking.k8s.io", "gateways", "Namespaced");
+    post(&client, path, &free).await;
+    let other = definition("example.com", "customresourcedefinitions", "Cluster");
+    post(&client, path, &other).await;
+    let gone = format!("{path}/gateways.networking.k8s.io");
+    client.delete(&gone).await.unwrap().is(200).unwrap();
+    until_gone(&client, &gone).await;
+    let kept = format!("{path}/customresourcedefinitions.example.com");
+    client.get(&kept).await.unwrap().is(200).unwrap();
+    server.stop().await;
+}
+
+/// The same where such a definition was stored before they were refused: it serves nothing, and
+/// takes nothing but itself along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_hides_what_is_built_in_goes_alone() {
+    let server = TestServer::start(Engine::Memory).await;
+    let client = Client::new(Target::parse(&server.url, None).unwrap());
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = |group: &str, plural: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}"), "uid": "u", "generation": 1,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"group": group, "scope": "Cluster", "conversion": {"strategy": "None"},
+                "names": {"plural": plural, "singular": "hidden", "kind": "Hidden",
+                    "listKind": "HiddenList"},
+                "versions": [{"name": "v9", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+            "status": {"storedVersions": ["v9"],
+                "acceptedNames": {"plural": plural, "singular": "hidden", "kind": "Hidden",
+                    "listKind": "HiddenList"},
+                "conditions": [
+                    {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                    {"type": "Established", "status": "True", "reason": "InitialNamesAccepted",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        })
+    };
+    let mut free = definition("example.com", "things");
+    for member in ["uid", "generation", "creationTimestamp"] {
+        free["metadata"][member].take();
+    }
+    post(&client, path, &free).await;
+    let hidden = definition("apiextensions.k8s.io", "customresourcedefinitions");
+    let name = "customresourcedefinitions.apiextensions.k8s.io";
+    let key = format!("/registry/apiextensions.k8s.io/customresourcedefinitions/{name}");
+    let put = Put::new(&key, hidden.to_string().into_bytes());
+    let txn = Txn::put_if(Revision::ZERO, put);
+    server
+        .store
+        .commit(txn, Origin::system("test"))
+        .await
+        .unwrap();
+    let at = |path: &str| format!("{path}/{name}");
+    client.get(&at(path)).await.unwrap().is(200).unwrap();
+    let served = "/apis/apiextensions.k8s.io/v9/customresourcedefinitions";
+    let answer = client.get(served).await.unwrap();
+    assert_eq!(answer.status, 404, "{}", answer.text());
+    client.delete(&at(path)).await.unwrap().is(200).unwrap();
+    until_gone(&client, &at(path)).await;
+    let kept = format!("{path}/things.example.com");
+    let kept = client.get(&kept).await.unwrap().is(200).unwrap();
+    assert!(kept["metadata"]["deletionTimestamp"].is_null(), "{kept}");
+    server.stop().await;
+}
+
+async fn until_gone(client: &Client, path: &str) {
+    let gone = async {
+        let mut pulse = tokio::time::interval(Duration::from_millis(10));
+        loop {
+            pulse.tick().await;
+            if client.get(path).await.unwrap().status == 404 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect(path);
 }

@@ -1,16 +1,18 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
 use optik_access::jwt::SigningKey;
-use optik_apiserver::{AccessOptions, AccountOptions, ApiServer};
+use optik_apiserver::{AccessOptions, AccountOptions, ApiServer, ComputePool};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
 use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Limits, Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
+use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -34,10 +36,15 @@ pub struct TestServer {
     pub url: String,
     pub store: Store,
     pub api: ApiServer,
+    /// Of everything that runs beside requests.
+    pub supervisor: Supervisor,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     directory: Option<TempDir>,
 }
+
+/// What namespaces are told to trust. Nobody here speaks TLS.
+pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
 impl TestServer {
     /// Starts a server on a free port.
@@ -56,11 +63,13 @@ impl TestServer {
     /// # Panics
     /// If it cannot.
     pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
-        let mut server = Self::start_bare(engine).await;
-        let authority = Some("a certificate");
-        for controller in choice.start(&server.api, &server.store, authority) {
-            server.tasks.spawn(controller);
-        }
+        let server = Self::start_bare(engine).await;
+        choice.start(
+            &server.supervisor,
+            &server.api,
+            &server.store,
+            Some(AUTHORITY),
+        );
         server
     }
 
@@ -71,11 +80,17 @@ impl TestServer {
     /// If it cannot.
     pub async fn start_bare(engine: Engine) -> Self {
         let mut tasks = JoinSet::new();
-        let (store, directory) = open(engine, &mut tasks).await;
-        Self::on(store, directory, tasks).await
+        let supervisor = Supervisor::default();
+        let (store, directory) = open(engine, &mut tasks, &supervisor).await;
+        Self::on(store, directory, tasks, supervisor).await
     }
 
-    async fn on(store: Store, directory: Option<TempDir>, mut tasks: JoinSet<()>) -> Self {
+    async fn on(
+        store: Store,
+        directory: Option<TempDir>,
+        mut tasks: JoinSet<()>,
+        supervisor: Supervisor,
+    ) -> Self {
         let (key, _) = SigningKey::generate().expect("a key can be made");
         let access = AccessOptions {
             accounts: Some(Arc::new(AccountOptions::new(key, "https://optik.test"))),
@@ -84,27 +99,15 @@ impl TestServer {
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
         let caller = Arc::new(HttpsCaller::default());
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
+        let compute = ComputePool::start(1, Handle::current(), || ());
+        let api = api.with_compute(compute.expect("a thread can be made"));
         api.bootstrap().await.expect("the store can be written");
-        tasks.spawn(optik_apiserver::keep_admission(api.clone(), store.clone()));
         // So that every revision from here on is somebody's who is watched.
         optik_apiserver::make_api_services(&api, &store).await;
-        tasks.spawn(optik_apiserver::keep_api_services(
-            api.clone(),
-            store.clone(),
-        ));
-        tasks.spawn(optik_apiserver::keep_definitions(
-            api.clone(),
-            store.clone(),
-        ));
-        tasks.spawn(optik_apiserver::keep_roles(api.clone(), store.clone()));
-        tasks.spawn(optik_apiserver::keep_flows(api.clone(), store.clone()));
-        tasks.spawn(optik_lifecycle::keep_definitions_clean(
-            api.clone(),
-            store.clone(),
-        ));
+        optik_lifecycle::start_followers(&supervisor, &api, &store);
         let listener = listen().await;
         let address = listener.local_addr().expect("it is bound");
-        let server = Server::new(api.clone(), impatient());
+        let server = Server::new(api.clone(), impatient(&supervisor));
         server.ready();
         let (stop, mut stopped) = watch::channel(false);
         tasks.spawn(async move {
@@ -117,6 +120,7 @@ impl TestServer {
             url: format!("http://{address}"),
             store,
             api,
+            supervisor,
             stop,
             tasks,
             directory,
@@ -136,21 +140,33 @@ impl TestServer {
         self.end().await;
         let directory = self.directory.take();
         let directory = directory.expect("only what is on disk comes back");
-        let store = Store::open(Options::directory(directory.path()));
+        let supervisor = Supervisor::default();
+        let store = Store::open(Options {
+            supervisor: supervisor.clone(),
+            ..Options::directory(directory.path())
+        });
         let store = store.expect("what was closed can be opened");
-        Self::on(store, Some(directory), JoinSet::new()).await
+        Self::on(store, Some(directory), JoinSet::new(), supervisor).await
     }
 
     async fn end(&mut self) {
         self.stop.send_replace(true);
+        self.supervisor.shutdown().await;
         self.store.close().await;
         self.tasks.shutdown().await;
     }
 }
 
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
 /// Nobody who tests wants to wait until credentials are looked at again.
-fn impatient() -> ServeOptions {
+fn impatient(supervisor: &Supervisor) -> ServeOptions {
     ServeOptions {
+        supervisor: supervisor.clone(),
         limits: Limits {
             review_period: Duration::from_millis(100),
             ..Limits::default()
@@ -165,13 +181,26 @@ async fn listen() -> TcpListener {
         .expect("a free port can be had")
 }
 
-async fn open(engine: Engine, tasks: &mut JoinSet<()>) -> (Store, Option<TempDir>) {
-    let memory = || Store::open(Options::ephemeral()).expect("memory can be had");
+async fn open(
+    engine: Engine,
+    tasks: &mut JoinSet<()>,
+    supervisor: &Supervisor,
+) -> (Store, Option<TempDir>) {
+    let memory = |supervisor: &Supervisor| {
+        let options = Options {
+            supervisor: supervisor.clone(),
+            ..Options::ephemeral()
+        };
+        Store::open(options).expect("memory can be had")
+    };
     match engine {
-        Engine::Memory => (memory(), None),
+        Engine::Memory => (memory(supervisor), None),
         Engine::Disk => {
             let directory = TempDir::new().expect("a directory can be made");
-            let store = Store::open(Options::directory(directory.path()));
+            let store = Store::open(Options {
+                supervisor: supervisor.clone(),
+                ..Options::directory(directory.path())
+            });
             (
                 store.expect("an empty directory can be opened"),
                 Some(directory),
@@ -180,18 +209,26 @@ async fn open(engine: Engine, tasks: &mut JoinSet<()>) -> (Store, Option<TempDir
         Engine::EtcdFace => {
             let listener = listen().await;
             let address = listener.local_addr().expect("it is bound");
-            let facade = Facade::new(memory(), optik_etcd_facade::Options::default());
+            // With a supervisor of its own: its tasks have the names of those of a store here.
+            let behind = memory(&Supervisor::default());
+            let presented = optik_etcd_facade::Options {
+                supervisor: supervisor.clone(),
+                ..optik_etcd_facade::Options::default()
+            };
+            let facade = Facade::new(behind, presented);
             tasks.spawn(async move {
                 facade.serve(listener, std::future::pending()).await;
             });
-            (connect(format!("http://{address}")).await, None)
+            (connect(format!("http://{address}"), supervisor).await, None)
         }
-        Engine::Etcd { url } => (connect(url).await, None),
+        Engine::Etcd { url } => (connect(url, supervisor).await, None),
     }
 }
 
-async fn connect(url: String) -> Store {
-    Store::connect(EtcdOptions::new(vec![url]))
-        .await
-        .expect("the etcd can be used")
+async fn connect(url: String, supervisor: &Supervisor) -> Store {
+    let options = EtcdOptions {
+        supervisor: supervisor.clone(),
+        ..EtcdOptions::new(vec![url])
+    };
+    Store::connect(options).await.expect("the etcd can be used")
 }

@@ -1,6 +1,6 @@
 //! Two servers on one etcd: what one defines, the other serves (G35).
 
-use http::{HeaderMap, Method};
+use http::Method;
 use optik_apiserver::{Body, Request, User};
 use optik_etcd_facade::Facade;
 use optik_server_testkit::{Engine, TestServer};
@@ -12,10 +12,6 @@ use tokio::net::TcpListener;
 
 async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let request = Request {
-        method,
-        path: path.into(),
-        query: String::new(),
-        headers: HeaderMap::new(),
         user: Arc::new(User {
             name: "test".into(),
             groups: vec!["system:masters".into()],
@@ -25,6 +21,7 @@ async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> 
             Value::Null => Default::default(),
             body => body.to_string().into(),
         },
+        ..Request::new(&method, path)
     };
     let response = server.api.handle(request).await;
     let body = match response.body {

@@ -145,7 +145,50 @@ pub(crate) fn kube_apiserver() -> Outcome {
     let port = free_port()?.to_string();
     let _server = start_apiserver(&apiserver, &etcd, &port, scratch.path())?;
     check_apiserver(&port, scratch.path())?;
+    same_decisions(&port)?;
     run_operator(&port, scratch.path())
+}
+
+/// What users with one right each may do is what they may do on a server of ours.
+fn same_decisions(port: &str) -> Outcome {
+    let scratch = scratch()?;
+    let http = format!("127.0.0.1:{}", free_port()?);
+    let mut serve = Command::new(tools::optik()?);
+    serve
+        .args(["serve", "--ephemeral", "--listen", "127.0.0.1:0"])
+        .args(["--listen-http", &http])
+        .arg("--kubeconfig-out")
+        .arg(scratch.path().join("kubeconfig"));
+    let mut ours = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+    ours.wait_ready(&http, "/readyz")?;
+    let theirs = decisions(&format!("https://127.0.0.1:{port}"), Some("secret"))?;
+    let ours = decisions(&format!("http://{http}"), None)?;
+    let pairs = theirs.lines().zip(ours.lines());
+    let different: Vec<String> = pairs
+        .filter(|(theirs, ours)| theirs != ours)
+        .map(|(theirs, ours)| format!("{theirs}, but ours: {ours}"))
+        .collect();
+    if theirs.lines().count() != ours.lines().count() || !different.is_empty() {
+        let some = different[..different.len().min(20)].join("\n");
+        return Err(format!("{} decisions differ:\n{some}", different.len()));
+    }
+    Ok(())
+}
+
+/// How a server decides about the requests of the oracle.
+fn decisions(server: &str, token: Option<&str>) -> Result<String, String> {
+    let mut ask = Command::new(env!("CARGO"));
+    ask.args([
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "optik-api-testkit",
+    ])
+    .args(["--example", "oracle", "--", "--server", server])
+    .args(token.into_iter().flat_map(|token| ["--token", token]))
+    .current_dir(root());
+    output(&mut ask)
 }
 
 /// The record of a real kube-apiserver is what one answers today.

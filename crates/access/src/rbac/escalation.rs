@@ -1,20 +1,25 @@
 //! Nobody gives away what they do not have.
 
+use super::cover::missing;
 use super::policy::Policy;
-use super::rule::{Rule, covers, quoted};
+use super::rule::{Rule, quoted};
 use crate::user::User;
 use optik_object::quote;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Stands at the end of a list that does not name everything.
+const MORE: &str = "(and more)";
 
 /// What a user would give away without having it, as a sentence; `None` if nothing.
 #[must_use]
 pub fn escalation(policy: &Policy, user: &User, namespace: &str, given: &[Rule]) -> Option<String> {
     let (held, errors) = policy.rules_for(user, namespace);
-    let missing = covers(&held, given);
+    let missing = missing(&held, given);
     if missing.is_empty() {
         return None;
     }
-    let missing: Vec<String> = described(missing).into_iter().collect();
+    let more = missing.more.then(|| MORE.to_owned());
+    let missing: Vec<String> = described(missing.parts).into_iter().chain(more).collect();
     let mut text = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         quote(&user.name),

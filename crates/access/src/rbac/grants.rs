@@ -3,19 +3,21 @@
 
 use super::rule::{ALL, Rule};
 use crate::attributes::{Attributes, Resource, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What is allowed, all rules taken together.
+/// What is allowed, all rules taken together. A rule is kept once, however many things it
+/// is about: as large as the rules is all this may be.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
+    rules: Vec<Grant>,
     /// Of rules about every resource and subresource.
-    everything: Vec<Grant>,
+    everything: Vec<u32>,
     /// By resource, then by subresource; a resource itself has the empty one. The
     /// resource `*` stands for `*/scale`.
-    resources: BTreeMap<Box<str>, BTreeMap<Box<str>, Vec<Grant>>>,
-    paths: BTreeMap<Box<str>, Verbs>,
+    resources: BTreeMap<Box<str>, BTreeMap<Box<str>, Vec<u32>>>,
+    paths: BTreeMap<Box<str>, Vec<u32>>,
     /// What a path begins with.
-    prefixes: Vec<(Box<str>, Verbs)>,
+    prefixes: Vec<(Box<str>, u32)>,
     /// Roles that are bound, but missing.
     pub(super) errors: Vec<String>,
 }
@@ -23,17 +25,38 @@ pub(super) struct Grants {
 #[derive(Debug)]
 struct Grant {
     /// `None`: every group.
-    group: Option<Box<str>>,
+    groups: Option<Words>,
     verbs: Verbs,
-    /// Sorted. `None`: every name.
-    names: Option<Box<[Box<str>]>>,
+    /// `None`: every name.
+    names: Option<Words>,
+}
+
+/// Sorted.
+#[derive(Debug)]
+struct Words(Box<[Box<str>]>);
+
+impl Words {
+    fn of(words: &[String]) -> Self {
+        let mut words: Vec<Box<str>> = words.iter().map(|word| word.as_str().into()).collect();
+        words.sort_unstable();
+        words.dedup();
+        Self(words.into_boxed_slice())
+    }
+
+    fn has(&self, wanted: &str) -> bool {
+        // Nearly all of them are this short, and then looking is faster than searching.
+        if let [only] = &*self.0 {
+            return **only == *wanted;
+        }
+        self.0.binary_search_by(|word| (**word).cmp(wanted)).is_ok()
+    }
 }
 
 /// A set of verbs; the usual ones are bits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Verbs {
     bits: u16,
-    others: Vec<Box<str>>,
+    others: BTreeSet<Box<str>>,
 }
 
 const EVERY_VERB: u16 = 1 << 15;
@@ -56,19 +79,13 @@ fn bit(verb: &str) -> u16 {
 impl Verbs {
     fn of(verbs: &[String]) -> Self {
         let mut set = Self::default();
-        set.add(verbs);
-        set
-    }
-
-    fn add(&mut self, verbs: &[String]) {
         for verb in verbs {
             match bit(verb) {
-                0 if !self.others.iter().any(|known| **known == **verb) => {
-                    self.others.push(verb.as_str().into());
-                }
-                bit => self.bits |= bit,
+                0 => drop(set.others.insert(verb.as_str().into())),
+                bit => set.bits |= bit,
             }
         }
+        set
     }
 
     fn allow(&self, verb: &str) -> bool {
@@ -77,7 +94,7 @@ impl Verbs {
         }
         match bit(verb) {
             // Nobody asks for `*` but impersonation, and a rule that says so was seen above.
-            EVERY_VERB | 0 => self.others.iter().any(|known| **known == *verb),
+            EVERY_VERB | 0 => self.others.contains(verb),
             bit => self.bits & bit != 0,
         }
     }
@@ -85,55 +102,39 @@ impl Verbs {
 
 impl Grants {
     pub(super) fn add(&mut self, rule: &Rule) {
+        let number = u32::try_from(self.rules.len()).unwrap_or(u32::MAX);
+        let every_group = rule.api_groups.iter().any(|group| group == ALL);
+        self.rules.push(Grant {
+            groups: (!every_group).then(|| Words::of(&rule.api_groups)),
+            verbs: Verbs::of(&rule.verbs),
+            names: (!rule.resource_names.is_empty()).then(|| Words::of(&rule.resource_names)),
+        });
         for resource in &rule.resources {
-            for group in &rule.api_groups {
-                self.add_resource(resource, group, rule);
-            }
+            self.add_resource(resource, number);
         }
         for url in &rule.non_resource_urls {
-            let verbs = match url.strip_suffix(ALL) {
+            match url.strip_suffix(ALL) {
                 Some(_) => {
                     let prefix = url.trim_end_matches(ALL);
-                    self.prefixes.push((prefix.into(), Verbs::default()));
-                    self.prefixes.last_mut().map(|(_, verbs)| verbs)
+                    self.prefixes.push((prefix.into(), number));
                 }
-                None => Some(self.paths.entry(url.as_str().into()).or_default()),
-            };
-            if let Some(verbs) = verbs {
-                verbs.add(&rule.verbs);
+                None => push(self.paths.entry(url.as_str().into()).or_default(), number),
             }
         }
     }
 
-    fn add_resource(&mut self, resource: &str, group: &str, rule: &Rule) {
-        let grants = match resource.split_once('/') {
+    fn add_resource(&mut self, resource: &str, number: u32) {
+        let numbers = match resource.split_once('/') {
             None if resource == ALL => &mut self.everything,
             // A subresource without a name is nobody's.
             Some((_, "")) => return,
             None => self.entry(resource, ""),
             Some((above, below)) => self.entry(above, below),
         };
-        let group = (group != ALL).then(|| Box::from(group));
-        let names = (!rule.resource_names.is_empty()).then(|| {
-            let names = rule.resource_names.iter();
-            let mut names: Vec<Box<str>> = names.map(|name| name.as_str().into()).collect();
-            names.sort_unstable();
-            names.into_boxed_slice()
-        });
-        let same = grants
-            .iter_mut()
-            .find(|grant| grant.group == group && grant.names == names);
-        match same {
-            Some(grant) => grant.verbs.add(&rule.verbs),
-            None => grants.push(Grant {
-                group,
-                verbs: Verbs::of(&rule.verbs),
-                names,
-            }),
-        }
+        push(numbers, number);
     }
 
-    fn entry(&mut self, resource: &str, subresource: &str) -> &mut Vec<Grant> {
+    fn entry(&mut self, resource: &str, subresource: &str) -> &mut Vec<u32> {
         let resource = self.resources.entry(resource.into()).or_default();
         resource.entry(subresource.into()).or_default()
     }
@@ -142,34 +143,45 @@ impl Grants {
         match asked.what {
             What::Resource(of) => self.allow_resource(asked.verb, of),
             What::Path(path) => {
-                let exact = self.paths.get(path);
-                let mut prefixes = self.prefixes.iter();
-                exact.is_some_and(|verbs| verbs.allow(asked.verb))
-                    || prefixes.any(|(prefix, verbs)| {
-                        path.starts_with(&**prefix) && verbs.allow(asked.verb)
-                    })
+                let exact = self.paths.get(path).into_iter().flatten();
+                let prefixes = self.prefixes.iter();
+                let prefixes = prefixes.filter(|(prefix, _)| path.starts_with(&**prefix));
+                let mut numbers = exact.chain(prefixes.map(|(_, number)| number));
+                numbers.any(|&number| self.rule(number).verbs.allow(asked.verb))
             }
         }
     }
 
     fn allow_resource(&self, verb: &str, of: Resource<'_>) -> bool {
-        let any = |grants: &Vec<Grant>| grants.iter().any(|grant| grant.allows(verb, of));
+        let allows = |&number: &u32| self.rule(number).allows(verb, of);
         let found = |resource: &str| {
-            let grants = self.resources.get(resource)?.get(of.subresource)?;
-            Some(any(grants))
+            let numbers = self.resources.get(resource)?.get(of.subresource)?;
+            Some(numbers.iter().any(allows))
         };
-        any(&self.everything)
+        self.everything.iter().any(allows)
             || found(of.resource).unwrap_or(false)
             || (!of.subresource.is_empty() && found(ALL).unwrap_or(false))
+    }
+
+    fn rule(&self, number: u32) -> &Grant {
+        &self.rules[number as usize]
+    }
+}
+
+/// A rule that says the same again says it once.
+fn push(numbers: &mut Vec<u32>, number: u32) {
+    if numbers.last() != Some(&number) {
+        numbers.push(number);
     }
 }
 
 impl Grant {
     fn allows(&self, verb: &str, of: Resource<'_>) -> bool {
-        let names = self.names.as_ref();
-        self.group.as_ref().is_none_or(|group| **group == *of.group)
-            && self.verbs.allow(verb)
-            && names
-                .is_none_or(|names| names.binary_search_by(|name| (**name).cmp(of.name)).is_ok())
+        self.verbs.allow(verb)
+            && self
+                .groups
+                .as_ref()
+                .is_none_or(|groups| groups.has(of.group))
+            && self.names.as_ref().is_none_or(|names| names.has(of.name))
     }
 }

@@ -5,6 +5,7 @@
 //! for as long as it lives. A new revision is a new policy.
 
 mod check;
+mod cover;
 mod escalation;
 mod grants;
 mod objects;
@@ -12,11 +13,12 @@ mod policy;
 mod rule;
 
 pub use check::{check_binding, check_role, default_binding};
+pub(crate) use cover::missing;
 pub use escalation::{FULL_AUTHORITY_NEEDED, escalation, full_authority};
 pub use objects::{
     AggregationRule, Binding, LabelSelector, Role, RoleKind, RoleRef, Subject, Unreadable,
     aggregated_rules,
 };
 pub use policy::{Decision, Policy, PolicyEditor};
+pub use rule::Rule;
 pub(crate) use rule::{ALL, has_or_all, list};
-pub use rule::{Rule, covers};

@@ -211,6 +211,7 @@ pub fn aggregated_rules(role: &Role, all: &[Role]) -> Vec<Rule> {
         .iter()
         .flat_map(|rule| &rule.cluster_role_selectors);
     let mut rules: Vec<Rule> = Vec::new();
+    let mut known: BTreeSet<&Rule> = BTreeSet::new();
     for selector in selectors.filter_map(LabelSelector::selector) {
         let mut chosen: Vec<&Role> = all
             .iter()
@@ -218,7 +219,7 @@ pub fn aggregated_rules(role: &Role, all: &[Role]) -> Vec<Rule> {
             .collect();
         chosen.sort_by(|a, b| a.name.cmp(&b.name));
         for rule in chosen.into_iter().flat_map(|other| &other.rules) {
-            if !rules.contains(rule) {
+            if known.insert(rule) {
                 rules.push(rule.clone());
             }
         }

@@ -9,13 +9,14 @@ use crate::exchange::{Response, User};
 use crate::kinds::Kinds;
 use crate::route::Route;
 use crate::server::{ApiServer, Asked, Own, Shared};
-use crate::trouble::read_failed;
+use crate::trouble::{read_failed, unconfirmed};
 use crate::write::{OptionsKind, Part, WriteOptions, consult, record_ownership};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
-use optik_access::{Attributes, Resource, impersonation};
+use http::{HeaderValue, StatusCode};
+use optik_access::{Attributes, Resource, What, impersonation};
+use optik_catalog::Review;
 use optik_object::{Object, Status};
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
@@ -27,9 +28,21 @@ impl ApiServer {
     /// Lets a request pass or says why not.
     ///
     /// # Errors
-    /// 403
+    /// 403; 503 if what is known of roles may be out of date. Health and the like are told
+    /// all the same.
     pub fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
+        if matches!(asked.what, What::Resource(_)) {
+            self.confirmed()?;
+        }
         self.shared.gate.check(user, asked)
+    }
+
+    /// Whether what this server knows may be acted upon.
+    ///
+    /// # Errors
+    /// 503 if it is cut off from a store that others may have changed.
+    pub fn confirmed(&self) -> Result<(), Status> {
+        self.shared.store.confirmed().map_err(unconfirmed)
     }
 
     /// Why a request is decided as it is, for those who keep a record.
@@ -140,20 +153,8 @@ impl ApiServer {
 
 impl Shared {
     /// A question, posted as an object.
-    pub(crate) fn review(&self, asked: &Asked<'_>) -> Result<Response, Status> {
-        let Some(review) = asked.kind.resource.behaviour.review else {
-            return Err(Status::resource_not_found());
-        };
-        if asked.target.name.is_some() {
-            return Err(Status::resource_not_found());
-        }
-        if asked.request.method != Method::POST {
-            return Err(Status::method_not_allowed());
-        }
+    pub(crate) fn review(&self, review: Review, asked: &Asked<'_>) -> Result<Response, Status> {
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
-        if asked.kind.is_namespaced() && namespace.is_empty() {
-            return Err(Status::resource_not_found());
-        }
         let form = asked.form()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let mut object = asked.decode(Part::Main, &options)?;

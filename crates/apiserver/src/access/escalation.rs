@@ -140,7 +140,7 @@ fn read_role(object: &Object) -> Result<Role, Status> {
 }
 
 /// Whether nothing changes but what a deletion waits for.
-fn only_for_collectors(object: &Object, old: &Object) -> bool {
+pub(crate) fn only_for_collectors(object: &Object, old: &Object) -> bool {
     let rest = |object: &Object| {
         let mut rest: Map = object.members().clone();
         if let Some(Value::Object(metadata)) = rest.get_mut("metadata") {

@@ -92,19 +92,24 @@ impl Gate {
         if !self.has_roles() {
             return;
         }
-        // A panic in here leaves a policy that is older, not one that is wrong.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if state.revision() < known.at {
             return;
         }
-        let mut gone = std::mem::take(&mut known.revisions);
+        // What is known changes with the policy, at the end. A panic before that leaves both
+        // as they were: otherwise a change would count as seen that is in no policy, and a
+        // right that was taken away would be kept for good.
+        let before = &known.revisions;
+        let mut gone: BTreeMap<&[u8], Revision> =
+            before.iter().map(|(key, at)| (&key[..], *at)).collect();
+        let mut revisions = BTreeMap::new();
         let mut editor = None;
         let old = self.policy();
         for directory in DIRECTORIES {
             for version in state.entries(&KeyRange::prefix(directory)) {
                 let (key, revision) = (version.key(), version.mod_revision());
                 let before = gone.remove(&key[..]);
-                known.revisions.insert(key.to_vec(), revision);
+                revisions.insert(key.to_vec(), revision);
                 if before == Some(revision) {
                     continue;
                 }
@@ -127,12 +132,13 @@ impl Gate {
                 .iter()
                 .find(|directory| key.starts_with(directory.as_bytes()));
             let editor = editor.get_or_insert_with(|| old.edit());
-            remove(editor, directory.unwrap_or(&""), &key);
+            remove(editor, directory.unwrap_or(&""), key);
         }
-        known.at = state.revision();
         if let Some(editor) = editor {
             self.policy.send_replace(Arc::new(editor.finish()));
         }
+        known.at = state.revision();
+        known.revisions = revisions;
     }
 }
 

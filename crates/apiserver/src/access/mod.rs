@@ -18,7 +18,7 @@ mod reviews;
 mod selectors;
 
 pub(crate) use accounts::{Accounts, token_request_kind};
-pub(crate) use escalation::Escalation;
+pub(crate) use escalation::{Escalation, only_for_collectors};
 pub use flows::FlowMarks;
 pub(crate) use flows::Flows;
 pub use follow::{keep_flows, keep_roles};

@@ -6,6 +6,7 @@ use optik_object::{
     FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key,
     selector::check_label_selector,
 };
+use std::collections::BTreeSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
@@ -156,7 +157,7 @@ fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>)
         errors.push(FieldError::required(path, ""));
     }
     let mut has_plain = false;
-    let (mut all_subs_of, mut sub_of_all) = (Vec::new(), Vec::new());
+    let (mut all_subs_of, mut sub_of_all) = (BTreeSet::new(), BTreeSet::new());
     for (at, given) in resources.iter().enumerate() {
         let here = format!("{path}[{at}]");
         if given.is_empty() {
@@ -170,19 +171,19 @@ fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>)
         let mut refuse = |text: String| {
             errors.push(FieldError::invalid(here.clone(), *given, text));
         };
-        if all_subs_of.contains(&resource) {
+        if all_subs_of.contains(resource) {
             refuse(format!(
                 "if '{resource}/*' is present, must not specify {given}"
             ));
         }
-        if sub_of_all.contains(&sub) {
+        if sub_of_all.contains(sub) {
             refuse(format!("if '*/{sub}' is present, must not specify {given}"));
         }
         if sub == "*" {
-            all_subs_of.push(resource);
+            all_subs_of.insert(resource);
         }
         if resource == "*" {
-            sub_of_all.push(sub);
+            sub_of_all.insert(sub);
         }
     }
     let all = Value::from(resources.to_vec());
@@ -229,6 +230,7 @@ pub(super) fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<
         let error = FieldError::too_many(path, conditions.len(), CONDITIONS_MAX);
         errors.push(error);
     }
+    let mut seen = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{at}]");
         if text(&condition["expression"]).trim().is_empty() {
@@ -243,8 +245,7 @@ pub(super) fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<
         for problem in label_key(name) {
             errors.push(FieldError::invalid(path.clone(), name, problem));
         }
-        let mut before = conditions[..at].iter();
-        if before.any(|other| other["name"] == condition["name"]) {
+        if !seen.insert(name) {
             errors.push(FieldError::duplicate(path, name));
         }
     }
@@ -257,9 +258,10 @@ fn check_versions(versions: &[&str], path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(path, text));
         return;
     }
+    let mut seen = BTreeSet::new();
     for (at, version) in versions.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        if versions[..at].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(path, *version, "duplicate version"));
             continue;
         }

@@ -14,7 +14,7 @@ pub(crate) fn everybody(
     gate: &Arc<Gate>,
     asking: Asking,
 ) -> Admission {
-    let mut steps = plugins::first();
+    let mut steps = plugins::first(gate);
     steps.push(Arc::new(Escalation {
         gate: Arc::clone(gate),
     }));

@@ -6,6 +6,7 @@ use optik_object::{FieldError, FieldErrorKind, Object, Value, plain_float};
 use optik_schema::structural::{
     OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate,
 };
+use std::collections::BTreeSet;
 
 /// Everything that is wrong with a new or changed object, and what a client is told of
 /// rules that fail for what it did not change.
@@ -130,9 +131,10 @@ const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernet
 
 /// What is odd about finalizers that were added.
 pub(crate) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let known: BTreeSet<&str> = old.into_iter().flat_map(Object::finalizers).collect();
     let mut added: Vec<&str> = object
         .finalizers()
-        .filter(|name| !old.is_some_and(|old| old.finalizers().any(|known| known == *name)))
+        .filter(|name| !known.contains(name))
         .filter(|name| !name.contains('/') && !STANDARD_FINALIZERS.contains(name))
         .collect();
     added.sort_unstable();

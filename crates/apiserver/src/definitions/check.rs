@@ -5,7 +5,9 @@ use super::definition::{texts, versions};
 use super::names::has_bundle;
 use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
 use crate::calling::{NO_BUNDLE, check_port, check_url};
-use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain};
+use optik_catalog::is_builtin;
+use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain, quote};
+use std::collections::BTreeSet;
 
 /// Everything that is wrong with a new or changed definition.
 pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
@@ -13,6 +15,7 @@ pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     if old.is_none() {
         check_name(object, &mut errors);
     }
+    check_hidden(object, old, &mut errors);
     check_spec(object, old, &mut errors);
     if let Some(old) = old {
         check_unchanged(object, old, &mut errors);
@@ -55,6 +58,23 @@ fn check_name(object: &Object, errors: &mut Vec<FieldError>) {
     if !name.is_empty() && name != format!("{plural}.{group}") {
         let text = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", name, text));
+    }
+}
+
+/// A definition must not name what is built in: its objects would be those of the other.
+/// Upstream lets it, and serves the versions that are not built in.
+fn check_hidden(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let plural = |object| text(spec(object, "names"), "plural");
+    let group = |object: &Object| text(object.get("spec"), "group").to_owned();
+    let named_so_before =
+        old.is_some_and(|old| (plural(old), group(old)) == (plural(object), group(object)));
+    if !named_so_before && is_builtin(&group(object), plural(object)) {
+        let why = format!(
+            "is a built-in resource of the group {}",
+            quote(&group(object))
+        );
+        let error = FieldError::invalid("spec.names.plural", plural(object), why);
+        errors.push(error);
     }
 }
 
@@ -134,13 +154,12 @@ fn check_label(path: String, name: &str, errors: &mut Vec<FieldError>) {
 
 fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
     let all = versions(object);
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     let mut storage = 0;
     let mut unique = true;
     for (index, version) in all.iter().enumerate() {
         let name = text(Some(version), "name");
-        unique &= !names.contains(&name);
-        names.push(name);
+        unique &= names.insert(name);
         storage += usize::from(version["storage"] == Value::Bool(true));
         check_label(format!("spec.versions[{index}].name"), name, errors);
         check_deprecation(version, index, errors);
@@ -285,9 +304,10 @@ fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(path, ""));
         return;
     }
+    let mut seen = BTreeSet::new();
     for (index, version) in reviews.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        if reviews[..index].contains(version) {
+        if !seen.insert(version) {
             let error = FieldError::invalid(path, version.as_str(), "duplicate version");
             errors.push(error);
             continue;
@@ -340,14 +360,16 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
         .iter()
         .map(|version| (text(Some(version), "name"), version["storage"] == true))
         .collect();
+    let kept: BTreeSet<&str> = stored.iter().map(String::as_str).collect();
+    let names: BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
     for (name, storage) in &named {
-        if *storage && !stored.iter().any(|known| known == name) {
+        if *storage && !kept.contains(name) {
             let text = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(path, stored.clone(), text));
         }
     }
     for (index, version) in stored.iter().enumerate() {
-        if !named.iter().any(|(name, _)| name == version) {
+        if !names.contains(version.as_str()) {
             let text = format!(
                 "missing from spec.versions; {version} was previously a storage version, and must \
                  remain in spec.versions until a storage migration ensures no data remains \

@@ -1,6 +1,7 @@
 //! What a definition says, read once.
 
 use super::conditions;
+use optik_catalog::is_builtin;
 use optik_object::{Object, Value};
 
 /// A definition without its schemas.
@@ -103,9 +104,10 @@ impl Definition {
         self.established && self.names_accepted && self.wanted == self.accepted && self.approved
     }
 
-    /// Whether requests find it.
+    /// Whether requests find it. A built-in kind stays what it is, whatever was stored
+    /// before such definitions were refused.
     pub(crate) fn is_served(&self) -> bool {
-        self.names_accepted || self.established
+        (self.names_accepted || self.established) && !is_builtin(&self.group, &self.wanted.plural)
     }
 }
 

@@ -8,6 +8,7 @@ use optik_object::{FieldError, Object, Value};
 use optik_schema::structural::{
     Leniency, Structural, TypeName, check_coherence, check_defaults, check_keywords, check_rules,
 };
+use std::collections::BTreeSet;
 
 /// What is forgiven because the stored definition does it already.
 #[derive(Clone, Copy, Default)]
@@ -264,7 +265,7 @@ pub(super) fn check_selectable(
             continue;
         };
         let schema = of_version(version).map(Structural::read);
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
         for (index, field) in fields.iter().enumerate() {
             let path = format!("{path}[{index}].jsonPath");
             let given = text(Some(field), "jsonPath");
@@ -286,7 +287,7 @@ fn check_selected<'f>(
     given: &'f str,
     schema: Option<&Structural>,
     path: String,
-    seen: &mut Vec<&'f str>,
+    seen: &mut BTreeSet<&'f str>,
     errors: &mut Vec<FieldError>,
 ) {
     if given.is_empty() {
@@ -314,10 +315,8 @@ fn check_selected<'f>(
                     and strings with formats are allowed.";
         errors.push(FieldError::invalid(path.clone(), given, text));
     }
-    if seen.contains(&given) {
+    if !seen.insert(given) {
         errors.push(FieldError::duplicate(path, given));
-    } else {
-        seen.push(given);
     }
 }
 

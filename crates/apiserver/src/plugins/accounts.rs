@@ -1,7 +1,8 @@
 //! ServiceAccount: a pod acts for somebody, and carries a token that says so.
 
+use super::secrets::{Secrets, names_secrets};
 use super::{Plugin, find, makes, refuse};
-use crate::admission::Attributes;
+use crate::admission::{Attributes, Operation};
 use optik_object::{Object, Status, Value, generate_name};
 use serde_json::{Value as Json, json};
 
@@ -12,37 +13,123 @@ pub(super) struct Accounts;
 
 impl Plugin for Accounts {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        makes(attributes, "", "pods")
+        makes(attributes, "", "pods") || looks_inside(attributes)
     }
 
     fn change(&self, attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-        represent(attributes, pod)
+        if looks_inside(attributes) {
+            return Ok(());
+        }
+        if !is_mirror(pod) {
+            represent(attributes, pod)?;
+        }
+        check_new(attributes, pod)
+    }
+
+    /// Once more, because others may have changed the pod.
+    fn check(&self, attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+        match looks_inside(attributes) {
+            true => check_ephemeral(attributes, pod),
+            false => check_new(attributes, pod),
+        }
     }
 }
 
-fn represent(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-    // A pod that is the image of one on a node acts for nobody.
-    if pod.annotation("kubernetes.io/config.mirror").is_some() {
-        return Ok(());
+/// Whether containers are added to a pod for a look inside.
+fn looks_inside(attributes: &Attributes<'_>) -> bool {
+    attributes.operation == Operation::Update
+        && attributes.subresource == "ephemeralcontainers"
+        && attributes.is("", "pods")
+}
+
+/// A pod that is the image of one on a node acts for nobody.
+fn is_mirror(pod: &Object) -> bool {
+    pod.annotation("kubernetes.io/config.mirror").is_some()
+}
+
+fn spec(pod: &Object) -> &Value {
+    pod.get("spec").unwrap_or(&Value::Null)
+}
+
+/// The account that a pod names; empty if it names none.
+fn named(pod: &Object) -> &str {
+    let spec = spec(pod);
+    let names = ["serviceAccountName", "serviceAccount"].into_iter();
+    let mut names = names.filter_map(|name| spec[name].as_str());
+    names.find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+fn check_new(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    if is_mirror(pod) {
+        return check_mirror(pod).map_err(|why| refuse(attributes, why));
     }
-    let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
+    let Some(secrets) = secrets_of(attributes, pod)? else {
         return Ok(());
     };
-    let named = spec.get("serviceAccountName").and_then(Value::as_str);
-    let named = named.unwrap_or_default().to_owned();
-    let name = if named.is_empty() { "default" } else { &named };
+    let checked = secrets.check_pod(spec(pod));
+    checked.map_err(|why| refuse(attributes, &why))
+}
+
+fn check_ephemeral(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    let Some(secrets) = secrets_of(attributes, pod)? else {
+        return Ok(());
+    };
+    // Upstream says this without saying that it is forbidden.
+    let checked = secrets.check_ephemeral(spec(pod));
+    checked.map_err(Status::storage_failure)
+}
+
+fn check_mirror(pod: &Object) -> Result<(), &'static str> {
+    if !named(pod).is_empty() {
+        return Err("a mirror pod may not reference service accounts");
+    }
+    if names_secrets(spec(pod)) {
+        return Err("a mirror pod may not reference secrets");
+    }
+    let volumes = spec(pod)["volumes"].as_array().into_iter().flatten();
+    let sources = volumes.filter_map(|volume| volume["projected"]["sources"].as_array());
+    if sources
+        .flatten()
+        .any(|source| source["serviceAccountToken"].is_object())
+    {
+        return Err("a mirror pod may not use ServiceAccountToken volume projections");
+    }
+    Ok(())
+}
+
+/// The secrets that the account of a pod lets it use, if it does not let it use all.
+fn secrets_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Secrets>, Status> {
+    let name = named(pod);
+    if name.is_empty() {
+        // Nobody gave it the default one, because there is none.
+        return Ok(None);
+    }
+    let account = account(attributes, name)?;
+    Ok(account.and_then(|account| Secrets::enforced(&account)))
+}
+
+/// `None`: the default one, which may not be made yet, or nobody is there to make it.
+fn account(attributes: &Attributes<'_>, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
     let key = format!("/registry/serviceaccounts/{namespace}/{name}");
-    let Some(account) = find(attributes.store, &key) else {
-        // The default one may not be made yet, or nobody is there to make it.
-        if name == "default" {
-            return Ok(());
-        }
-        let why = format!(
-            "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not \
-             found"
-        );
-        return Err(refuse(attributes, &why));
+    let account = find(attributes.store, &key);
+    if account.is_some() || name == "default" {
+        return Ok(account);
+    }
+    let why = format!(
+        "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
+    );
+    Err(refuse(attributes, &why))
+}
+
+fn represent(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+    let named = named(pod).to_owned();
+    let name = if named.is_empty() { "default" } else { &named };
+    let Some(account) = account(attributes, name)? else {
+        return Ok(());
+    };
+    let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
+        return Ok(());
     };
     spec.insert("serviceAccountName".into(), name.into());
     spec.insert("serviceAccount".into(), name.into());

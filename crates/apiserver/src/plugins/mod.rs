@@ -2,16 +2,19 @@
 //! notice.
 
 mod accounts;
-mod certificates;
+mod claims;
 mod classes;
 mod limits;
 mod pods;
 mod priority;
 mod quota;
+mod secrets;
 mod security;
+mod signers;
 
 pub use quota::used_of_quota;
 
+use crate::access::Gate;
 use crate::admission::{Attributes, Draft, Operation, Step};
 use crate::kinds::parse_stored;
 use futures::future::{BoxFuture, FutureExt, ready};
@@ -63,7 +66,7 @@ impl<P: Plugin> Step for AtOnce<P> {
 }
 
 /// In the order in which they are asked, before everybody else.
-pub(crate) fn first() -> Vec<Arc<dyn Step>> {
+pub(crate) fn first(gate: &Arc<Gate>) -> Vec<Arc<dyn Step>> {
     vec![
         Arc::new(AtOnce(limits::Limits)),
         Arc::new(AtOnce(accounts::Accounts)),
@@ -71,8 +74,12 @@ pub(crate) fn first() -> Vec<Arc<dyn Step>> {
         Arc::new(AtOnce(priority::Priority)),
         Arc::new(AtOnce(pods::Tolerations)),
         Arc::new(AtOnce(classes::Classes)),
+        Arc::new(AtOnce(claims::PersistentVolumeClaimResize)),
         Arc::new(AtOnce(pods::Runtime)),
-        Arc::new(AtOnce(certificates::Certificates)),
+        Arc::new(AtOnce(signers::CertificateApproval(Arc::clone(gate)))),
+        Arc::new(AtOnce(signers::CertificateSigning(Arc::clone(gate)))),
+        Arc::new(AtOnce(signers::ClusterTrustBundleAttest(Arc::clone(gate)))),
+        Arc::new(AtOnce(signers::CertificateSubjectRestriction)),
     ]
 }
 

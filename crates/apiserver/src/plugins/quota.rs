@@ -25,7 +25,7 @@ fn directory(namespace: &str) -> String {
 
 impl Step for Quota {
     fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.subresource.is_empty()
+        (attributes.subresource.is_empty() || is_resize(attributes))
             && attributes.operation != Operation::Delete
             && attributes.kind.is_namespaced()
             && any(attributes.store, &directory(attributes.namespace))
@@ -44,6 +44,11 @@ impl Step for Quota {
         }
         .boxed()
     }
+}
+
+/// Whether the containers of a pod are given more or less.
+fn is_resize(attributes: &Attributes<'_>) -> bool {
+    attributes.subresource == "resize" && attributes.is("", "pods")
 }
 
 /// What a write adds to what is used.
@@ -88,7 +93,8 @@ fn hard(quota: &Object) -> &Value {
 }
 
 fn check_said(attributes: &Attributes<'_>, quota: &Object, object: &Object) -> Result<(), Status> {
-    if !attributes.is("", "pods") || attributes.operation != Operation::Create {
+    let counts = attributes.operation == Operation::Create || is_resize(attributes);
+    if !attributes.is("", "pods") || !counts {
         return Ok(());
     }
     let missing = unsaid(hard(quota), object);

@@ -11,12 +11,10 @@ use crate::negotiation::{self, Offer};
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
 use crate::read::ObjectName;
-use crate::route::Target;
 use crate::selection::Selection;
 use crate::write::{DeleteOptions, Part, WriteOptions, Writing};
-use http::Method;
 use http::header::USER_AGENT;
-use optik_catalog::Verb;
+use optik_access::Target;
 use optik_object::{Object, Status};
 use optik_store::Origin;
 use std::sync::Arc;
@@ -33,37 +31,10 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Whether the resource, or the subresource asked for, has this verb.
-    pub(super) fn serves(&self, verb: Verb) -> bool {
-        let resource = &self.kind.resource;
-        match self.target.subresource.as_deref() {
-            None => resource.verbs.contains(verb),
-            Some(sub) => resource
-                .subresource(sub)
-                .is_some_and(|sub| sub.verbs.contains(verb)),
-        }
-    }
-
     pub(super) fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
         ObjectName {
             namespace: self.target.namespace.as_deref(),
             name,
-        }
-    }
-
-    /// Custom kinds say which verb it is that they do not have.
-    pub(super) fn refuse_method(&self) -> Status {
-        let verb = match self.request.method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            Method::GET => "get",
-            _ => "",
-        };
-        match self.kind.custom {
-            Some(_) => Status::method_not_supported(self.kind.resource.name(), verb),
-            None => Status::method_not_allowed(),
         }
     }
 

@@ -5,8 +5,7 @@ use crate::documents::line;
 use crate::exchange::Response;
 use crate::selection::Selection;
 use crate::trouble::read_failed;
-use http::{Method, StatusCode};
-use optik_catalog::Deputy;
+use http::StatusCode;
 use optik_object::{ResourceName, Status, Value};
 use serde_json::json;
 
@@ -20,25 +19,8 @@ const COMPONENT: ResourceName<'static> = ResourceName {
 const STORE: &str = "etcd-0";
 
 impl Shared {
-    pub(super) async fn stand_in(
-        &self,
-        deputy: Deputy,
-        asked: Asked<'_>,
-    ) -> Result<Response, Status> {
-        match deputy {
-            Deputy::Binding => Box::pin(self.bind_named(asked)).await,
-            Deputy::Component => self.components(&asked).await,
-        }
-    }
-
     /// `POST` to `bindings`, where the body names the pod.
-    async fn bind_named(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        if asked.target.name.is_some() || asked.target.namespace.is_none() {
-            return Err(Status::resource_not_found());
-        }
-        if asked.request.method != Method::POST {
-            return Err(Status::method_not_allowed());
-        }
+    pub(super) async fn bind_by_body(&self, asked: Asked<'_>) -> Result<Response, Status> {
         let pods = asked.kinds.find("", "v1", "pods");
         let pods = pods.ok_or_else(Status::resource_not_found)?;
         let asked = Asked {
@@ -50,29 +32,24 @@ impl Shared {
 
     /// The store is all there is to tell of: whoever schedules or controls does so
     /// elsewhere, or is part of this server.
-    async fn components(&self, asked: &Asked<'_>) -> Result<Response, Status> {
-        let target = asked.target;
-        if target.subresource.is_some() || target.watch {
-            return Err(Status::resource_not_found());
-        }
-        if asked.request.method != Method::GET {
-            return Err(Status::method_not_allowed());
+    pub(super) async fn get_component(
+        &self,
+        asked: &Asked<'_>,
+        name: &str,
+    ) -> Result<Response, Status> {
+        let form = asked.form()?;
+        if name != STORE {
+            return Err(Status::not_found(COMPONENT, name));
         }
         let kind = asked.kind;
-        if let Some(name) = &target.name {
-            let form = asked.form()?;
-            if name != STORE {
-                return Err(Status::not_found(COMPONENT, name));
-            }
-            let mut component = self.store_component().await;
-            component["kind"] = kind.resource.kind.to_string().into();
-            component["apiVersion"] = kind.api_version.to_string().into();
-            return self.formed(form, kind, StatusCode::OK, line(&component).into());
-        }
-        if asked.query.flag("watch") == Some(true) {
-            let resource = kind.resource.name();
-            return Err(Status::method_not_supported(resource, "watch"));
-        }
+        let mut component = self.store_component().await;
+        component["kind"] = kind.resource.kind.to_string().into();
+        component["apiVersion"] = kind.api_version.to_string().into();
+        self.formed(form, kind, StatusCode::OK, line(&component).into())
+    }
+
+    pub(super) async fn list_components(&self, asked: &Asked<'_>) -> Result<Response, Status> {
+        let kind = asked.kind;
         let form = asked.list_form()?;
         let selection = Selection::read(&asked.query, kind)?;
         let mut items = Vec::new();

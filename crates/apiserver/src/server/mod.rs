@@ -3,6 +3,8 @@
 mod answer;
 mod asked;
 mod deputies;
+mod endpoint;
+mod long;
 mod own;
 mod reading;
 mod writing;
@@ -15,6 +17,7 @@ use crate::admission::hooks::{Asking, Hooks};
 use crate::admission::policies::{CelJudge, Policies};
 use crate::admission::{Admission, HookMetrics, everybody};
 use crate::calling::{Caller, Nobody, Outside};
+use crate::compute::ComputePool;
 use crate::counted::counted;
 use crate::exchange::{Request, Response};
 use crate::kinds::Kinds;
@@ -54,6 +57,8 @@ pub(crate) struct Shared {
     hooks: Arc<Hooks>,
     policies: Arc<Policies>,
     hook_metrics: Arc<HookMetrics>,
+    /// Where long requests are carried out; without it, where they are asked.
+    compute: Option<ComputePool>,
 }
 
 impl ApiServer {
@@ -136,6 +141,7 @@ impl ApiServer {
                 tokens: access.tokens,
                 accounts,
                 flows: Flows::default(),
+                compute: None,
             }),
         }
     }
@@ -145,6 +151,15 @@ impl ApiServer {
     pub fn with_services(mut self, ranges: ServiceRanges) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.services = ranges;
+        }
+        self
+    }
+
+    /// With threads of their own for long requests. Said before it is shared with others.
+    #[must_use]
+    pub fn with_compute(mut self, pool: ComputePool) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.compute = Some(pool);
         }
         self
     }
@@ -200,14 +215,41 @@ impl ApiServer {
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
     pub async fn handle(&self, request: Request) -> Response {
-        let admission = Some(&self.shared.admission);
-        let answered = self.shared.answer(&request, admission).await;
-        answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
+        self.carry_out(request, Voices::Everybody).await
     }
 
     /// The same for a part of the server whose writes are nobody else's concern.
     pub async fn handle_unadmitted(&self, request: Request) -> Response {
-        let answered = self.shared.answer(&request, None).await;
+        self.carry_out(request, Voices::Nobody).await
+    }
+
+    async fn carry_out(&self, request: Request, voices: Voices) -> Response {
+        let Some(pool) = &self.shared.compute else {
+            return self.shared.answered(&request, voices).await;
+        };
+        let Some(bytes) = self.shared.long(&request) else {
+            return self.shared.answered(&request, voices).await;
+        };
+        let (shared, user) = (Arc::clone(&self.shared), Arc::clone(&request.user));
+        let work = Box::pin(async move { shared.answered(&request, voices).await });
+        pool.run(&user.name, bytes, work).await
+    }
+}
+
+/// Who has a say in a write.
+#[derive(Clone, Copy)]
+enum Voices {
+    Everybody,
+    Nobody,
+}
+
+impl Shared {
+    async fn answered(&self, request: &Request, voices: Voices) -> Response {
+        let admission = match voices {
+            Voices::Everybody => Some(&self.admission),
+            Voices::Nobody => None,
+        };
+        let answered = self.answer(request, admission).await;
         answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
     }
 }

@@ -27,6 +27,7 @@ impl ApiServer {
     /// # Errors
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
+        crate::write::move_ports(&self.shared.store).await?;
         let state = self.shared.store.latest().await;
         let state = state.map_err(crate::trouble::read_failed)?;
         self.open_definitions(&state);

@@ -12,45 +12,39 @@ use crate::write::Part;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use optik_catalog::Verb;
 use optik_object::{Status, Tape};
 use std::sync::Arc;
 
 impl Shared {
-    pub(super) async fn list_or_watch(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        if !asked.serves(Verb::List) {
-            return Err(Status::method_not_allowed());
-        }
-        let form = watch_form(&asked);
-        let wanted = match form {
-            None => asked.list_form()?,
-            Some(_) => asked.stream_form()?,
-        };
-        let (options, selection) = asked.meant(form)?;
+    pub(super) async fn list(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        let wanted = asked.list_form()?;
+        let (options, selection) = asked.meant(None)?;
         let kind = Arc::clone(asked.kind);
-        let namespace = asked.target.namespace.clone();
-        let Some(form) = form else {
-            let plan = options.list(&kind)?;
-            form::check_list(wanted, &kind)?;
-            let listing = Listing {
-                kind,
-                namespace,
-                selection,
-                plan,
-                ink: Ink::of(wanted, &*self.clock),
-            };
-            let response = match list(&self.outside, &self.press, listing).await? {
-                Listed::Whole(body) => Response::json(StatusCode::OK, body),
-                Listed::Pieces(pieces) => Response::json_stream(pieces),
-            };
-            return Ok(response.with_header(CONTENT_TYPE, wanted.encoding.media_type()));
-        };
-        let plan = options.watch(form)?;
-        let watching = Watching {
+        let plan = options.list(&kind)?;
+        form::check_list(wanted, &kind)?;
+        let listing = Listing {
             kind,
-            namespace,
+            namespace: asked.target.namespace.clone(),
             selection,
             plan,
+            ink: Ink::of(wanted, &*self.clock),
+        };
+        let response = match list(&self.outside, &self.press, listing).await? {
+            Listed::Whole(body) => Response::json(StatusCode::OK, body),
+            Listed::Pieces(pieces) => Response::json_stream(pieces),
+        };
+        Ok(response.with_header(CONTENT_TYPE, wanted.encoding.media_type()))
+    }
+
+    pub(super) async fn watch(&self, asked: Asked<'_>) -> Result<Response, Status> {
+        let form = watch_form(&asked);
+        let wanted = asked.stream_form()?;
+        let (options, selection) = asked.meant(Some(form))?;
+        let watching = Watching {
+            kind: Arc::clone(asked.kind),
+            namespace: asked.target.namespace.clone(),
+            selection,
+            plan: options.watch(form)?,
             form: wanted,
         };
         Ok(self.watching(watching).await)
@@ -73,7 +67,9 @@ impl Shared {
         let revision = asked.query.text("resourceVersion");
         let shape = match part {
             Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => Shape::Whole,
+            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
+                Shape::Whole
+            }
         };
         let body = get(&self.outside, asked.kind, object, shape, revision).await?;
         self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
@@ -86,7 +82,7 @@ impl Shared {
         name: &str,
     ) -> Result<Response, Status> {
         let form = asked.stream_form()?;
-        let asked_by = watch_form(asked).unwrap_or(WatchForm::Path);
+        let asked_by = watch_form(asked);
         let (options, selection) = asked.meant(Some(asked_by))?;
         let selection = selection.named(name)?;
         let plan = options.watch(asked_by)?;
@@ -118,11 +114,10 @@ impl Shared {
     }
 }
 
-/// Whether and how a watch is asked for; who says so twice is judged by the query.
-fn watch_form(asked: &Asked<'_>) -> Option<WatchForm> {
-    match (asked.query.flag("watch"), asked.target.watch) {
-        (Some(true), _) => Some(WatchForm::Query),
-        (_, true) => Some(WatchForm::Path),
-        _ => None,
+/// How a watch is asked for; who says so twice is judged by the query.
+fn watch_form(asked: &Asked<'_>) -> WatchForm {
+    match asked.query.flag("watch") {
+        Some(true) => WatchForm::Query,
+        Some(false) | None => WatchForm::Path,
     }
 }

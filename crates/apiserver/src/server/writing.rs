@@ -7,8 +7,8 @@ use crate::form::{Form, Ink};
 use crate::kinds::Kind;
 use crate::list::Listing;
 use crate::write::{
-    self, Change, Configuration, DeleteOptions, FieldValidation, OptionsKind, Ownership, Part,
-    PatchType, Way, WriteOptions, Written,
+    self, Change, Configuration, FieldValidation, OptionsKind, Ownership, Part, PatchType, Way,
+    WriteOptions, Written,
 };
 use http::StatusCode;
 use optik_object::Status;
@@ -114,9 +114,8 @@ impl Shared {
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let (headers, body) = (&asked.request.headers, &asked.request.body);
         let eviction = body::decode_as("policy/v1", "Eviction", headers, body)?;
-        let how = DeleteOptions::of(eviction.get("deleteOptions"), options.dry_run)?;
         let writing = asked.writing(self, options, "create");
-        write::evict(&writing, name, &eviction, &how).await?;
+        write::evict(&writing, name, eviction).await?;
         Ok(Response::from(Status::success(201)))
     }
 

@@ -139,7 +139,7 @@ async fn change(
     let stored = stored.map_err(|error| damaged(&key, error))?;
     let live = match part {
         Part::Scale => Cow::Owned(scale::managed_view(writing, &stored, found.revision())?),
-        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+        Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
             writing.kind.to_client(&stored)
         }
     };

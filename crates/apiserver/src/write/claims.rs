@@ -8,14 +8,53 @@
 use super::Writing;
 use super::metadata::new_uid;
 use crate::kinds::Kind;
+use crate::trouble::{commit_failed, read_failed};
 use optik_builtin::allocation::{Claim, allocate, claims};
 use optik_object::{FieldError, Object, Status};
-use optik_store::{Compare, KeyRange, Op, Put, Revision, Snapshot, Txn};
+use optik_store::{Compare, KeyRange, Op, Origin, Put, Revision, Snapshot, Store, Txn};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Where addresses are kept: as objects that clients can read.
 const ADDRESSES: &str = "/registry/ipaddresses/";
-const PORTS: &str = "/registry/ranges/servicenodeports/";
+/// Not below `/registry/ranges/servicenodeports`, where kube-apiserver keeps its map of
+/// bits.
+const PORTS: &str = "/optik/nodeports/";
+/// Where they were until version 0.1.
+const PORTS_BEFORE: &str = "/registry/ranges/servicenodeports/";
+/// How many are moved by one transaction; etcd takes 128 operations.
+const MOVED_MAX: usize = 32;
+
+/// Moves ports to where they are kept now. Whoever is faster, another server or a write to
+/// a service, has the last word: a port is moved only if it is as it was read.
+pub(crate) async fn move_ports(store: &Store) -> Result<(), Status> {
+    loop {
+        let state = store.latest().await.map_err(read_failed)?;
+        let range = KeyRange::prefix(PORTS_BEFORE);
+        let mut txn = Txn::default();
+        for before in state.entries(&range).take(MOVED_MAX) {
+            let port = before.key().get(PORTS_BEFORE.len()..).unwrap_or_default();
+            let key = [PORTS.as_bytes(), port].concat();
+            let at = before.mod_revision();
+            txn.compares
+                .push(Compare::mod_revision_is(before.key(), at));
+            txn.success.push(Op::Delete(KeyRange::one(before.key())));
+            // Of two holders the one that is found there first stays.
+            if state.get(&key).is_none() {
+                txn.compares
+                    .push(Compare::mod_revision_is(&key, Revision::ZERO));
+                txn.success
+                    .push(Op::Put(Put::new(key, before.value().clone())));
+            }
+        }
+        if txn.success.is_empty() {
+            return Ok(());
+        }
+        let done = store.commit(txn, Origin::system("node-ports")).await;
+        // Refused: somebody was faster, and the state is another one now.
+        done.map_err(commit_failed)?;
+    }
+}
 
 fn key(claim: Claim) -> String {
     match claim {
@@ -62,10 +101,12 @@ pub(super) fn extend(
         return;
     }
     let (before, after) = (held(kind, old), held(kind, new));
-    for claim in before.iter().filter(|claim| !after.contains(claim)) {
+    let set = |claims: &[Claim]| claims.iter().copied().collect::<BTreeSet<_>>();
+    let (had, has) = (set(&before), set(&after));
+    for claim in before.iter().filter(|claim| !has.contains(claim)) {
         txn.success.push(Op::Delete(KeyRange::one(key(*claim))));
     }
-    for claim in after.iter().filter(|claim| !before.contains(claim)) {
+    for claim in after.iter().filter(|claim| !had.contains(claim)) {
         let key = key(*claim);
         txn.compares
             .push(Compare::mod_revision_is(&key, Revision::ZERO));

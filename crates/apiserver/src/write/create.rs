@@ -128,7 +128,7 @@ pub(super) async fn create_once(
     let kind = writing.kind;
     let uid = metadata::new_uid(writing.entropy);
     metadata::begin_life(&mut object, &uid, writing.now());
-    rules::on_create(kind, &mut object, writing.now());
+    rules::on_create(kind, &mut object, writing.user, writing.now());
     let name = object.name().to_owned();
     let errors = complaints(writing, &object);
     let warnings = rules::warnings(kind, Part::Main, &object, None);

@@ -203,7 +203,8 @@ fn shorten_or_begin(options: &DeleteOptions, object: &mut Object, now: Timestamp
         if wanted >= given {
             return Graceful::Pending;
         }
-        let end = object.deletion_timestamp().unwrap_or(now).seconds() - given + wanted;
+        let end = object.deletion_timestamp().unwrap_or(now).seconds();
+        let end = end.saturating_sub(given).saturating_add(wanted);
         object.set_deletion_timestamp(Some(Timestamp::from_seconds(end)));
         object.set_deletion_grace_period_seconds(Some(wanted));
         return Graceful::Begun;
@@ -240,11 +241,16 @@ fn grace_seconds(options: &DeleteOptions, object: &Object) -> i64 {
     }
 }
 
-/// Marks an object as going away, once.
+/// The last second that has a name: `9999-12-31T23:59:59Z`.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// Marks an object as going away, once. What is given more time than there is is given
+/// what there is.
 fn mark(object: &mut Object, now: Timestamp, grace: i64) {
     if object.is_being_deleted() {
         return;
     }
+    let grace = grace.min(LAST_SECOND - now.seconds());
     object.set_deletion_timestamp(Some(Timestamp::from_seconds(now.seconds() + grace)));
     object.set_deletion_grace_period_seconds(Some(grace));
     if object.generation() > 0 {

@@ -1,29 +1,78 @@
 //! Taking a pod away, if its budget allows that.
 
+use super::admit::{self, Subject};
 use super::delete::delete;
 use super::{DeleteOptions, Outcome, Patience, Writing};
-use crate::kinds::parse_stored;
+use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use bytes::Bytes;
 use optik_builtin::selects;
-use optik_object::{Object, Status, Value};
+use optik_object::{FieldError, Object, ResourceName, Status, Value};
 use optik_store::{KeyRange, Version};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const BUDGETS: &str = "/registry/poddisruptionbudgets/";
+/// How many evictions a budget notes whose pods are still there.
+const DISRUPTED_PODS_MAX: usize = 2000;
+/// What a budget is called where it forbids something.
+const BUDGET: ResourceName<'static> = ResourceName {
+    group: "policy",
+    plural: "poddisruptionbudget",
+    kind: "PodDisruptionBudget",
+};
 
-/// `POST` to `eviction`.
+fn eviction_kind() -> &'static Arc<Kind> {
+    static KIND: OnceLock<Arc<Kind>> = OnceLock::new();
+    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::eviction(), None)))
+}
+
+/// `POST` to `eviction`. Admission judges the eviction; the deletion that comes of it is
+/// the server's own, as upstream has it.
 pub(crate) async fn evict(
     writing: &Writing<'_>,
     name: &str,
-    eviction: &Object,
-    options: &DeleteOptions,
+    mut eviction: Object,
 ) -> Result<(), Status> {
+    let namespace = writing.namespace.unwrap_or_default();
+    match eviction.namespace() {
+        "" => eviction.set_namespace(namespace),
+        other if other != namespace => return Err(Status::namespace_differs()),
+        _ => {}
+    }
+    let subject = Subject {
+        subresource: "eviction",
+        of: eviction_kind(),
+        ..Subject::created(writing, name)
+    };
+    admit::mutate(writing, subject, None, &mut eviction).await?;
+    let options = options(writing, name, &eviction)?;
+    admit::validate(writing, subject, None, &eviction).await?;
+    carry_out(&writing.unadmitted(), name, &options).await
+}
+
+/// What an eviction says of the deletion.
+fn options(writing: &Writing<'_>, name: &str, eviction: &Object) -> Result<DeleteOptions, Status> {
     if eviction.name() != name {
         let text = "name in URL does not match name in Eviction object";
         return Err(Status::bad_request(text));
     }
+    let given = eviction.get("deleteOptions");
+    let ignoring = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if given.is_some_and(|given| given[ignoring] == true) {
+        let text = "can not be set for pod eviction, try after removing the option";
+        let error = FieldError::invalid(format!("deleteOptions.{ignoring}"), true, text);
+        let kind = eviction_kind().resource.name();
+        return Err(Status::invalid(kind, name, &[error]));
+    }
+    DeleteOptions::of(given, writing.options.dry_run)
+}
+
+async fn carry_out(
+    writing: &Writing<'_>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     let key = writing.key(name);
     let latest = writing.latest().await?;
     let current = latest.get(key.as_bytes());
@@ -107,6 +156,31 @@ fn number(budget: &Object, member: &str) -> i64 {
     status(budget, member).as_i64().unwrap_or(0)
 }
 
+/// Why a budget allows nothing, as far as it says so itself.
+fn exhausted(budget: &Object) -> String {
+    let name = budget.name();
+    let conditions = status(budget, "conditions").as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let told = conditions.find(|one| one["type"] == "DisruptionAllowed");
+    let told = told.filter(|one| one["status"] == "False").and_then(|one| {
+        let text = |member: &str| one[member].as_str().unwrap_or_default();
+        Some((text("reason"), text("message"))).filter(|(_, message)| !message.is_empty())
+    });
+    let (wanted, healthy) = (
+        number(budget, "desiredHealthy"),
+        number(budget, "currentHealthy"),
+    );
+    let refused = format!("The disruption budget {name} does not allow evicting pods currently");
+    match told {
+        Some(("SyncFailed", message)) => format!("{refused} because it failed sync: {message}"),
+        _ if healthy <= wanted => format!(
+            "The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        ),
+        Some((reason, message)) => format!("{refused} ({reason}): {message}"),
+        None => refused,
+    }
+}
+
 fn lets_unready_go(budget: &Object) -> bool {
     let spec = budget.get("spec").unwrap_or(&Value::Null);
     let (healthy, wanted) = (
@@ -116,22 +190,27 @@ fn lets_unready_go(budget: &Object) -> bool {
     spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (healthy >= wanted && wanted > 0)
 }
 
+/// Whoever comes before the budget was looked at is asked to come again in so many seconds.
+const STALE_RETRY_SECONDS: u32 = 10;
+
 fn take(budget: &mut Object, pod: &str, now: &str) -> Result<(), Status> {
-    let name = budget.name().to_owned();
+    let name = budget.name();
     if number(budget, "observedGeneration") < budget.generation() {
-        return Err(Status::disruption_refused(format!(
-            "The disruption budget {name} is still being processed by the server."
-        )));
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Status::disruption_refused(why, STALE_RETRY_SECONDS));
     }
     let allowed = number(budget, "disruptionsAllowed");
-    if allowed <= 0 {
-        let (wanted, healthy) = (
-            number(budget, "desiredHealthy"),
-            number(budget, "currentHealthy"),
-        );
-        return Err(Status::disruption_refused(format!(
-            "The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
-        )));
+    if allowed < 0 {
+        let text = "pdb disruptions allowed is negative";
+        return Err(Status::forbidden(BUDGET, name, text));
+    }
+    let noted = status(budget, "disruptedPods").as_object();
+    if noted.is_some_and(|noted| noted.len() > DISRUPTED_PODS_MAX) {
+        let text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(Status::forbidden(BUDGET, name, text));
+    }
+    if allowed == 0 {
+        return Err(Status::disruption_refused(exhausted(budget), 0));
     }
     let status = budget.members_mut().entry("status").or_insert(json!({}));
     status["disruptionsAllowed"] = (allowed - 1).into();

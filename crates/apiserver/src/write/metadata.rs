@@ -3,8 +3,8 @@
 use crate::kinds::Kind;
 use optik_catalog::NameRule;
 use optik_object::{
-    FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain, label_key,
-    label_value, path_segment, uuid,
+    FIELD_ERRORS_MAX, FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain,
+    label_key, label_value, path_segment, uuid,
 };
 use optik_platform::Entropy;
 
@@ -88,7 +88,11 @@ fn as_if_more_followed(start: &str) -> String {
     }
 }
 
+/// What is beyond the bound is not told, so it is not kept either.
 fn complain(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
+    if errors.len() >= FIELD_ERRORS_MAX {
+        return;
+    }
     for problem in problems {
         errors.push(FieldError::invalid(path, value, problem));
     }
@@ -152,7 +156,8 @@ pub(super) fn check_holders(object: &Object, errors: &mut Vec<FieldError>) {
 }
 
 fn check_known(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
-    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+    let is_known = finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer);
+    if !is_known && errors.len() < FIELD_ERRORS_MAX {
         let text = "name is neither a standard finalizer name nor is it fully qualified";
         errors.push(FieldError::invalid(path, finalizer, text));
     }
@@ -165,6 +170,9 @@ fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
     let owners = owners.and_then(Value::as_array);
     let mut controllers = Vec::new();
     for owner in owners.into_iter().flatten() {
+        if errors.len() >= FIELD_ERRORS_MAX {
+            break;
+        }
         let text = |member| owner.get(member).and_then(Value::as_str).unwrap_or("");
         for (member, what) in [
             ("apiVersion", "version must not be empty"),

@@ -19,6 +19,7 @@ mod update;
 
 pub(crate) use apply::{Configuration, apply};
 pub(crate) use binding::{Way, bind};
+pub(crate) use claims::move_ports;
 pub(crate) use consult::consult;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all};
@@ -43,7 +44,7 @@ use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_builtin::allocation::Ranges as ServiceRanges;
-use optik_object::{Object, Status, Timestamp};
+use optik_object::{COST_MAX, Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
     CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
@@ -54,6 +55,14 @@ use tokio::time::Instant;
 
 /// How long a write is tried again before it gives up.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
+
+/// A shorter object cannot cost too much. What is sent is weighed when it is read, but small
+/// patches make large objects in the end.
+const UNWEIGHED_BYTES: usize = 64 * 1024;
+
+fn weight(object: &Object) -> usize {
+    object.members().values().map(optik_object::cost).sum()
+}
 
 /// What every write needs.
 pub(crate) struct Writing<'a> {
@@ -112,6 +121,18 @@ enum Outcome {
 }
 
 impl Writing<'_> {
+    /// What the server does itself in the course of a write that was admitted: nobody is
+    /// asked again.
+    fn unadmitted(&self) -> Self {
+        Self {
+            admission: None,
+            options: self.options.clone(),
+            origin: self.origin.clone(),
+            creation: self.creation.clone(),
+            ..*self
+        }
+    }
+
     fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
@@ -162,9 +183,12 @@ impl Writing<'_> {
     }
 
     fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {
-        object
-            .encode()
-            .map_err(|error| Status::bad_request(error.to_string()))
+        let encoded = object.encode();
+        let bytes = encoded.map_err(|error| Status::bad_request(error.to_string()))?;
+        if bytes.len() > UNWEIGHED_BYTES && weight(object) > COST_MAX {
+            return Err(Status::too_large("object has too many values"));
+        }
+        Ok(bytes)
     }
 
     /// Writes an object if the key is still at `expected`, and what it stands on is still
@@ -177,28 +201,28 @@ impl Writing<'_> {
         (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
         ground: Option<&Ground>,
     ) -> Result<Outcome, Status> {
-        let grounded = |put: Put| {
-            let mut txn = Txn::put_if(expected, put);
+        let mut stored = stored;
+        let mut lease_is_new = false;
+        loop {
+            // Whatever is tried again is the whole write: the object with its lease, what
+            // it stands on, and the addresses and ports that it takes and gives back.
+            let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
             txn.compares.extend(ground.map(Ground::condition));
-            txn
-        };
-        let mut txn = grounded(self.limited(key, &stored).await?);
-        claims::extend(self, (old, Some(object)), &mut txn);
-        match self.store.commit(txn, self.origin.clone()).await {
-            Err(CommitError::Txn(TxnError::TooLarge { .. }))
-                if self.ownership == Ownership::Record
-                    && object.remove(ownership::MANAGED_FIELDS).is_some() =>
-            {
-                *bytes = Bytes::from(self.encode(object)?);
-                let stored = self.kept(object, bytes).await?;
-                self.commit(grounded(Put::new(key, stored))).await
+            claims::extend(self, (old, Some(object)), &mut txn);
+            match self.store.commit(txn, self.origin.clone()).await {
+                Err(CommitError::Txn(TxnError::TooLarge { .. }))
+                    if self.ownership == Ownership::Record
+                        && object.remove(ownership::MANAGED_FIELDS).is_some() =>
+                {
+                    *bytes = Bytes::from(self.encode(object)?);
+                    stored = self.kept(object, bytes).await?;
+                }
+                Err(CommitError::Txn(TxnError::LeaseNotFound)) if !lease_is_new => {
+                    lease_is_new = true;
+                    self.lifetimes.forget();
+                }
+                done => return outcome(done),
             }
-            Err(CommitError::Txn(TxnError::LeaseNotFound)) => {
-                self.lifetimes.forget();
-                let put = self.limited(key, &stored).await?;
-                self.commit(grounded(put)).await
-            }
-            done => outcome(done),
         }
     }
 
@@ -213,10 +237,13 @@ impl Writing<'_> {
         Ok(put)
     }
 
-    /// Writes if the key is still at `expected`; zero: if there is none.
+    /// Changes what is there, if the key is still at `expected`. Its time stays limited as
+    /// it was.
     async fn put(&self, key: &str, expected: Revision, bytes: &Bytes) -> Result<Outcome, Status> {
-        let txn = Txn::put_if(expected, Put::new(key, bytes.clone()));
-        self.commit(txn).await
+        debug_assert!(expected != Revision::ZERO, "only what is there has a lease");
+        let mut put = Put::new(key, bytes.clone());
+        put.lease = None;
+        self.commit(Txn::put_if(expected, put)).await
     }
 
     async fn remove(&self, key: &str, expected: Revision, old: &Object) -> Result<Outcome, Status> {
@@ -232,7 +259,7 @@ impl Writing<'_> {
     /// What a client of an endpoint sees of an object.
     fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
                 self.show(bytes, revision)
             }
             Part::Scale => crate::scale::shown(self.kind, bytes, revision),

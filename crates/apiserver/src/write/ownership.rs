@@ -154,11 +154,18 @@ fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return FieldSet::new();
     };
+    let own = kind.rules.resets();
     match part {
-        Part::Main | Part::Finalize => FieldSet::of_fields(&[&["status"]]),
+        Part::Main | Part::Finalize => {
+            let mut paths: Vec<&[&str]> = vec![&["status"]];
+            paths.extend(own.main);
+            FieldSet::of_fields(&paths)
+        }
         Part::Scale | Part::Aspect(_) => FieldSet::new(),
+        Part::Approval => FieldSet::of_fields(own.approval),
         Part::Status => {
             let mut paths: Vec<&[&str]> = vec![&["spec"]];
+            paths.extend(own.status);
             match keeps {
                 OnStatus::Nothing => {}
                 OnStatus::Labels => paths.push(&["metadata", "labels"]),

@@ -3,9 +3,11 @@
 use super::metadata::copy_member;
 use super::update::Part;
 use crate::admission::{Told, configurations, policies};
+use crate::exchange::User;
 use crate::kinds::Kind;
 use crate::{api_services, custom, definitions};
 use optik_builtin::aspects::{self, Aspect};
+use optik_builtin::certificates::Requester;
 use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
@@ -29,8 +31,8 @@ pub(crate) fn default(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// A new object.
-pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
+/// A new object. Others have had their say, so what is set here nobody can forge.
+pub(super) fn on_create(kind: &Kind, object: &mut Object, user: &User, now: Timestamp) {
     let behaviour = &kind.resource.behaviour;
     if let StatusRule::Split {
         initial: Some(initial),
@@ -55,6 +57,13 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, now: Timestamp) {
         label_name(object);
     }
     kind.rules.begin(object);
+    let requester = Requester {
+        name: &user.name,
+        uid: &user.uid,
+        groups: &user.groups,
+        extra: &user.extra,
+    };
+    kind.rules.note_requester(object, &requester);
     match behaviour.hook {
         Hook::Definition => definitions::on_create(object),
         Hook::ApiService => api_services::on_create(object, now),
@@ -82,6 +91,7 @@ pub(super) fn check(
             None => Vec::new(),
         },
         (Hook::None | Hook::ApiService, Part::Status) => kind.rules.check_status(object, old),
+        (Hook::None | Hook::ApiService, Part::Approval) => kind.rules.check_approval(object, old),
         (Hook::None | Hook::ApiService, _) => Vec::new(),
         (Hook::Definition, Part::Main) => definitions::check(object, old),
         (Hook::Definition, _) => definitions::check_status(object),
@@ -167,7 +177,7 @@ pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
 }
 
 /// An update through `/status`: only that changes, and some metadata.
-pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
+pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object, now: Timestamp) {
     let status = object.members_mut().remove("status");
     let metadata = object.members_mut().remove("metadata");
     *object.members_mut() = old.members().clone();
@@ -177,7 +187,7 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
             None => drop(object.members_mut().remove(name)),
         }
     }
-    kind.rules.keep_on_status(object, old);
+    kind.rules.keep_on_status(object, old, now);
     let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
         return;
     };
@@ -190,6 +200,11 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object) {
     for member in kept {
         copy_member(object, old, member);
     }
+}
+
+/// An update through `/approval`.
+pub(super) fn on_approval(kind: &Kind, object: &mut Object, old: &Object, now: Timestamp) {
+    kind.rules.keep_on_approval(object, old, now);
 }
 
 /// An update of a part that has an endpoint of its own.

@@ -12,6 +12,7 @@ use optik_builtin::aspects::Aspect;
 use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
 use optik_patch::check_managers;
 use optik_store::Revision;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which part of an object an endpoint changes.
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub(crate) enum Part {
     Main,
     Status,
+    /// The conditions of a request for a certificate.
+    Approval,
     /// The finalizers of `spec`.
     Finalize,
     /// The number of replicas, through a view of it.
@@ -31,7 +34,7 @@ impl Part {
     /// What kind of objects an endpoint of `kind` reads and writes.
     pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
         match self {
-            Self::Main | Self::Status | Self::Finalize | Self::Aspect(_) => kind,
+            Self::Main | Self::Status | Self::Approval | Self::Finalize | Self::Aspect(_) => kind,
             Self::Scale => scale_kind(),
         }
     }
@@ -41,6 +44,7 @@ impl Part {
         match self {
             Self::Main => "",
             Self::Status => "status",
+            Self::Approval => "approval",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
             Self::Aspect(Aspect::Ephemeral) => "ephemeralcontainers",
@@ -117,7 +121,7 @@ pub(super) async fn replace(
     let old = old.map_err(|error| damaged(key, error))?;
     let mut object = match part {
         Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
-        Part::Main | Part::Status | Part::Finalize | Part::Aspect(_) => {
+        Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
             changed(writing, part, key, (&old, revision), body).await?
         }
     };
@@ -278,7 +282,8 @@ pub(super) fn prepare(
     metadata::keep_identity(&mut object, old);
     match part {
         Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
-        Part::Status => rules::on_status_update(kind, &mut object, old),
+        Part::Status => rules::on_status_update(kind, &mut object, old, writing.now()),
+        Part::Approval => rules::on_approval(kind, &mut object, old, writing.now()),
         Part::Finalize => rules::on_finalize(&mut object, old),
         Part::Aspect(aspect) => rules::on_aspect(kind, aspect, &mut object, old),
     }
@@ -300,10 +305,9 @@ pub(super) fn prepare(
     writing.told.warn(warnings);
     let name = object.name();
     if old.is_being_deleted() {
-        let added: Vec<&str> = object
-            .finalizers()
-            .filter(|added| !old.finalizers().any(|known| known == *added))
-            .collect();
+        let known: BTreeSet<&str> = old.finalizers().collect();
+        let added = object.finalizers().filter(|added| !known.contains(added));
+        let added: Vec<&str> = added.collect();
         if !added.is_empty() {
             let resource = kind.resource.name();
             return Err(Status::finalizers_added_while_deleting(

@@ -338,8 +338,23 @@ fn environment_sources(path: Path<'_>, list: &Value, errors: &mut Errors) {
     }
 }
 
+/// Volumes of a container, in one of two lists: what they are called, and where they are.
+struct Attached<'a> {
+    names: BTreeSet<&'a str>,
+    places: BTreeSet<&'a str>,
+}
+
+impl<'a> Attached<'a> {
+    fn of(list: &'a Value, place: &str) -> Self {
+        Self {
+            names: items(list).iter().map(|one| text(&one["name"])).collect(),
+            places: items(list).iter().map(|one| text(&one[place])).collect(),
+        }
+    }
+}
+
 fn mounts(path: Path<'_>, container: &Value, around: &Around<'_>, errors: &mut Errors) {
-    let devices = items(&container["volumeDevices"]);
+    let devices = Attached::of(&container["volumeDevices"], "devicePath");
     let mut places = BTreeSet::new();
     for (at, mount) in items(&container["volumeMounts"]).iter().enumerate() {
         let own = path.index(at);
@@ -356,14 +371,11 @@ fn mounts(path: Path<'_>, container: &Value, around: &Around<'_>, errors: &mut E
         if !places.insert(place) {
             errors.invalid(own.child("mountPath"), place, "must be unique");
         }
-        if devices.iter().any(|device| text(&device["name"]) == name) {
+        if devices.names.contains(name) {
             let message = "must not already exist in volumeDevices";
             errors.invalid(own.child("name"), name, message);
         }
-        if devices
-            .iter()
-            .any(|device| text(&device["devicePath"]) == place)
-        {
+        if devices.places.contains(place) {
             let message = "must not already exist as a path in volumeDevices";
             errors.invalid(own.child("mountPath"), place, message);
         }
@@ -396,7 +408,7 @@ fn propagation(path: Path<'_>, mount: &Value, container: &Value, errors: &mut Er
 }
 
 fn devices(path: Path<'_>, container: &Value, around: &Around<'_>, errors: &mut Errors) {
-    let mounts = items(&container["volumeMounts"]);
+    let mounts = Attached::of(&container["volumeMounts"], "mountPath");
     let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
     for (at, device) in items(&container["volumeDevices"]).iter().enumerate() {
         let path = path.index(at);
@@ -427,14 +439,11 @@ fn devices(path: Path<'_>, container: &Value, around: &Around<'_>, errors: &mut 
         } else {
             places.insert(place);
         }
-        if mounts.iter().any(|mount| text(&mount["name"]) == name) {
+        if mounts.names.contains(name) {
             let message = "must not already exist in volumeMounts";
             errors.invalid(path.child("name"), name, message);
         }
-        if mounts
-            .iter()
-            .any(|mount| text(&mount["mountPath"]) == place)
-        {
+        if mounts.places.contains(place) {
             let message = "must not already exist as a path in volumeMounts";
             errors.invalid(path.child("devicePath"), place, message);
         }

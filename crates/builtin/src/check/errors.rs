@@ -1,11 +1,17 @@
 //! What is wrong with an object, in the order it was found.
 
 use super::path::Path;
-use optik_object::{FieldError, Problems, Value};
+use optik_object::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind, Problems, Value};
 
+/// What the values that errors quote may be long together. A list that is wrong in a thousand
+/// ways is not quoted a thousand times.
+const QUOTED_BYTES_MAX: usize = 256 << 10;
+
+/// No more are kept than are told.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
     list: Vec<FieldError>,
+    quoted_bytes: usize,
 }
 
 impl Errors {
@@ -17,7 +23,16 @@ impl Errors {
         self.list.len()
     }
 
+    /// Whether whatever else is found is not told.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= FIELD_ERRORS_MAX || self.quoted_bytes >= QUOTED_BYTES_MAX
+    }
+
     pub(crate) fn push(&mut self, error: FieldError) {
+        if self.is_full() {
+            return;
+        }
+        self.quoted_bytes += quoted_bytes(&error);
         self.list.push(error);
     }
 
@@ -101,5 +116,29 @@ impl Errors {
         {
             self.invalid(path, number, "must be greater than or equal to 0");
         }
+    }
+}
+
+fn quoted_bytes(error: &FieldError) -> usize {
+    let value = match &error.kind {
+        FieldErrorKind::Invalid { value }
+        | FieldErrorKind::Duplicate { value }
+        | FieldErrorKind::NotFound { value }
+        | FieldErrorKind::TypeInvalid { value }
+        | FieldErrorKind::NotSupported { value } => bytes(value),
+        _ => 0,
+    };
+    error.path.len() + error.detail.len() + value
+}
+
+fn bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 1 + bytes(item)).sum(),
+        Value::Object(members) => {
+            let members = members.iter();
+            members.map(|(key, value)| key.len() + bytes(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }

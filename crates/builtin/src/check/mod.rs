@@ -28,7 +28,7 @@ mod words;
 mod workloads;
 
 pub(crate) use errors::Errors;
-pub(crate) use read::{entries, flag, is_set, items, text};
+pub(crate) use read::{entries, first_by_name, flag, is_set, items, text};
 
 pub(crate) use pods::pod;
 
@@ -56,6 +56,8 @@ pub(crate) struct Checks {
     pub(crate) change_first: bool,
     /// What a kind has against a change of the status.
     pub(crate) status: Option<CheckUpdate>,
+    /// And of the approval.
+    pub(crate) approval: Option<CheckUpdate>,
 }
 
 impl Checks {
@@ -74,6 +76,7 @@ const fn checks(check: Check) -> Checks {
         change: None,
         change_first: false,
         status: None,
+        approval: None,
     }
 }
 
@@ -97,8 +100,8 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
             create: Some(pods::new_pod),
             update: None,
             change: Some(pods::pod_update),
-            change_first: false,
             status: Some(statuses::pod),
+            ..Checks::default()
         },
         ("", "podtemplates") => checks(workloads::pod_template),
         ("", "replicationcontrollers") => checks(workloads::replication_controller),
@@ -166,7 +169,13 @@ pub(crate) fn of(group: &str, plural: &str) -> Checks {
         ("storage.k8s.io", "volumeattributesclasses") => {
             change_first(csi::attributes_class, csi::attributes_class_update)
         }
-        ("certificates.k8s.io", "certificatesigningrequests") => checks(certificates::request),
+        ("certificates.k8s.io", "certificatesigningrequests") => Checks {
+            create: Some(certificates::new_request),
+            change: Some(certificates::request_update),
+            status: Some(certificates::status_update),
+            approval: Some(certificates::approval_update),
+            ..Checks::default()
+        },
         ("node.k8s.io", "runtimeclasses") => {
             with(nodes::runtime_class, nodes::runtime_class_update)
         }

@@ -3,11 +3,13 @@
 use super::errors::Errors;
 use super::network::network;
 use super::path::Path;
-use super::pods::tolerations;
+use super::pods::toleration;
 use super::read::{entries, items, text};
 use super::resources::{amount, container_name};
 use super::selectors::labels;
-use optik_object::{FieldError, FieldErrorKind, Object, Value, dns_label, label_key, label_value};
+use optik_object::{
+    FieldError, FieldErrorKind, Object, Value, dns_label, label_key, label_value, to_bytes,
+};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -128,24 +130,12 @@ pub(crate) fn runtime_class(object: &Object, errors: &mut Errors) {
     );
     let list = path.child("tolerations");
     let all = &scheduling["tolerations"];
-    let mut known: Vec<&Value> = Vec::new();
-    for (at, toleration) in items(all).iter().enumerate() {
-        one_toleration(list, at, all, errors);
-        if known.contains(&toleration) {
-            errors.duplicate(list.index(at), toleration.clone());
-        }
-        known.push(toleration);
-    }
-}
-
-/// They are told one by one, so that what is there twice comes at its place.
-fn one_toleration(path: Path<'_>, at: usize, all: &Value, errors: &mut Errors) {
-    let mut alone = Errors::default();
-    tolerations(path, all, &mut alone);
-    let place = path.index(at).to_string();
-    for error in alone.into_list() {
-        if error.path == place || error.path.starts_with(&format!("{place}.")) {
-            errors.push(error);
+    let mut known = BTreeSet::new();
+    for (at, it) in items(all).iter().enumerate() {
+        // One by one, so that what is there twice comes at its place.
+        toleration(list.index(at), it, errors);
+        if !known.insert(to_bytes(it)) {
+            errors.duplicate(list.index(at), it.clone());
         }
     }
 }

@@ -9,8 +9,8 @@ use super::read::{entries, flag, int, is_set, items, text};
 use super::selectors::{annotations, labels, selector};
 use super::volumes::{descending_path, volumes};
 use super::{difference, resources};
-use optik_object::{Object, Value, dns_label, dns_subdomain, label_key, label_value};
-use std::collections::BTreeSet;
+use optik_object::{Object, Value, dns_label, dns_subdomain, label_key, label_value, to_bytes};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 const SPEC: Path<'static> = Path::root("spec");
@@ -159,9 +159,10 @@ fn only_added_tolerations(spec: &Value, before: &Value, errors: &mut Errors) {
         }
         toleration
     };
-    let now: Vec<Value> = items(&spec["tolerations"]).iter().map(timeless).collect();
+    let now = items(&spec["tolerations"]).iter();
+    let now: BTreeSet<Vec<u8>> = now.map(|it| to_bytes(&timeless(it))).collect();
     for old in items(&before["tolerations"]) {
-        if !now.contains(&timeless(old)) {
+        if !now.contains(&to_bytes(&timeless(old))) {
             let message = "existing toleration can not be modified except its tolerationSeconds";
             return errors.forbidden(path, message);
         }
@@ -171,9 +172,10 @@ fn only_added_tolerations(spec: &Value, before: &Value, errors: &mut Errors) {
 
 fn only_removed_gates(spec: &Value, before: &Value, errors: &mut Errors) {
     let path = SPEC.child("schedulingGates");
-    let known = items(&before["schedulingGates"]);
+    let known = items(&before["schedulingGates"]).iter();
+    let known: BTreeSet<Vec<u8>> = known.map(to_bytes).collect();
     for (at, gate) in items(&spec["schedulingGates"]).iter().enumerate() {
-        if !known.contains(gate) {
+        if !known.contains(&to_bytes(gate)) {
             let message = format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
                 text(&gate["name"])
@@ -518,6 +520,14 @@ fn gates(path: Path<'_>, spec: &Value, errors: &mut Errors) {
 
 fn spread(path: Path<'_>, list: &Value, errors: &mut Errors) {
     let list = items(list);
+    let pair = |constraint: &Value| {
+        ["topologyKey", "whenUnsatisfiable"].map(|key| to_bytes(&constraint[key]))
+    };
+    // Told of each that is there again further on.
+    let mut later: BTreeMap<[Vec<u8>; 2], usize> = BTreeMap::new();
+    for constraint in list {
+        *later.entry(pair(constraint)).or_default() += 1;
+    }
     for (at, constraint) in list.iter().enumerate() {
         let path = path.index(at);
         let skew = int(&constraint["maxSkew"]).unwrap_or(0);
@@ -532,11 +542,9 @@ fn spread(path: Path<'_>, list: &Value, errors: &mut Errors) {
             text(&constraint["whenUnsatisfiable"]),
             &["DoNotSchedule", "ScheduleAnyway"],
         );
-        let same = |other: &Value| {
-            let keys = ["topologyKey", "whenUnsatisfiable"];
-            keys.iter().all(|key| other[*key] == constraint[*key])
-        };
-        if list[at + 1..].iter().any(same) {
+        let left = later.entry(pair(constraint)).or_default();
+        *left = left.saturating_sub(1);
+        if *left > 0 {
             let pair = format!(
                 "{{{}, {}}}",
                 text(&constraint["topologyKey"]),
@@ -552,46 +560,49 @@ fn spread(path: Path<'_>, list: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn tolerations(path: Path<'_>, list: &Value, errors: &mut Errors) {
-    for (at, toleration) in items(list).iter().enumerate() {
-        let path = path.index(at);
-        let key = text(&toleration["key"]);
-        let (operator, value) = (text(&toleration["operator"]), text(&toleration["value"]));
-        let effect = text(&toleration["effect"]);
-        if !key.is_empty() {
-            errors.problems(path.child("key"), key, label_key(key));
-        } else if operator != "Exists" {
-            let message = "operator must be Exists when `key` is empty, which means \"match all \
-                           values and all keys\"";
-            errors.invalid(path.child("operator"), operator, message);
-        }
-        if is_set(&toleration["tolerationSeconds"]) && effect != "NoExecute" {
-            let message = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.invalid(path.child("effect"), effect, message);
-        }
-        match operator {
-            "Equal" | "" => {
-                let problems = label_value(value);
-                if !problems.is_empty() {
-                    errors.invalid(path.child("operator"), value, problems.join(";"));
-                }
+fn tolerations(path: Path<'_>, list: &Value, errors: &mut Errors) {
+    for (at, one) in items(list).iter().enumerate() {
+        toleration(path.index(at), one, errors);
+    }
+}
+
+pub(crate) fn toleration(path: Path<'_>, toleration: &Value, errors: &mut Errors) {
+    let key = text(&toleration["key"]);
+    let (operator, value) = (text(&toleration["operator"]), text(&toleration["value"]));
+    let effect = text(&toleration["effect"]);
+    if !key.is_empty() {
+        errors.problems(path.child("key"), key, label_key(key));
+    } else if operator != "Exists" {
+        let message = "operator must be Exists when `key` is empty, which means \"match all \
+                       values and all keys\"";
+        errors.invalid(path.child("operator"), operator, message);
+    }
+    if is_set(&toleration["tolerationSeconds"]) && effect != "NoExecute" {
+        let message = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.invalid(path.child("effect"), effect, message);
+    }
+    match operator {
+        "Equal" | "" => {
+            let problems = label_value(value);
+            if !problems.is_empty() {
+                errors.invalid(path.child("operator"), value, problems.join(";"));
             }
-            "Exists" if !value.is_empty() => {
-                let message = "value must be empty when `operator` is 'Exists'";
-                errors.invalid(path.child("operator"), value, message);
-            }
-            "Exists" => {}
-            "Lt" | "Gt" => errors.not_supported(
-                path.child("operator"),
-                operator,
-                &["Equal", "Exists", "Lt", "Gt"],
-            ),
-            other => errors.not_supported(path.child("operator"), other, &["Equal", "Exists"]),
         }
-        if !effect.is_empty() {
-            let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            errors.one_of_or_nothing(path.child("effect"), effect, &effects);
+        "Exists" if !value.is_empty() => {
+            let message = "value must be empty when `operator` is 'Exists'";
+            errors.invalid(path.child("operator"), value, message);
         }
+        "Exists" => {}
+        "Lt" | "Gt" => errors.not_supported(
+            path.child("operator"),
+            operator,
+            &["Equal", "Exists", "Lt", "Gt"],
+        ),
+        other => errors.not_supported(path.child("operator"), other, &["Equal", "Exists"]),
+    }
+    if !effect.is_empty() {
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        errors.one_of_or_nothing(path.child("effect"), effect, &effects);
     }
 }
 

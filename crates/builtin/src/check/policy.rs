@@ -173,6 +173,9 @@ pub(crate) fn quota(object: &Object, errors: &mut Errors) {
         "VolumeAttributesClass",
     ];
     for scope in scopes {
+        if errors.is_full() {
+            return;
+        }
         if !SCOPES.contains(&text(scope)) {
             errors.invalid(path, spec["scopes"].clone(), "unsupported scope");
         }

@@ -1,6 +1,7 @@
 //! Reading objects: what is missing is empty.
 
 use optik_object::{Map, Value};
+use std::collections::BTreeMap;
 
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
@@ -12,6 +13,12 @@ pub(crate) fn items(value: &Value) -> &[Value] {
 
 pub(crate) fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// The items of a list by their names; of those with the same name the first.
+pub(crate) fn first_by_name(list: &Value) -> BTreeMap<&str, &Value> {
+    let items = items(list).iter().rev();
+    items.map(|one| (text(&one["name"]), one)).collect()
 }
 
 pub(crate) fn int(value: &Value) -> Option<i64> {

@@ -3,8 +3,9 @@
 use super::errors::Errors;
 use super::path::Path;
 use super::pods::ip;
-use super::read::{int, is_set, items, text};
-use optik_object::{Object, Value, dns_subdomain};
+use super::read::{first_by_name, int, is_set, items, text};
+use optik_object::{Object, Value, dns_subdomain, to_bytes};
+use std::collections::BTreeSet;
 
 /// Numbers that a status counts.
 struct Counts {
@@ -164,6 +165,7 @@ fn nomination(node: &str, before: &Value, spec: &Value, errors: &mut Errors) {
 /// What ran for the last time does not run again.
 fn transitions(new: &Value, before: &Value, restarts: &str, errors: &mut Errors) {
     let list = STATUS.child("containerStatuses");
+    let now = first_by_name(&new["containerStatuses"]);
     for (at, container) in items(&before["containerStatuses"]).iter().enumerate() {
         let ended = &container["state"]["terminated"];
         let failed = int(&ended["exitCode"]).unwrap_or(0) != 0;
@@ -171,8 +173,7 @@ fn transitions(new: &Value, before: &Value, restarts: &str, errors: &mut Errors)
         if ended.is_null() || again {
             continue;
         }
-        let mut now = items(&new["containerStatuses"]).iter();
-        let same = now.find(|now| now["name"] == container["name"]);
+        let same = now.get(text(&container["name"]));
         if same.is_some_and(|now| now["state"]["terminated"].is_null()) {
             let own = list.index(at);
             let message = "may not be transitioned to non-terminated state";
@@ -183,8 +184,9 @@ fn transitions(new: &Value, before: &Value, restarts: &str, errors: &mut Errors)
 
 fn addresses(path: Path<'_>, new: &Value, before: &Value, errors: &mut Errors) {
     let is_v4 = |address: &Value| text(&address["ip"]).contains('.');
+    let known: BTreeSet<Vec<u8>> = items(before).iter().map(to_bytes).collect();
     for (at, address) in items(new).iter().enumerate() {
-        if !items(before).contains(address) {
+        if !known.contains(&to_bytes(address)) {
             ip(path.index(at), text(&address["ip"]), errors);
         }
     }

@@ -9,6 +9,7 @@ use super::storage::claim_spec;
 use super::words::is_percent;
 use optik_object::{Object, Value, dns_label};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 const SPEC: Path<'static> = Path::root("spec");
 
@@ -273,7 +274,8 @@ fn with_claims(spec: &Value) -> Value {
         .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
         .collect();
     let own = items(&template["spec"]["volumes"]).iter();
-    let own = own.filter(|volume| !names.clone().any(|name| volume["name"] == name));
+    let claimed: BTreeSet<&str> = names.collect();
+    let own = own.filter(|volume| !claimed.contains(text(&volume["name"])));
     volumes.extend(own.cloned());
     template["spec"]["volumes"] = volumes.into();
     template

@@ -126,11 +126,16 @@ pub fn is_significant(new: Pod<'_>, old: Pod<'_>) -> bool {
         new.len() != old.len() || pairs.any(|(new, old)| new["image"] != old["image"])
     };
     let before = old.containers_of("ephemeralContainers");
+    let before: BTreeMap<&str, &Value> = before
+        .iter()
+        .rev()
+        .map(|one| (text(&one["name"]), one))
+        .collect();
     let mut added = new.containers_of("ephemeralContainers").iter();
     differ("containers")
         || differ("initContainers")
         || added.any(|container| {
-            let same = before.iter().find(|one| one["name"] == container["name"]);
+            let same = before.get(text(&container["name"]));
             same.is_none_or(|same| same["image"] != container["image"])
         })
 }

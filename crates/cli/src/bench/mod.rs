@@ -3,6 +3,7 @@
 mod api;
 mod disk;
 mod etcd;
+mod hostile;
 mod memory;
 mod open;
 mod range;
@@ -35,6 +36,9 @@ pub(crate) enum Bench {
     /// Any server will do: this one, a kube-apiserver, a cluster of several machines.
     #[command(after_long_help = api::HELP)]
     Api(Box<api::ApiBench>),
+    /// Measures how others fare while one user sends the worst requests that are known
+    #[command(after_help = hostile::HELP)]
+    Hostile(Box<hostile::HostileBench>),
     /// Measures the embedded store: commits, ranges, watches, opening
     ///
     /// With --etcd the same puts go to a real etcd in the same run. Both write to
@@ -90,6 +94,7 @@ impl StoreBench {
 pub(crate) async fn run(bench: Bench) -> Result<(), Failure> {
     match bench {
         Bench::Api(options) => api::run(*options).await,
+        Bench::Hostile(options) => hostile::run(*options).await,
         Bench::Store(options) => store_bench(options).await,
         Bench::Open { directory } => open::measure_here(&directory).await,
     }

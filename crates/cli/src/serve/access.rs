@@ -1,20 +1,25 @@
 //! How clients get in: ports, certificates, tokens, and the kubeconfig that names them.
 
-use super::{bind, loopback_only, read};
+use super::cluster_keys::ClusterKeys;
+use super::{Serve, bind, loopback_only, read};
 use crate::failure::Failure;
 use crate::store::default_directory;
 use crate::units;
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use optik_access::audit::AuditPolicy;
 use optik_access::jwt::{KeyError, PublicKey, SigningKey};
 use optik_apiserver::{AccessOptions, AccountOptions, Authorization};
-use optik_platform::{Clock, SystemClock, SystemEntropy};
-use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
+use optik_platform::{Clock, SystemClock, SystemEntropy, UnixMillis};
+use optik_serve::pki::{
+    Circumstances, Pki, keep_private, private_directory, server_names, write_private,
+};
 use optik_serve::{Audit, AuditFile, Kubeconfig, Limits, Origins, Rotation, TlsMaterial, Tokens};
+use optik_store::Store;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 #[derive(Debug, Args)]
@@ -45,6 +50,10 @@ pub(super) struct Access {
     /// Let clients in with these bearer tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Whether clients without credentials are the user system:anonymous, who by default
+    /// sees health and version
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    anonymous_auth: bool,
     /// Names and addresses by which clients reach us, beside those we know: they are
     /// written into our certificate
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -138,26 +147,41 @@ enum Mode {
     AlwaysAllow,
 }
 
-/// Where files go that nobody has given another place.
-pub(super) enum Home<'a> {
+/// Where files go that nobody has given another place, and keys come from.
+#[derive(Clone)]
+pub(super) enum Home {
     /// Beside the data.
-    Data(&'a Path),
-    /// The data is in a cluster; certificates stay on this machine.
-    Cluster,
-    /// Nothing is kept but the kubeconfig, for as long as it is good.
-    Nowhere,
+    Data(PathBuf),
+    /// The data is in a cluster, and so are the keys, unless a directory has them.
+    Cluster(Option<Arc<ClusterKeys>>),
+    /// Nothing is kept but the kubeconfig, in a directory that goes when the server stops.
+    Nowhere(Option<Arc<TempDir>>),
 }
 
-impl Home<'_> {
+impl Home {
     /// Not the default data directory itself, which must be the store's alone when it
     /// is made.
     fn directory(&self) -> PathBuf {
         match self {
-            Self::Data(path) => path.to_path_buf(),
-            Self::Cluster => default_directory().with_file_name("optik-etcd"),
-            Self::Nowhere => default_directory().with_file_name("optik-ephemeral"),
+            Self::Data(path) => path.clone(),
+            Self::Cluster(_) => default_directory().with_file_name("optik-etcd"),
+            Self::Nowhere(None) => std::env::temp_dir(),
+            Self::Nowhere(Some(directory)) => directory.path().to_owned(),
         }
     }
+}
+
+/// For one server only: others may run beside it. Its name cannot be foreseen, and nobody
+/// else may enter it.
+fn temporary_directory() -> Result<TempDir, Failure> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());
+    let parent = runtime.unwrap_or_else(std::env::temp_dir);
+    let made = tempfile::Builder::new().prefix("optik-").tempdir_in(parent);
+    made.map_err(|cause| {
+        Failure::new("no directory for the kubeconfig", cause)
+            .hint("--kubeconfig-out names another file.")
+    })
 }
 
 /// Ports that are ours already.
@@ -170,6 +194,8 @@ pub(super) struct Ports {
 pub(super) struct Entrance {
     /// The certificate by which clients know the server, as PEM.
     pub(super) authority: String,
+    /// Who may vouch for clients, as PEM.
+    pub(super) client_authorities: String,
     pub(super) tls: TlsMaterial,
     pub(super) url: String,
     pub(super) kubeconfig: PathBuf,
@@ -189,6 +215,7 @@ impl Entrance {
 }
 
 /// What certificates were made from, and what they are in use for.
+#[derive(Clone)]
 pub(super) struct Renewed {
     tls: TlsMaterial,
     papers: Papers,
@@ -240,6 +267,33 @@ impl Access {
         parsed.map_err(|cause| Failure::new(format!("--token-auth-file {}", file.display()), cause))
     }
 
+    /// Where this server keeps its files, and where its keys are.
+    pub(super) async fn home(
+        &self,
+        options: &Serve,
+        store: &Store,
+        clock: &dyn Clock,
+    ) -> Result<Home, Failure> {
+        if options.ephemeral {
+            let unnamed = self.kubeconfig_out.is_none();
+            let directory = unnamed.then(temporary_directory).transpose()?;
+            return Ok(Home::Nowhere(directory.map(Arc::new)));
+        }
+        if options.etcd.is_empty() {
+            return Ok(Home::Data(options.data.clone()));
+        }
+        if self.cert_dir.is_some() {
+            return Ok(Home::Cluster(None));
+        }
+        let before = Home::Cluster(None).directory().join("pki");
+        let at = Circumstances {
+            now: clock.wall(),
+            entropy: &SystemEntropy,
+        };
+        let keys = ClusterKeys::load(store, &before, at).await?;
+        Ok(Home::Cluster(Some(Arc::new(keys))))
+    }
+
     /// How many requests, and from whose pages.
     pub(super) fn presented(
         &self,
@@ -250,6 +304,7 @@ impl Access {
         let origins = origins.map_err(|cause| Failure::new("--cors-allowed-origins", cause))?;
         Ok(optik_serve::Options {
             tokens,
+            anonymous: self.anonymous_auth,
             origins,
             audit: self.audit.open(clock.clone())?,
             clock: clock.clone(),
@@ -263,7 +318,7 @@ impl Access {
     }
 
     /// Who decides, and how tokens are made.
-    pub(super) fn rules(&self, home: &Home<'_>, tokens: Tokens) -> Result<AccessOptions, Failure> {
+    pub(super) fn rules(&self, home: &Home, tokens: Tokens) -> Result<AccessOptions, Failure> {
         let mut accounts =
             AccountOptions::new(self.signing_key(home)?, &self.service_account_issuer);
         for file in &self.service_account_key_file {
@@ -287,20 +342,24 @@ impl Access {
     }
 
     /// The key that was given, or the one beside the certificates, which is made once.
-    fn signing_key(&self, home: &Home<'_>) -> Result<SigningKey, Failure> {
+    fn signing_key(&self, home: &Home) -> Result<SigningKey, Failure> {
         let made = |cause| Failure::new("no key for tokens", cause);
         if let Some(file) = &self.service_account_signing_key_file {
             return SigningKey::from_pem(&read(file)?).map_err(|cause| bad_key(file, cause));
         }
         let directory = match (&self.cert_dir, home) {
-            (None, Home::Nowhere) => {
+            (None, Home::Nowhere(_)) => {
                 return SigningKey::generate().map(|(key, _)| key).map_err(made);
+            }
+            (None, Home::Cluster(Some(keys))) => {
+                return SigningKey::from_pem(keys.signing.as_bytes()).map_err(made);
             }
             (None, home) => home.directory().join("pki"),
             (Some(directory), _) => directory.clone(),
         };
         let file = directory.join("sa.key");
         if file.exists() {
+            keep_private(&file);
             return SigningKey::from_pem(&read(&file)?).map_err(|cause| bad_key(&file, cause));
         }
         let (key, pem) = SigningKey::generate().map_err(made)?;
@@ -312,7 +371,7 @@ impl Access {
     /// Finds or makes the certificates, and writes the kubeconfig.
     pub(super) fn open(
         &self,
-        home: &Home<'_>,
+        home: &Home,
         ports: &Ports,
         clock: &dyn Clock,
     ) -> Result<Entrance, Failure> {
@@ -322,11 +381,13 @@ impl Access {
         let url = format!("https://{}", reachable(address));
         let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
         let authority = papers.pki.server_authority.clone();
+        let client_authorities = String::from_utf8_lossy(&papers.authorities).into_owned();
         Ok(Entrance {
             tls: papers.material()?,
             papers,
             address,
             authority,
+            client_authorities,
             url,
             kubeconfig,
         })
@@ -335,16 +396,16 @@ impl Access {
     /// Everything that TLS needs, as it is in files now. What runs out is renewed.
     fn papers(
         &self,
-        home: &Home<'_>,
+        home: &Home,
         address: SocketAddr,
         clock: &dyn Clock,
         known: Option<&Papers>,
     ) -> Result<Papers, Failure> {
-        let in_memory = matches!(home, Home::Nowhere) && self.cert_dir.is_none();
+        let in_memory = matches!(home, Home::Nowhere(_)) && self.cert_dir.is_none();
         let mut pki = match known {
             // Nobody could have changed what is in memory.
             Some(known) if in_memory => known.pki.clone(),
-            _ => self.pki(home, address.ip(), clock)?,
+            _ => self.pki(home, address.ip(), clock, known.map(|known| &known.pki))?,
         };
         self.use_own_pair(&mut pki)?;
         let mut authorities = pki.authority.clone().into_bytes();
@@ -356,19 +417,16 @@ impl Access {
 
     /// Looks at the certificates again and again; what has changed is used for connections
     /// that come from then on.
-    pub(super) async fn keep_certificates(
-        &self,
-        home: Home<'_>,
-        entrance: Renewed,
-        clock: &dyn Clock,
-    ) {
+    pub(super) async fn keep_certificates(&self, home: Home, entrance: Renewed, clock: &dyn Clock) {
         let Renewed {
             tls,
             mut papers,
             address,
             url,
         } = entrance;
+        let mut told = None;
         loop {
+            warn_of_end(&papers.pki, clock.wall(), &mut told);
             tokio::time::sleep(self.certificate_check_interval).await;
             let renewed = self
                 .papers(&home, address, clock, Some(&papers))
@@ -392,7 +450,13 @@ impl Access {
         }
     }
 
-    fn pki(&self, home: &Home<'_>, ip: IpAddr, clock: &dyn Clock) -> Result<Pki, Failure> {
+    fn pki(
+        &self,
+        home: &Home,
+        ip: IpAddr,
+        clock: &dyn Clock,
+        known: Option<&Pki>,
+    ) -> Result<Pki, Failure> {
         let host = gethostname::gethostname();
         let mut names = server_names(ip, host.to_str());
         names.extend(self.tls_san.iter().cloned());
@@ -403,8 +467,15 @@ impl Access {
             entropy: &SystemEntropy,
         };
         let pki = match (&self.cert_dir, home) {
-            (None, Home::Nowhere) => Pki::in_memory(names, at),
-            (None, home) => Pki::in_directory(&home.directory().join("pki"), names, at),
+            (None, Home::Nowhere(_)) => Pki::in_memory(names, at),
+            (None, Home::Cluster(Some(keys))) => {
+                Pki::by_authority(&keys.authority, known, names, at)
+            }
+            (None, home) => {
+                let directory = home.directory().join("pki");
+                private_directory(&directory)
+                    .and_then(|()| Pki::in_directory(&directory, names, at))
+            }
             (Some(directory), _) => Pki::in_directory(directory, names, at),
         };
         pki.map_err(|cause| {
@@ -424,7 +495,7 @@ impl Access {
         Ok(())
     }
 
-    fn write_kubeconfig(&self, home: &Home<'_>, url: &str, pki: &Pki) -> Result<PathBuf, Failure> {
+    fn write_kubeconfig(&self, home: &Home, url: &str, pki: &Pki) -> Result<PathBuf, Failure> {
         let path = match &self.kubeconfig_out {
             Some(path) => path.clone(),
             None => home.directory().join("kubeconfig"),
@@ -438,6 +509,23 @@ impl Access {
             Failure::new("no kubeconfig", cause).hint("--kubeconfig-out names another file.")
         })?;
         Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+}
+
+const YEAR: Duration = DAY.saturating_mul(365);
+
+/// Says once a day that our authority runs out within a year: new certificates for
+/// everybody take time.
+fn warn_of_end(pki: &Pki, now: UnixMillis, told: &mut Option<UnixMillis>) {
+    let soon = pki.authority_ends().filter(|ends| ends.minus(YEAR) <= now);
+    let due = told.is_none_or(|told| told <= now.minus(DAY));
+    if let Some(ends) = soon.filter(|_| due) {
+        let days = ends.0.saturating_sub(now.0) / 86_400_000;
+        tracing::warn!(
+            days,
+            "our certificate authority runs out; docs/operating.md says how to replace it"
+        );
+        *told = Some(now);
     }
 }
 

@@ -1,5 +1,6 @@
 //! In place of kube-apiserver: the API on the etcd it is told of.
 
+use super::apiserver_rules::RULES;
 use super::{Flags, Grammar, Program, last};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -13,30 +14,14 @@ pub(super) const PROGRAM: Program = Program {
         short: &["v"],
     },
     exit_usage: 1,
-    refused: &[
-        ("authentication-config", NOT_THERE),
-        ("authentication-token-webhook-config-file", NOT_THERE),
-        ("authorization-config", NOT_THERE),
-        ("authorization-policy-file", NOT_THERE),
-        ("authorization-webhook-config-file", NOT_THERE),
-        ("encryption-provider-config", NOT_THERE),
-        ("etcd-servers-overrides", NOT_THERE),
-        ("oidc-issuer-url", NOT_THERE),
-    ],
-    renamed: &[
-        "etcd-servers",
-        "etcd-prefix",
-        "bind-address",
-        "secure-port",
-        "cert-dir",
-        "authorization-mode",
-        "service-cluster-ip-range",
-    ],
+    rules: RULES,
     translate,
 };
 
 /// Without it clients would get in, or data would lie about, where nobody expects it.
 const NOT_THERE: &str = "Optik does not have this, and it is too important to be ignored";
+const NO_NODES: &str = "Optik has no authorizer for nodes: they would have no rights. Say RBAC, \
+    and bind system:node to system:nodes if nodes are to be users with that role";
 
 /// None: a suite that plays their part must not meet them.
 const CONTROLLERS: &str = "--controllers=";
@@ -54,17 +39,22 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
             "--etcd-prefix {prefix}: Optik keeps objects below {PREFIX}"
         ));
     }
+    if last(flags, "audit-log-path") == Some("-") {
+        return Err("--audit-log-path -: Optik writes its audit log to a file only".into());
+    }
     let mut words = vec![
         format!("--etcd={servers}"),
         format!("--listen={}", address(flags)?),
         format!("--authorization-mode={}", mode(flags)?),
         CONTROLLERS.to_owned(),
     ];
-    if let Some(ranges) = last(flags, "service-cluster-ip-range") {
-        // Of two families the one that we have.
-        let mut ranges = ranges.split(',').filter(|range| !range.contains(':'));
-        let range = ranges.next().filter(|range| !range.is_empty());
-        words.extend(range.map(|range| format!("--service-cluster-ip-range={range}")));
+    if let Some(range) = last(flags, "service-cluster-ip-range").filter(|said| !said.is_empty()) {
+        words.push(format!("--service-cluster-ip-range={}", one_range(range)?));
+    }
+    match flags.get("service-account-issuer").map(Vec::as_slice) {
+        None => {}
+        Some([issuer]) => words.push(format!("--service-account-issuer={issuer}")),
+        Some(_) => return Err("--service-account-issuer: Optik believes one issuer".into()),
     }
     if let Some(directory) = last(flags, "cert-dir") {
         let own_pair = flags.contains_key("tls-cert-file");
@@ -73,17 +63,28 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Of several modes the one that allows more than the others decides. Nodes are users like
-/// others here, so their mode adds nothing.
+fn one_range(said: &str) -> Result<&str, String> {
+    match said.contains([',', ':']) {
+        false => Ok(said),
+        true => Err(format!(
+            "--service-cluster-ip-range {said}: Optik gives services addresses of one IPv4 network"
+        )),
+    }
+}
+
+/// Of several modes the one that allows more than the others decides.
 fn mode(flags: &Flags) -> Result<&'static str, String> {
     let Some(said) = last(flags, "authorization-mode") else {
         return Ok("AlwaysAllow");
     };
     let modes: Vec<_> = said.split(',').collect();
     for mode in &modes {
-        if !["AlwaysAllow", "Node", "RBAC"].contains(mode) {
-            return Err(format!("--authorization-mode {mode}: {NOT_THERE}"));
-        }
+        let reason = match *mode {
+            "AlwaysAllow" | "RBAC" => continue,
+            "Node" => NO_NODES,
+            _ => NOT_THERE,
+        };
+        return Err(format!("--authorization-mode {mode}: {reason}"));
     }
     Ok(if modes.contains(&"AlwaysAllow") {
         "AlwaysAllow"

@@ -5,15 +5,19 @@
 //! reads such a command line and does the same with `optik serve`.
 
 mod apiserver;
+mod apiserver_rules;
 pub(crate) mod assets;
 mod etcd;
 mod flags;
+mod plugins;
+mod treatment;
 
 use crate::Cli;
 use clap::{ArgAction, CommandFactory};
 use flags::{Flags, Grammar, last};
 use std::collections::BTreeMap;
 use std::path::Path;
+use treatment::{Rule, Treatment, check, treatment};
 
 /// The programs we stand in for.
 const PROGRAMS: [&Program; 2] = [&apiserver::PROGRAM, &etcd::PROGRAM];
@@ -24,10 +28,9 @@ struct Program {
     grammar: Grammar,
     /// How it exits when it does not understand its command line.
     exit_usage: u8,
-    /// Flags that would change what clients may count on, and why they cannot be had.
-    refused: &'static [(&'static str, &'static str)],
-    /// Flags that `optik serve` calls otherwise, and the words it has for them.
-    renamed: &'static [&'static str],
+    /// What becomes of each flag.
+    rules: &'static [Rule],
+    /// The words of `optik serve` for those that are [`Treatment::Translated`].
     translate: fn(&Flags) -> Result<Vec<String>, String>,
 }
 
@@ -76,35 +79,20 @@ impl Program {
 
     fn translated(&self, words: &[String]) -> Result<(Vec<String>, Vec<&'static str>), String> {
         let flags = self.grammar.read(words)?;
+        check(self.rules, &flags)?;
         let translated = (self.translate)(&flags)?;
         let ours = ours();
         let mut words = vec!["optik".to_owned(), "serve".to_owned()];
         words.extend(translated);
         let mut ignored = Vec::new();
         for (name, values) in &flags {
-            if self.renamed.contains(name) {
-                continue;
-            }
-            match ours.get(*name) {
-                Some(taken) => taken.say(name, values, &mut words),
-                None => {
-                    self.may_ignore(name, values)?;
-                    ignored.push(*name);
-                }
+            match (treatment(self.rules, name), ours.get(*name)) {
+                (Some(Treatment::Translated), _) => {}
+                (Some(Treatment::Same), Some(taken)) => taken.say(name, values, &mut words),
+                _ => ignored.push(*name),
             }
         }
         Ok((words, ignored))
-    }
-
-    fn may_ignore(&self, name: &str, values: &[String]) -> Result<(), String> {
-        let off = ["", "false"];
-        let in_use = values
-            .last()
-            .is_some_and(|value| !off.contains(&value.as_str()));
-        match self.refused.iter().find(|(refused, _)| *refused == name) {
-            Some((_, reason)) if in_use => Err(format!("--{name}: {reason}")),
-            _ => Ok(()),
-        }
     }
 
     /// Test suites look for flags in it, each on its own line.
@@ -254,7 +242,7 @@ mod tests {
             ),
             (format!("{server} word"), "unexpected argument", 1),
             (
-                format!("{server} --authorization-mode=Node,Webhook"),
+                format!("{server} --authorization-mode=RBAC,Webhook"),
                 "--authorization-mode Webhook",
                 1,
             ),
@@ -297,12 +285,133 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_has_one_fate() {
+        let ours = ours();
+        for program in PROGRAMS {
+            let listed = || program.rules.iter().flat_map(|(_, names)| *names);
+            for name in program.grammar.names() {
+                let count = listed().filter(|listed| **listed == name).count();
+                assert_eq!(count, 1, "{}: {name}", program.name);
+                let same = matches!(treatment(program.rules, name), Some(Treatment::Same));
+                assert_eq!(same, same && ours.contains_key(name), "{name}");
+            }
+            for listed in listed() {
+                let known = program.grammar.names().any(|name| name == *listed);
+                assert!(known, "{} has no {listed}", program.name);
+            }
+        }
+    }
+
+    /// What would change who gets in or what is kept is carried out or refused.
+    #[test]
+    fn nothing_that_matters_is_ignored() {
+        let suites = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,\
+            TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305,\
+            TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,\
+            TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA";
+        let suites = format!("--tls-cipher-suites={suites}");
+        for (flag, refusal) in [
+            ("--anonymous-auth=false", None),
+            ("--enable-admission-plugins=PodSecurity,ResourceQuota", None),
+            ("--enable-admission-plugins=", None),
+            (
+                "--enable-admission-plugins=PodSecurity,NodeRestriction,AlwaysPullImages",
+                Some("does not have the admission plugin NodeRestriction"),
+            ),
+            ("--enable-admission-plugins=Nonsense", Some("is unknown")),
+            (
+                "--disable-admission-plugins=ServiceAccount,NodeRestriction",
+                None,
+            ),
+            (
+                "--disable-admission-plugins=PodSecurity",
+                Some("cannot turn the admission plugin PodSecurity off"),
+            ),
+            ("--disable-admission-plugins=Nonsense", Some("is unknown")),
+            (
+                "--admission-control=PodSecurity",
+                Some("--enable-admission"),
+            ),
+            (
+                "--admission-control-config-file=f",
+                Some("cannot be configured"),
+            ),
+            ("--tls-min-version=VersionTLS12", None),
+            (
+                "--tls-min-version=VersionTLS13",
+                Some("also speaks TLS 1.2"),
+            ),
+            (suites.as_str(), None),
+            (
+                "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                Some("Optik also offers TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+            ),
+            ("--tls-sni-cert-key=a,b", Some("one certificate")),
+            ("--audit-webhook-config-file=f", Some("to a file only")),
+            (
+                "--audit-log-mode=blocking-strict",
+                Some("goes on if it cannot"),
+            ),
+            ("--audit-log-path=-", Some("to a file")),
+            ("--service-cluster-ip-range=10.0.0.0/24", None),
+            (
+                "--service-cluster-ip-range=10.0.0.0/24,fd00::/112",
+                Some("one IPv4 network"),
+            ),
+            (
+                "--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24",
+                Some("one IPv4 network"),
+            ),
+            (
+                "--authorization-mode=Node,RBAC",
+                Some("no authorizer for nodes"),
+            ),
+            ("--authorization-mode=RBAC,ABAC", Some("does not have this")),
+            ("--encryption-provider-config=f", Some("does not have this")),
+            ("--requestheader-client-ca-file=f", Some("front proxy")),
+            ("--requestheader-username-headers=X-Remote-User", None),
+            ("--oidc-issuer-url=https://i", Some("does not have this")),
+            (
+                "--authentication-token-webhook-config-file=f",
+                Some("does not have"),
+            ),
+            ("--enable-bootstrap-token-auth", Some("does not have this")),
+            ("--enable-bootstrap-token-auth=false", None),
+            ("--service-account-lookup=false", Some("always does this")),
+            ("--service-account-issuer=https://i", None),
+            (
+                "--service-account-issuer=https://i --service-account-issuer=https://j",
+                Some("one issuer"),
+            ),
+            ("--event-ttl=1h0m0s", None),
+            ("--event-ttl=24h0m0s", Some("for an hour")),
+            ("--etcd-compaction-interval=0", Some("every five minutes")),
+            ("--service-node-port-range=1-65535", Some("30000-32767")),
+            (
+                "--allow-privileged --profiling=false --feature-gates=A=true",
+                None,
+            ),
+        ] {
+            let line = format!("kube-apiserver --etcd-servers=http://127.0.0.1:1 {flag}");
+            match (run(&line), refusal) {
+                (Reading::Run { words, .. }, None) => {
+                    Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{flag}: {error}"));
+                }
+                (Reading::Refuse { text, exit: 1 }, Some(refusal)) => {
+                    assert!(text.contains(refusal), "{flag}: {text}");
+                }
+                (other, _) => panic!("{flag}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn other_ways_to_say_it() {
         expect(
             "etcd -name x --listen-client-urls http://localhost:4001",
             "optik serve --etcd-only --etcd-listen=127.0.0.1:4001 --data=x.etcd \
              --history-age=8760h",
-            "name",
+            "",
         );
         expect(
             "kube-apiserver --etcd-servers=http://a:1,http://b:2 -v=4 --secure-port 31004",

@@ -339,15 +339,26 @@ impl Session {
                     ..WatchResponse::default()
                 });
             }
-            Some(_) => {
-                let store = self.context.store.clone();
-                let told = async move { store.dispatched(needed).await };
-                self.progress = Progress::Waiting(needed, told.boxed());
-            }
+            Some(_) => self.wait_for_store(needed),
+            // A watch that began at the newest revision takes it for a future one until the
+            // store has told its watches of it, and no bell rings for it.
+            None if self.is_ahead_of_store(needed) => self.wait_for_store(needed),
             // A watch got something just now, and its bell is about to ring. Or it
             // waits for a future revision: then there is nothing true to say.
             None => {}
         }
+    }
+
+    fn wait_for_store(&mut self, needed: Revision) {
+        let store = self.context.store.clone();
+        let told = async move { store.dispatched(needed).await };
+        self.progress = Progress::Waiting(needed, told.boxed());
+    }
+
+    /// Whether the store has yet to tell its watches of what was written up to `needed`.
+    fn is_ahead_of_store(&self, needed: Revision) -> bool {
+        let mut through = self.watches.values().filter_map(|it| it.watch.through());
+        through.any(|through| through < needed)
     }
 
     /// How far all watches are; `None` if one is behind.

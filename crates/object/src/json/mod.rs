@@ -35,6 +35,37 @@ pub const DEPTH_MAX: usize = 500;
 /// Strict decoding names duplicates; nobody reads more than these.
 const DUPLICATES_MAX: usize = 100;
 
+/// What a document may become: a unit for each value and 32 bytes of text, some for each
+/// map, because a few bytes can be many values. The longest definitions that people publish
+/// have forty thousand maps; eighty thousand fit.
+pub const COST_MAX: usize = 1 << 20;
+pub(crate) const MAP_COST: usize = 12;
+/// An empty map takes no memory, but is often filled with defaults.
+const EMPTY_MAP_COST: usize = 6;
+
+/// What a text costs.
+#[must_use]
+pub(crate) fn text_cost(bytes: usize) -> usize {
+    bytes / 32
+}
+
+/// What a value costs with all that is in it.
+#[must_use]
+pub fn cost(value: &Value) -> usize {
+    let below: usize = match value {
+        Value::String(text) => text_cost(text.len()),
+        Value::Array(items) => items.iter().map(cost).sum(),
+        Value::Object(members) if members.is_empty() => EMPTY_MAP_COST,
+        Value::Object(members) => {
+            let members = members.iter();
+            let members = members.map(|(key, value)| text_cost(key.len()) + cost(value));
+            MAP_COST + members.sum::<usize>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    1 + below
+}
+
 /// A document, and what was odd about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
@@ -48,6 +79,8 @@ pub struct Parsed {
 pub enum SyntaxError {
     #[error("exceeded max depth")]
     TooDeep,
+    #[error("document has too many values")]
+    TooManyValues,
     #[error("{0}")]
     Malformed(String),
 }
@@ -55,26 +88,44 @@ pub enum SyntaxError {
 /// Reads one JSON document. Text that is not UTF-8 is refused, unlike upstream,
 /// which replaces what it cannot read.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    parse_within(bytes, COST_MAX)
+}
+
+/// The same of what was written by ourselves: it is read whatever it costs.
+pub fn parse_kept(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+    parse_within(bytes, usize::MAX)
+}
+
+fn parse_within(bytes: &[u8], cost_max: usize) -> Result<Parsed, SyntaxError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    if let Ok(parsed) = read(&mut reader) {
-        return Ok(parsed);
+    match read(&mut reader, cost_max) {
+        Err(SyntaxError::Malformed(_)) => {}
+        read => return read,
     }
     // What is wrong is said in Go's words; what is only deep is read again, without the
     // limit of the parser, which is lower than ours.
     syntax::check(bytes)?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     reader.disable_recursion_limit();
-    read(&mut reader)
+    read(&mut reader, cost_max)
 }
 
 fn read<'de, R: serde_json::de::Read<'de>>(
     reader: &mut serde_json::Deserializer<R>,
+    cost_max: usize,
 ) -> Result<Parsed, SyntaxError> {
-    let mut trail = Trail::default();
+    let mut trail = Trail {
+        path: Vec::new(),
+        duplicates: Vec::new(),
+        cost_left: Some(cost_max),
+    };
     let value = Tree(&mut trail)
         .deserialize(&mut *reader)
-        .and_then(|value| reader.end().map(|()| value))
-        .map_err(|error| SyntaxError::Malformed(error.to_string()))?;
+        .and_then(|value| reader.end().map(|()| value));
+    if trail.cost_left.is_none() {
+        return Err(SyntaxError::TooManyValues);
+    }
+    let value = value.map_err(|error| SyntaxError::Malformed(error.to_string()))?;
     Ok(Parsed {
         value,
         duplicates: trail.duplicates,
@@ -82,10 +133,11 @@ fn read<'de, R: serde_json::de::Read<'de>>(
 }
 
 /// Where the parser is, and the duplicates it has met.
-#[derive(Default)]
 struct Trail {
     path: Vec<Step>,
     duplicates: Vec<String>,
+    /// `None` when it was not enough.
+    cost_left: Option<usize>,
 }
 
 enum Step {
@@ -94,6 +146,14 @@ enum Step {
 }
 
 impl Trail {
+    fn charge<E: serde::de::Error>(&mut self, cost: usize) -> Result<(), E> {
+        self.cost_left = self.cost_left.and_then(|left| left.checked_sub(cost));
+        match self.cost_left {
+            Some(_) => Ok(()),
+            None => Err(E::custom("too many values")),
+        }
+    }
+
     fn note_duplicate(&mut self) {
         if self.duplicates.len() >= DUPLICATES_MAX {
             return;
@@ -119,6 +179,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.0.charge(1)?;
         deserializer.deserialize_any(self)
     }
 }
@@ -152,11 +213,13 @@ impl<'de> Visitor<'de> for Tree<'_> {
             .ok_or_else(|| E::custom("number out of range"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.0.charge(text_cost(value.len()))?;
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        self.0.charge(text_cost(value.len()))?;
         Ok(Value::String(value))
     }
 
@@ -175,7 +238,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
+        self.0.charge(EMPTY_MAP_COST)?;
         while let Some(name) = members.next_key::<String>()? {
+            if map.is_empty() {
+                self.0.charge(MAP_COST - EMPTY_MAP_COST)?;
+            }
+            self.0.charge(text_cost(name.len()))?;
             self.0.path.push(Step::Member(name));
             let value = members.next_value_seed(Tree(self.0))?;
             let Some(Step::Member(name)) = self.0.path.pop() else {

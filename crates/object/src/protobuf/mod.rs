@@ -41,12 +41,7 @@ use crate::json::SyntaxError;
 /// and an object), which leaves some for JSON inside messages.
 pub const DEPTH_MAX: usize = 100;
 
-/// What a document may become: a unit for each value, some for each object. A few
-/// bytes can be a message with many members that are always written, so the size of
-/// the body is no bound for what it becomes.
-const COST_MAX: usize = 1 << 20;
-/// An object of one member takes about as much memory as this many values.
-const OBJECT_COST: usize = 8;
+use crate::json::{COST_MAX, MAP_COST as OBJECT_COST};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {

@@ -2,7 +2,7 @@
 
 use super::conflicts::{by_kind, named};
 use super::{Details, Reason, Status};
-use crate::field_error::{FieldError, join};
+use crate::field_error::{FieldError, join, told};
 use crate::go::{quote, string_slice};
 use crate::resource::{ResourceName, qualify};
 
@@ -136,7 +136,7 @@ impl Status {
             kind,
         };
         Self::failure(Reason::Invalid, message).with_details(Details {
-            causes: errors.iter().map(FieldError::cause).collect(),
+            causes: told(errors).iter().map(FieldError::cause).collect(),
             ..named(by_kind(resource), name)
         })
     }

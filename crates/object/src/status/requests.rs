@@ -271,9 +271,9 @@ impl Status {
 
     /// 429: the budget of a pod does not allow to take it away.
     #[must_use]
-    pub fn disruption_refused(why: String) -> Self {
+    pub fn disruption_refused(why: String, retry_after_seconds: u32) -> Self {
         let text = "Cannot evict pod as it would violate the pod's disruption budget.";
-        Self::too_many_requests(text, 0).with_cause(Cause {
+        Self::too_many_requests(text, retry_after_seconds).with_cause(Cause {
             reason: "DisruptionBudget".into(),
             message: why,
             field: String::new(),

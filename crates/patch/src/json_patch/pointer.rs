@@ -1,16 +1,10 @@
 //! JSON pointers (RFC 6901), as far as Kubernetes follows them.
 
-use optik_object::{Map, Value};
+use super::document::{Container, Node};
 
 /// `/metadata/annotations/a.io~1b`
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pointer<'a>(pub(super) &'a str);
-
-/// The container a pointer ends in, and the last word.
-pub(super) enum Target<'d> {
-    Member(&'d mut Map, String),
-    Item(&'d mut Vec<Value>, String),
-}
 
 impl Pointer<'_> {
     /// The pointer to the document itself.
@@ -23,8 +17,9 @@ impl Pointer<'_> {
         self.0.bytes().filter(|byte| *byte == b'/').count()
     }
 
-    /// All words but the last must lead somewhere.
-    pub(super) fn find(self, document: &mut Value) -> Option<Target<'_>> {
+    /// The container that it ends in, and the last word. All words before that must lead
+    /// somewhere.
+    pub(super) fn find(self, document: &mut Node) -> Option<(Container<'_>, String)> {
         // What stands before the first slash is not looked at.
         let (_, words) = self.0.split_once('/')?;
         let (parents, last) = match words.rsplit_once('/') {
@@ -34,20 +29,15 @@ impl Pointer<'_> {
         let mut place = document;
         for word in parents.into_iter().flat_map(|words| words.split('/')) {
             let word = unescape(word);
-            place = match place {
-                Value::Object(members) => members.get_mut(&word)?,
-                Value::Array(items) => {
+            place = match place.open()? {
+                Container::Members(members) => members.get_mut(&word)?,
+                Container::Items(items) => {
                     let at = index(&word, items.len())?;
-                    &mut items[at]
+                    items.at(at)
                 }
-                _ => return None,
             };
         }
-        match place {
-            Value::Object(members) => Some(Target::Member(members, unescape(last))),
-            Value::Array(items) => Some(Target::Item(items, unescape(last))),
-            _ => None,
-        }
+        Some((place.open()?, unescape(last)))
     }
 }
 

@@ -4,6 +4,10 @@ use super::node::{Additional, ListType, Structural, TypeName};
 use super::path::At;
 use super::rules::leads_somewhere;
 use optik_object::{FieldError, Value};
+use std::collections::BTreeSet;
+
+/// How many keys of a list may be quoted, all errors together.
+const QUOTED_KEYS_MAX: usize = 100_000;
 
 /// What is forgiven because the stored definition does it already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -296,7 +300,14 @@ impl Checker {
                     .collect::<Vec<_>>(),
             )
         };
-        for (index, key) in keys.iter().enumerate() {
+        // Each error quotes the whole list, so a long one is quoted a few times only.
+        let mut quotes_left = 1 + QUOTED_KEYS_MAX / keys.len().max(1);
+        let mut seen = BTreeSet::new();
+        for key in keys {
+            if quotes_left == 0 {
+                return;
+            }
+            let before = self.errors.len();
             match items.property(key) {
                 Some(of) if matches!(of.type_name, TypeName::Array | TypeName::Object) => {
                     let text =
@@ -312,9 +323,10 @@ impl Checker {
                     "entries must all be names of item properties",
                 ),
             }
-            if keys[..index].contains(key) {
+            if !seen.insert(key) {
                 self.refuse(at, KEYS, shown(), "must not contain duplicate entries");
             }
+            quotes_left = quotes_left.saturating_sub(self.errors.len() - before);
         }
     }
 
@@ -337,13 +349,14 @@ impl Checker {
             .checks
             .as_ref()
             .map_or(&[][..], |checks| &checks.required);
+        let required: BTreeSet<&str> = required.iter().map(|name| &**name).collect();
         for key in node.list_keys() {
             let Some(of) = items.property(key) else {
                 continue;
             };
             let of_properties = at_items.member("properties");
             let at_key = of_properties.key(key);
-            if !required.contains(key) && of.default_value().is_none() {
+            if !required.contains(&**key) && of.default_value().is_none() {
                 let text = "this property is in x-kubernetes-list-map-keys, so it must have a \
                             default or be a required property";
                 self.require(&at_key, "default", text);

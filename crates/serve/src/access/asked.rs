@@ -2,6 +2,7 @@
 
 use http::Method;
 use optik_access::RequestInfo;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
@@ -9,8 +10,8 @@ pub(crate) struct Asked<'a> {
     /// As sent.
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
-    /// What that means.
-    pub(crate) info: &'a RequestInfo<'a>,
+    /// What that means: all that is decided is decided from this.
+    pub(crate) info: &'a Arc<RequestInfo>,
 }
 
 /// Subresources that are streams.
@@ -19,9 +20,13 @@ const PROFILES: &str = "/debug/pprof/";
 
 /// Requests without a deadline: watches and other streams.
 pub(crate) fn is_long_running(asked: Asked<'_>) -> bool {
-    match asked.info.resource() {
-        None => asked.path.starts_with(PROFILES),
-        Some(of) => asked.info.verb() == "watch" || STREAMING.contains(&of.subresource),
+    let info = asked.info;
+    match (info.non_resource_path(), info.resource()) {
+        (Some(path), _) => path.starts_with(PROFILES),
+        (_, of) => {
+            let streams = of.is_some_and(|of| STREAMING.contains(&of.subresource));
+            info.is_watch() || streams
+        }
     }
 }
 
@@ -29,8 +34,7 @@ pub(crate) fn is_long_running(asked: Asked<'_>) -> bool {
 #[cfg(test)]
 pub(crate) fn asked_for<T>(method: &Method, url: &str, then: impl FnOnce(Asked<'_>) -> T) -> T {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
-    let decoded = optik_access::Path::decode(path);
-    let info = &RequestInfo::read(method.as_str(), &decoded, query);
+    let info = &Arc::new(RequestInfo::new(method.as_str(), path, query));
     then(Asked {
         method,
         path,

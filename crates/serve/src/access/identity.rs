@@ -23,7 +23,8 @@ pub(crate) enum Identity {
         user: Arc<User>,
         expires: UnixMillis,
     },
-    /// A certificate by somebody else, or one that has expired.
+    /// A certificate by somebody else, or none where nobody may be anonymous: only a
+    /// token can help.
     Rejected,
     /// Somebody on this machine, on the port that asks for nothing.
     Local(Arc<User>),
@@ -32,6 +33,14 @@ pub(crate) enum Identity {
 impl Identity {
     pub(crate) fn local() -> Self {
         Self::Local(Arc::new(User::admin()))
+    }
+
+    /// What it counts for where strangers are let in, or not.
+    pub(crate) fn with_anonymous(self, allowed: bool) -> Self {
+        match self {
+            Self::Unknown if !allowed => Self::Rejected,
+            other => other,
+        }
     }
 }
 
@@ -79,6 +88,8 @@ pub(crate) fn authenticate<'a, H: Handler>(
     if let Some(user) = tokens.find(token) {
         return Ok((Arc::clone(user), By::Standing));
     }
+    // A token that was revoked elsewhere must not be believed because nobody told us.
+    handler.confirmed()?;
     let user = handler.authenticate(token);
     let user = user.ok_or_else(Status::unauthorized)?;
     Ok((user, By::Token(token)))
@@ -220,6 +231,12 @@ mod tests {
             let found = try_with(&identity, authorization);
             assert_eq!(found, expected, "{identity:?} {authorization}");
         }
+        let stranger = || Identity::Unknown.with_anonymous(false);
+        assert_eq!(try_with(&stranger(), ""), Err(401));
+        assert_eq!(try_with(&stranger(), "Basic a2lt"), Err(401));
+        assert_eq!(try_with(&stranger(), "Bearer secret"), kim);
+        let eve = by_certificate(1_000).with_anonymous(false);
+        assert!(try_with(&eve, "").is_ok());
         let local = try_with(&Identity::local(), "").unwrap();
         assert_eq!(local, "system:admin system:masters system:authenticated");
         assert_eq!(try_with(&Identity::local(), "Bearer secret"), kim);

@@ -17,8 +17,8 @@ use optik_apiserver::Response;
 
 /// Smaller bodies are not worth compressing.
 const GZIP_ABOVE_BYTES: usize = 128 * 1024;
-/// A whole body is compressed in steps of this size, so that others get a turn.
-const GZIP_STEP_BYTES: usize = 64 * 1024;
+/// A whole body is indented and compressed in steps of this size, so that others get a turn.
+const STEP_BYTES: usize = 64 * 1024;
 /// Programs in front of which people sit.
 const PEOPLE: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
 
@@ -91,6 +91,13 @@ enum Formed {
 }
 
 fn whole(bytes: Bytes, pretty: bool, gzip: bool) -> Formed {
+    if pretty && bytes.len() > STEP_BYTES {
+        let pieces = stepped(bytes).indented();
+        return match gzip {
+            true => Formed::Gzip(pieces),
+            false => Formed::Plain(Content::Pieces(Box::new(pieces))),
+        };
+    }
     let bytes = if pretty {
         let mut out = Vec::with_capacity(bytes.len() * 2);
         Indenter::default().push(&bytes, &mut out);
@@ -98,16 +105,16 @@ fn whole(bytes: Bytes, pretty: bool, gzip: bool) -> Formed {
     } else {
         bytes
     };
-    if !gzip || bytes.len() <= GZIP_ABOVE_BYTES {
-        return Formed::Plain(Content::Whole(bytes));
+    match gzip && bytes.len() > GZIP_ABOVE_BYTES {
+        true => Formed::Gzip(stepped(bytes)),
+        false => Formed::Plain(Content::Whole(bytes)),
     }
-    let steps = (0..bytes.len()).step_by(GZIP_STEP_BYTES);
-    let steps = steps.map(move |at| {
-        bytes
-            .slice(at..bytes.len().min(at + GZIP_STEP_BYTES))
-            .into()
-    });
-    Formed::Gzip(Pieces::new(stream::iter(steps).boxed()))
+}
+
+fn stepped(bytes: Bytes) -> Pieces {
+    let steps = (0..bytes.len()).step_by(STEP_BYTES);
+    let steps = steps.map(move |at| bytes.slice(at..bytes.len().min(at + STEP_BYTES)).into());
+    Pieces::new(stream::iter(steps).boxed())
 }
 
 async fn streamed(pieces: Pieces, pretty: bool, gzip: bool) -> Formed {

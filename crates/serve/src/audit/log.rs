@@ -5,9 +5,9 @@
 
 use optik_object::Timestamp;
 use optik_platform::{Clock, UnixMillis};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +32,10 @@ pub struct AuditFileError {
     #[source]
     cause: io::Error,
 }
+
+/// The log says who did what, and with some policies what to which data.
+const OWNER: u32 = 0o600;
+const OTHERS: u32 = 0o077;
 
 pub struct AuditFile {
     path: PathBuf,
@@ -165,9 +169,14 @@ fn open(path: &Path) -> io::Result<Open> {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
-        .mode(0o600)
+        .mode(OWNER)
         .open(path)?;
-    let bytes = file.metadata()?.len();
+    let found = file.metadata()?;
+    // One that was there before may be readable for everybody. A pipe is left alone.
+    if found.is_file() && found.permissions().mode() & OTHERS != 0 {
+        file.set_permissions(Permissions::from_mode(OWNER))?;
+    }
+    let bytes = found.len();
     Ok(Open { file, bytes })
 }
 
@@ -175,7 +184,6 @@ fn open(path: &Path) -> io::Result<Open> {
 mod tests {
     use super::*;
     use optik_platform::ManualClock;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_large_file_is_set_aside_and_old_ones_go() {
@@ -218,10 +226,13 @@ mod tests {
         assert_eq!(names().len(), 2, "the others were too old");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A file that is there is gone on with.
+        // A file that is there is gone on with, and closed to others.
         drop(file);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let file = AuditFile::open(&path, rotation, clock).unwrap();
         file.write(b"1\n");
         assert_eq!(std::fs::read(&path).unwrap(), b"12345\n1\n");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 use optik_apiserver::Response;
 use optik_object::quote;
 use optik_platform::{Clock, Monotonic};
+use optik_supervisor::{Impact, Supervisor};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ const STORE_ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long an answer is good: anybody may ask, and the store may be far away.
 const STORE_ANSWER_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// A part that is asked, under the name that upstream has for it.
+/// A part that is asked, under the name that upstream has for it, or that its task has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Ping,
@@ -28,10 +29,12 @@ enum Part {
     StoreForWriting,
     Informers,
     Extensions,
+    Task(&'static str, Impact),
     Shutdown,
 }
 
 impl Part {
+    /// Those of every server. Its tasks come before the last of these.
     const ALL: [Self; 7] = [
         Self::Ping,
         Self::Log,
@@ -50,6 +53,7 @@ impl Part {
             Self::StoreForWriting => "etcd-readiness",
             Self::Informers => "informer-sync",
             Self::Extensions => "poststarthook/start-apiextensions-controllers",
+            Self::Task(name, _) => name,
             Self::Shutdown => "shutdown",
         }
     }
@@ -58,26 +62,33 @@ impl Part {
     fn is_for_readiness_only(self) -> bool {
         matches!(
             self,
-            Self::StoreForWriting | Self::Informers | Self::Shutdown
+            Self::StoreForWriting | Self::Informers | Self::Task(..) | Self::Shutdown
         )
+    }
+
+    /// Whether requests can be served while it is not well.
+    fn is_dispensable(self) -> bool {
+        matches!(self, Self::Task(_, Impact::Upkeep))
     }
 }
 
 /// How the server is.
 pub(crate) struct Health {
     store: Store,
+    supervisor: Supervisor,
     ready: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Health {
-    pub(crate) fn new(check: StoreCheck, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(check: StoreCheck, clock: Arc<dyn Clock>, supervisor: Supervisor) -> Self {
         Self {
             store: Store {
                 check,
                 clock,
                 found: Mutex::default(),
             },
+            supervisor,
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
@@ -97,7 +108,7 @@ impl Health {
             None => (&path[1..], None),
             Some((page, part)) => (page, Some(part)),
         };
-        let parts = Part::ALL.into_iter();
+        let parts = self.parts().into_iter();
         let parts: Vec<_> = match page {
             "healthz" | "livez" => parts.filter(|part| !part.is_for_readiness_only()).collect(),
             "readyz" => parts.collect(),
@@ -116,6 +127,14 @@ impl Health {
         })
     }
 
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Part::ALL.to_vec();
+        let tasks = self.supervisor.tasks().into_iter();
+        let tasks = tasks.map(|task| Part::Task(task.name, task.impact));
+        parts.splice(parts.len() - 1..parts.len() - 1, tasks);
+        parts
+    }
+
     async fn all(&self, page: &str, parts: &[Part], query: &str) -> Response {
         let mut excluded: Vec<_> = query::values(query, "exclude").collect();
         excluded.sort_unstable();
@@ -130,7 +149,7 @@ impl Health {
             } else if self.is_well(*part).await {
                 format!("[+]{name} ok\n")
             } else {
-                well = false;
+                well &= part.is_dispensable();
                 // Anybody may read this page; the reason is in the log.
                 tracing::info!(check = name, page, "a health check failed");
                 format!("[-]{name} failed: reason withheld\n")
@@ -158,6 +177,7 @@ impl Health {
             Part::Ping | Part::Log | Part::Extensions => true,
             Part::Store => self.store.health().await != StoreHealth::Unreadable,
             Part::StoreForWriting => self.store.health().await == StoreHealth::Well,
+            Part::Task(name, _) => self.supervisor.is_up(name),
             Part::Informers => self.ready.load(Ordering::Acquire),
             Part::Shutdown => !self.stopping.load(Ordering::Acquire),
         }

@@ -6,19 +6,21 @@ mod version;
 pub(crate) use health::Health;
 
 use crate::access::Asked;
+use optik_access::RequestInfo;
 use optik_apiserver::Response;
 use optik_object::Status;
 
 pub(crate) async fn find(health: &Health, asked: Asked<'_>) -> Option<Response> {
-    match asked.path {
-        "/version" | "/version/" => Some(version::page(asked.method)),
+    match asked.info.non_resource_path()? {
+        "/version" | "/version/" => Some(version::page(asked.info.verb())),
         path if path.starts_with("/version/") => Some(Status::resource_not_found().into()),
         path => health.page(path, asked.query).await,
     }
 }
 
 /// Whether it is one that watchdogs ask for.
-pub(crate) fn is_probe(path: &str) -> bool {
+pub(crate) fn is_probe(info: &RequestInfo) -> bool {
+    let path = info.non_resource_path().unwrap_or_default();
     let page = path.strip_prefix('/').unwrap_or(path).split('/').next();
     matches!(page, Some("healthz" | "livez" | "readyz"))
 }

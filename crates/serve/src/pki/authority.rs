@@ -137,6 +137,14 @@ impl Authority {
     }
 }
 
+/// When a certificate runs out.
+pub(super) fn ends(certificate: &str) -> Option<UnixMillis> {
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
+    let (_, parsed) = x509(&certificate).ok()?;
+    let seconds = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
+    Some(UnixMillis(seconds.saturating_mul(1000)))
+}
+
 fn parameters(
     names: Vec<String>,
     now: UnixMillis,

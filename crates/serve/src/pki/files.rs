@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 const OWNER_DIRECTORY: u32 = 0o700;
 const OWNER: u32 = 0o600;
+const OTHERS: u32 = 0o077;
 const EVERYBODY: u32 = 0o644;
 
 pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
@@ -32,6 +33,7 @@ fn paths(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
 /// `None` unless both files are there.
 pub(super) fn read_pair(directory: &Path, name: &str) -> Result<Option<Pair>, PkiError> {
     let (certificate, key) = paths(directory, name);
+    keep_private(&key);
     let (Some(certificate), Some(key)) = (read(&certificate)?, read(&key)?) else {
         return Ok(None);
     };
@@ -72,6 +74,38 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
     sync(parent(path))
 }
 
+/// Takes the right to read a key from everybody but its owner. Where keys are handed to
+/// us, modes may be another's to set: that is said, and no reason to stop.
+pub fn keep_private(path: &Path) {
+    let Ok(found) = fs::metadata(path) else {
+        return;
+    };
+    if found.permissions().mode() & OTHERS == 0 {
+        return;
+    }
+    if let Err(error) = fs::set_permissions(path, Permissions::from_mode(OWNER)) {
+        tracing::warn!(%error, path = %path.display(), "others on this machine may read a key");
+    }
+}
+
+/// A directory of our own, which only its owner may enter.
+///
+/// # Errors
+/// If the file system refuses.
+pub fn private_directory(path: &Path) -> Result<(), PkiError> {
+    make_directory(path)?;
+    let restricted = fs::metadata(path).and_then(|found| {
+        if found.permissions().mode() & OTHERS == 0 {
+            return Ok(());
+        }
+        fs::set_permissions(path, Permissions::from_mode(OWNER_DIRECTORY))
+    });
+    restricted.map_err(|cause| PkiError::Write {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
 fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), PkiError> {
     replace(path, content, mode).map_err(|cause| PkiError::Write {
         path: path.to_owned(),
@@ -84,6 +118,11 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(parent(path))?;
     fresh.write_all(content)?;
+    if mode == EVERYBODY {
+        // The umask of the process is for what nobody else may read.
+        let mode = Permissions::from_mode(mode);
+        fresh.as_file().set_permissions(mode)?;
+    }
     fresh.as_file().sync_all()?;
     fresh.persist(path)?;
     Ok(())

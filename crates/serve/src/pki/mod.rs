@@ -5,7 +5,7 @@ mod authority;
 mod files;
 mod pem;
 
-pub use files::write_private;
+pub use files::{keep_private, private_directory, write_private};
 pub(crate) use pem::elliptic;
 
 use authority::{Authority, Leaf, Standing};
@@ -73,6 +73,8 @@ pub enum PkiError {
     },
     #[error("{} cannot be used: {reason}", .path.display())]
     Unusable { path: PathBuf, reason: String },
+    #[error("the certificate authority cannot be used: {0}")]
+    Authority(String),
     #[error("cannot make a certificate")]
     Generate(#[source] rcgen::Error),
 }
@@ -130,6 +132,41 @@ impl Pki {
         })
     }
 
+    /// Certificates by an authority that somebody else keeps. Those that are `known` stay
+    /// while they last.
+    ///
+    /// # Errors
+    /// If the authority cannot be used.
+    pub fn by_authority(
+        pair: &Pair,
+        known: Option<&Self>,
+        names: Vec<String>,
+        at: Circumstances<'_>,
+    ) -> Result<Self, PkiError> {
+        let authority = Authority::load(pair).map_err(PkiError::Authority)?;
+        let issued = |known: Option<&Pair>, leaf: &Leaf| {
+            let good = |pair: &&Pair| authority.judge(pair, leaf, at.now) == Standing::Good;
+            match known.filter(good) {
+                Some(pair) => Ok(pair.clone()),
+                None => authority.issue(leaf, at.now),
+            }
+        };
+        let server = Leaf::Server { names };
+        Ok(Self {
+            server: issued(known.map(|known| &known.server), &server)?,
+            admin: issued(known.map(|known| &known.admin), &Leaf::Admin)?,
+            server_authority: pair.certificate.clone(),
+            authority: pair.certificate.clone(),
+        })
+    }
+
+    /// When our authority runs out. It is never renewed by itself: whoever trusts it would
+    /// have to be told.
+    #[must_use]
+    pub fn authority_ends(&self) -> Option<UnixMillis> {
+        authority::ends(&self.authority)
+    }
+
     /// The certificates in a directory. What is missing is made; what lacks a name or
     /// runs out soon is renewed; a server certificate that somebody else put there is
     /// used as it is.
@@ -158,6 +195,22 @@ impl Pki {
             admin,
         })
     }
+}
+
+/// A new authority, with its key.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn create_authority(at: Circumstances<'_>) -> Result<Pair, PkiError> {
+    Authority::create(at).map(|(_, pair)| pair)
+}
+
+/// The authority of a directory, if it has one.
+///
+/// # Errors
+/// If files cannot be read.
+pub fn existing_authority(directory: &Path) -> Result<Option<Pair>, PkiError> {
+    files::read_pair(directory, "ca")
 }
 
 fn authority_in(directory: &Path, at: Circumstances<'_>) -> Result<(Authority, String), PkiError> {

@@ -50,9 +50,10 @@ impl Scripted {
 
 impl Handler for Scripted {
     async fn handle(&self, request: Request) -> Response {
-        let (kind, rest) = request.path[1..]
-            .split_once('/')
-            .unwrap_or((&request.path[1..], ""));
+        let core = request.info.resource().is_none_or(|of| of.group.is_empty());
+        let objects = if core { "/api" } else { "/apis" };
+        let path = request.info.non_resource_path().unwrap_or(objects);
+        let (kind, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
         match kind {
             "who" => who(&request),
             "whole" => Response::json(StatusCode::OK, numbers(bytes_of(rest))),

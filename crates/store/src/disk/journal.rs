@@ -28,6 +28,7 @@
 //! end    03 | xxh3 of the items 8 | "FJL" 03
 //! ```
 
+use super::private;
 use crate::error::OpenError;
 use rustix::fs::SeekFrom as SparseSeek;
 use std::fs::{File, OpenOptions};
@@ -114,7 +115,7 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
         .write(true)
         .open(&tail.journal)?;
     journal.seek(SeekFrom::Start(tail.at))?;
-    let mut copy = File::create(save_to)?;
+    let mut copy = private::create_file(save_to)?;
     io::copy(&mut (&mut journal).take(tail.bytes), &mut copy)?;
     copy.sync_all()?;
     journal.set_len(tail.at)?;
@@ -125,7 +126,7 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
 pub(crate) fn renew(journal: &Path) -> io::Result<()> {
     let fresh = journal.with_extension("new");
     let from = File::open(journal)?;
-    let to = File::create(&fresh)?;
+    let to = private::create_file(&fresh)?;
     // Holes are left out by the copy, the length is kept: it was preallocated.
     copy_data(&from, &to)?;
     to.sync_all()?;

@@ -10,12 +10,13 @@
 //! ```
 
 use super::journal::Promise;
+use super::private;
 use crate::error::OpenError;
 use crate::options::Durability;
 use crate::revision::Revision;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -34,17 +35,10 @@ pub(crate) struct Directory {
 impl Directory {
     /// Takes hold of a directory; creates it if there is none.
     pub(crate) fn lock(path: &Path) -> Result<Self, OpenError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(io_error("create", path))?;
+        private::create_directory(path).map_err(io_error("create", path))?;
         let lock_path = path.join("lock");
-        let lock = OpenOptions::new()
+        let lock = private::file_options()
             .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
             .open(&lock_path)
             .map_err(io_error("open", &lock_path))?;
         match lock.try_lock() {
@@ -57,6 +51,15 @@ impl Directory {
             _lock: lock,
             synced: None,
         })
+    }
+
+    /// Shuts others out of the directory. To be called when it is known to be ours: a
+    /// mistyped name must not lock people out of somebody else's.
+    pub(crate) fn restrict(&self) -> Result<(), OpenError> {
+        let names = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
+        let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let names: Vec<String> = names.filter(|name| is_ours(name)).collect();
+        private::restrict(&self.path, names.iter().map(String::as_str))
     }
 
     pub(crate) fn database(&self) -> PathBuf {
@@ -107,14 +110,10 @@ impl Directory {
     /// A directory without a format file must be empty, or hold what an interrupted
     /// first start left: somebody else's files are not ours to touch.
     fn check_empty(&self) -> Result<(), OpenError> {
-        let ours = ["lock", "db", "torn", "format.new", "synced", "running"];
         let entries = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         for entry in entries {
             let name = entry.map_err(io_error("list", &self.path))?.file_name();
-            let known = name
-                .to_str()
-                .is_some_and(|name| ours.contains(&name) || name.starts_with("db.incomplete."));
-            if !known {
+            if !name.to_str().is_some_and(is_ours) {
                 return Err(OpenError::NotOurs {
                     path: self.path.clone(),
                     reason: format!("it holds {}", name.display()),
@@ -165,7 +164,7 @@ impl Directory {
     pub(crate) fn set_in_doubt(&self, doubt: bool) -> Result<(), OpenError> {
         let path = self.path.join("running");
         let done = if doubt {
-            File::create(&path).map(drop)
+            private::create_file(&path).map(drop)
         } else {
             fs::remove_file(&path)
         };
@@ -175,7 +174,7 @@ impl Directory {
     /// A name for a copy of a torn tail. Old copies make room.
     pub(crate) fn torn_copy(&self) -> Result<PathBuf, OpenError> {
         let torn = self.path.join("torn");
-        fs::create_dir_all(&torn).map_err(io_error("create", &torn))?;
+        private::create_directory(&torn).map_err(io_error("create", &torn))?;
         let numbers = fs::read_dir(&torn)
             .map_err(io_error("list", &torn))?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
@@ -210,11 +209,8 @@ impl Directory {
         let file = match &mut self.synced {
             Some(file) => file,
             none => none.insert(
-                OpenOptions::new()
+                private::file_options()
                     .create(true)
-                    .truncate(false)
-                    .write(true)
-                    .mode(0o600)
                     .open(self.path.join("synced"))?,
             ),
         };
@@ -223,6 +219,20 @@ impl Directory {
         file.write_all_at(&bytes, 0)?;
         file.sync_data()
     }
+}
+
+/// Whether the store makes entries of this name.
+fn is_ours(name: &str) -> bool {
+    let names = [
+        "lock",
+        "db",
+        "torn",
+        "format",
+        "format.new",
+        "synced",
+        "running",
+    ];
+    names.contains(&name) || name.starts_with("db.incomplete.")
 }
 
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {
@@ -235,7 +245,7 @@ pub(crate) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) 
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = private::create_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -2,6 +2,7 @@
 
 mod journal;
 mod layout;
+mod private;
 mod record;
 mod restoring;
 
@@ -20,6 +21,7 @@ use fjall::config::{CompressionPolicy, FilterPolicy, PinningPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use journal::Promise;
 use layout::{Directory, io_error};
+use optik_platform::Monotonic;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -115,6 +117,7 @@ impl Disk {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         let directory = Directory::lock(path)?;
         let promise = directory.read_format()?;
+        directory.restrict()?;
         if promise.is_none() {
             directory.set_incomplete_database_aside()?;
         }
@@ -126,7 +129,7 @@ impl Disk {
                 .map_err(|cause| engine_error(&path, cause))?;
             journal::sync_directories(&path).map_err(io_error("sync", &path))?;
         }
-        let recovered = engine.recover(&directory)?;
+        let recovered = engine.recover(&directory, options.clock.monotonic())?;
         // Only now: an interrupted first start must look like one, and what the last
         // run promised must be known until its journals are checked.
         directory.write_format(options.durability)?;
@@ -319,7 +322,7 @@ impl Engine {
         Ok(())
     }
 
-    fn recover(&self, directory: &Directory) -> Result<Recovered, OpenError> {
+    fn recover(&self, directory: &Directory, now: Monotonic) -> Result<Recovered, OpenError> {
         let path = directory.database();
         let damaged = |reason: String| OpenError::Damaged {
             path: path.clone(),
@@ -331,7 +334,7 @@ impl Engine {
         let floor = self
             .number(META_FLOOR, &path)?
             .map_or(Revision::FIRST, Revision::new);
-        let replay = self.replay(floor, &path)?;
+        let replay = self.replay(floor, now, &path)?;
         let newest = replay.index.revision();
         let synced = directory.synced();
         if newest < synced {
@@ -367,8 +370,8 @@ impl Engine {
             .collect()
     }
 
-    fn replay(&self, floor: Revision, path: &Path) -> Result<Replay, OpenError> {
-        let mut replay = Replay::new(floor);
+    fn replay(&self, floor: Revision, now: Monotonic, path: &Path) -> Result<Replay, OpenError> {
+        let mut replay = Replay::new(floor, now);
         let mut origins = Origins::default();
         let mut whole = WholeCommits::new(floor);
         for entry in self.log.range(record::versions_from(Revision::ZERO)) {
@@ -503,7 +506,7 @@ impl WholeCommits {
 pub(crate) fn revive_leases(
     granted: &[(crate::lease::LeaseId, Duration)],
     index: &Index,
-    now: optik_platform::Monotonic,
+    now: Monotonic,
 ) -> Leases {
     let mut leases = Leases::default();
     for (id, ttl) in granted {

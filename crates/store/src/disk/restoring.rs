@@ -9,6 +9,7 @@ use crate::options::{Durability, Options};
 use crate::replay::Place;
 use crate::revision::Revision;
 use fjall::{Keyspace, OwnedWriteBatch, PersistMode};
+use optik_platform::Monotonic;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ impl Restoring {
         if directory.read_format()?.is_some() {
             return Ok(None);
         }
+        directory.restrict()?;
         directory.set_incomplete_database_aside()?;
         let engine = Engine::open(&directory, Promise::Synced, &Options::directory(path))?;
         let batch = engine.database.batch();
@@ -90,7 +92,7 @@ impl Restoring {
         self.flush(PersistMode::SyncAll)?;
         let path = self.directory.database();
         sync_directories(&path).map_err(io_error("sync", &path))?;
-        self.engine.recover(&self.directory)?;
+        self.engine.recover(&self.directory, Monotonic::default())?;
         self.directory.write_format(Durability::PowerLoss)
     }
 }

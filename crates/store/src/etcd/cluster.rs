@@ -3,6 +3,7 @@
 
 use super::authors::Authors;
 use super::backoff::Backoff;
+use super::confirmed::Confirmed;
 use super::link::{Link, LinkError, describe};
 use super::links::Links;
 use super::mirror::Mirror;
@@ -36,6 +37,7 @@ pub(crate) struct Cluster {
     pub(crate) authors: Arc<Authors>,
     pub(crate) progress: Progress,
     pub(crate) fate: signal::Sender<Fate>,
+    pub(crate) confirmed: Confirmed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

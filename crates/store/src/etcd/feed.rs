@@ -54,11 +54,22 @@ impl From<Betrayal> for End {
     }
 }
 
-pub(crate) async fn run(cluster: Arc<Cluster>) {
+/// What a feed has to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// The view is what was loaded when we connected.
+    Loaded,
+    /// A feed before this one panicked. All that it built is built again from etcd.
+    Anew,
+}
+
+/// Follows for as long as the engine may be used.
+pub(crate) async fn run(cluster: Arc<Cluster>, beginning: Beginning) {
+    let _adrift = AdriftAtEnd(Arc::clone(&cluster));
     let mut feed = Feed {
         backoff: Backoff::new(&cluster.options.entropy),
         cluster,
-        whole: true,
+        whole: beginning == Beginning::Loaded,
     };
     while feed.cluster.check().is_ok() {
         let end = match Box::pin(feed.follow()).await {
@@ -67,6 +78,17 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         };
         feed.cluster.progress.disconnect();
         feed.recover(end).await;
+    }
+}
+
+/// Nobody follows the cluster any more, however that came about.
+struct AdriftAtEnd(Arc<Cluster>);
+
+impl Drop for AdriftAtEnd {
+    fn drop(&mut self) {
+        self.0.progress.disconnect();
+        self.0
+            .drift("the task that follows etcd begins again".into());
     }
 }
 
@@ -109,7 +131,7 @@ impl Feed {
         let cluster = Arc::clone(&self.cluster);
         if !self.whole {
             let index = load(link, &cluster.options.range, &cluster.witness).await?;
-            cluster.mirror.lock().reset(index);
+            cluster.mirror.lock_again().reset(index)?;
             self.whole = true;
         }
         let (requests, mut responses) = self.watch(link).await?;

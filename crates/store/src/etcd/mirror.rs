@@ -79,6 +79,7 @@ impl Mirror {
         Ok(Commit {
             revision: change.revision,
             time,
+            known: self.clock.monotonic(),
             origin: change.origin,
             events: events.into_boxed_slice(),
         })
@@ -93,17 +94,19 @@ impl Mirror {
     }
 
     /// Starts again from a state, because what led to it is unknown.
-    pub(crate) fn reset(&mut self, index: Index) {
-        assert!(
-            index.revision() >= self.index.revision(),
-            "the witness has seen that the cluster did not go back"
-        );
+    ///
+    /// Nothing in here is relied on: a panic may have left it half changed.
+    pub(crate) fn reset(&mut self, index: Index) -> Result<(), Betrayal> {
+        let (shown, found) = (self.view.revision(), index.revision());
+        if found < shown {
+            return Err(Betrayal(format!(
+                "etcd is at revision {found}, but has told of {shown} before; restart Optik \
+                 to go on with what it holds"
+            )));
+        }
         self.index = index.clone();
         self.view.reset(index);
-    }
-
-    pub(crate) fn compact(&mut self, to: Revision) {
-        self.view.compact(to);
+        Ok(())
     }
 
     /// One whole state, and the past that is kept of it.
@@ -114,7 +117,8 @@ impl Mirror {
     /// Forgets what has to be forgotten, a bounded part of it at once. Says whether
     /// there is more.
     pub(crate) fn tidy(&mut self) -> bool {
-        if let Some(target) = compaction_target(&self.view, self.retention, self.clock.wall()) {
+        if let Some(target) = compaction_target(&self.view, self.retention, self.clock.monotonic())
+        {
             self.view.compact(target);
         }
         // On disk it is the cluster's.

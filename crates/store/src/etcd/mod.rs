@@ -13,6 +13,7 @@ mod authors;
 mod backoff;
 mod cluster;
 mod commit;
+mod confirmed;
 mod feed;
 mod fresh;
 mod leases;
@@ -32,6 +33,8 @@ use self::authors::Authors;
 use self::backoff::Backoff;
 pub(crate) use self::cluster::Cluster;
 use self::cluster::{Failure, Fate, Intent};
+use self::confirmed::{Confirmed, confirm};
+use self::feed::Beginning;
 use self::fresh::Rounds;
 use self::link::{Link, LinkError};
 use self::links::Links;
@@ -40,6 +43,7 @@ use self::progress::Progress;
 use self::wire::signed;
 use self::witness::Witness;
 use crate::backup::Export;
+use crate::embedded::dispatch;
 use crate::error::{CommitError, CompactError, ConnectError, LeaseError, ReadError};
 use crate::index::{Index, Snapshot};
 use crate::origin::Origin;
@@ -50,6 +54,8 @@ use crate::txn::{Txn, TxnResult};
 use crate::view::View;
 use optik_etcd_api::errors;
 use optik_etcd_api::etcdserverpb::{CompactionRequest, DefragmentRequest, StatusRequest};
+use optik_supervisor::Task;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch as signal};
@@ -65,6 +71,13 @@ const TICK: Duration = Duration::from_secs(1);
 const NO_SPACE: &str = "NOSPACE";
 /// Giving space back stops a member for as long as it takes.
 const SHRINK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// It returns when the engine is closed, or has failed for good.
+const WATCH: Task = Task::serving("etcd-watch").that_completes();
+const READS: Task = Task::serving("etcd-reads");
+const HISTORY: Task = Task::upkeep("etcd-history");
+/// Without proof the store stops answering.
+const PROOF: Task = Task::serving("etcd-proof");
 
 #[derive(Debug)]
 pub(crate) struct Etcd {
@@ -95,22 +108,17 @@ impl Etcd {
             authors: Arc::new(Authors::default()),
             progress: Progress::default(),
             fate: signal::Sender::new(Fate::Adrift("it has not begun".into())),
+            // The whole state was read just now.
+            confirmed: Confirmed::new(),
             options,
         });
         let rounds = Arc::new(Rounds::default());
-        let tasks = [
-            tokio::spawn(feed::run(Arc::clone(&cluster))),
-            tokio::spawn(Arc::clone(&rounds).run(Arc::clone(&cluster))),
-            tokio::spawn(tidy(Arc::clone(&cluster))),
-        ];
-        let dispatching = Arc::clone(&view);
-        tokio::spawn(async move { dispatching.hub().run(&dispatching).await });
         let etcd = Self {
+            tasks: start(&cluster, &rounds),
             cluster,
             rounds,
             room: Arc::new(Semaphore::new(UNDER_WAY_KIB_MAX as usize)),
             runtime: Handle::current(),
-            tasks: tasks.iter().map(|task| task.abort_handle()).collect(),
         };
         Ok((etcd, view))
     }
@@ -132,6 +140,7 @@ impl Etcd {
         let room = Arc::clone(&self.room).acquire_many_owned(share).await;
         let room = room.map_err(|_| CommitError::Stopped)?;
         let cluster = Arc::clone(&self.cluster);
+        // Spawned here: one write, which nobody may begin a second time.
         let commit = self.runtime.spawn(async move {
             let _room = room;
             Box::pin(cluster.commit(&txn, origin)).await
@@ -142,10 +151,21 @@ impl Etcd {
 
     pub(crate) async fn latest(&self) -> Result<Snapshot, ReadError> {
         self.cluster.check()?;
-        let deadline = Instant::now() + self.cluster.options.read_timeout;
-        let revision = self.rounds.revision(deadline).await?;
-        self.cluster.reached(revision, deadline).await?;
+        match confirm(&self.cluster, &self.rounds).await {
+            // The round is lost, but we are not stopped: its task begins again.
+            Err(Failure::Stopped) if self.cluster.check().is_ok() => {
+                return Err(ReadError::Unavailable(
+                    "the question to etcd was lost".into(),
+                ));
+            }
+            confirmed => confirmed?,
+        }
         Ok(self.cluster.view.snapshot())
+    }
+
+    pub(crate) fn confirmed(&self) -> Result<(), ReadError> {
+        self.cluster.check()?;
+        Ok(self.cluster.confirmed.check()?)
     }
 
     pub(crate) async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
@@ -170,7 +190,7 @@ impl Etcd {
         }
         let reached = cluster.reached(revision, deadline).await;
         reached.map_err(CommitError::from)?;
-        cluster.mirror.lock().compact(revision);
+        cluster.view.compact(revision);
         Ok(())
     }
 
@@ -201,7 +221,11 @@ impl Etcd {
 
     pub(crate) async fn export(&self) -> Result<Export, ReadError> {
         self.latest().await?;
-        let (floor, state) = self.cluster.mirror.lock().export();
+        let exported = self.cluster.mirror.lock_if_whole();
+        let exported = exported.map(|mirror| mirror.export());
+        let (floor, state) = exported.ok_or_else(|| {
+            ReadError::Unavailable("the copy of etcd's state is being made anew".into())
+        })?;
         let mut leases = Vec::new();
         for id in self.cluster.leases().await.map_err(read_error)? {
             match self.cluster.lease(id).await {
@@ -296,6 +320,37 @@ async fn load_first(
     }
 }
 
+type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Everything that runs beside calls. Dispatching ends by itself, with the hub.
+fn start(cluster: &Arc<Cluster>, rounds: &Arc<Rounds>) -> Vec<AbortHandle> {
+    let supervisor = &cluster.options.supervisor;
+    let followed = Arc::clone(cluster);
+    let mut beginning = Beginning::Loaded;
+    let feed = supervisor.supervise(WATCH, move || {
+        let beginning = std::mem::replace(&mut beginning, Beginning::Anew);
+        feed::run(Arc::clone(&followed), beginning)
+    });
+    let (asked, asking) = (Arc::clone(cluster), Arc::clone(rounds));
+    let reads = supervisor.supervise(READS, move || Arc::clone(&asking).run(Arc::clone(&asked)));
+    let kept = Arc::clone(cluster);
+    let history = supervisor.supervise(HISTORY, move || tidy(Arc::clone(&kept)));
+    let (proven, proving) = (Arc::clone(cluster), Arc::clone(rounds));
+    let proof = supervisor.supervise(PROOF, move || {
+        confirmed::run(Arc::clone(&proven), Arc::clone(&proving))
+    });
+    // Spawned here: they are supervised, and end with the store.
+    let run = |task: BoxedTask| tokio::spawn(task).abort_handle();
+    // Spawned here: it is supervised, and ends by itself.
+    tokio::spawn(dispatch(supervisor, &cluster.view));
+    vec![
+        run(Box::pin(feed)),
+        run(Box::pin(reads)),
+        run(Box::pin(history)),
+        run(Box::pin(proof)),
+    ]
+}
+
 async fn tidy(cluster: Arc<Cluster>) {
     loop {
         sleep(TICK).await;
@@ -305,9 +360,15 @@ async fn tidy(cluster: Arc<Cluster>) {
 
 async fn tidy_once(cluster: &Cluster) {
     // A bounded part at once: the feed waits for the lock meanwhile.
-    while cluster.mirror.lock().tidy() {
+    while tidy_part(cluster) {
         tokio::task::yield_now().await;
     }
+}
+
+/// What a panic left half done is not touched: the feed replaces it.
+fn tidy_part(cluster: &Cluster) -> bool {
+    let mirror = cluster.mirror.lock_if_whole();
+    mirror.is_some_and(|mut mirror| mirror.tidy())
 }
 
 impl From<Failure> for ReadError {

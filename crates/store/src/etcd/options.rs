@@ -3,6 +3,7 @@ use crate::error::ConnectError;
 use crate::key::KeyRange;
 use crate::options::Retention;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
+use optik_supervisor::Supervisor;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct EtcdOptions {
     pub read_timeout: Duration,
     /// Bounds a try to reach one member.
     pub connect_timeout: Duration,
+    /// Looks after the tasks of the store.
+    pub supervisor: Supervisor,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
@@ -45,6 +48,7 @@ impl EtcdOptions {
             request_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(3),
             connect_timeout: Duration::from_secs(2),
+            supervisor: Supervisor::default(),
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
         }

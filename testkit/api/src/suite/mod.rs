@@ -24,6 +24,7 @@ mod custom;
 mod definitions;
 mod delete;
 mod flows;
+mod guards;
 mod hooks;
 mod lives;
 mod matrix;
@@ -44,6 +45,7 @@ mod rules;
 mod schemas;
 mod security;
 mod selectors;
+mod signers;
 mod slow;
 mod streaming;
 mod tables;
@@ -86,6 +88,8 @@ const MODULES: &[&[Check]] = &[
     security::CHECKS,
     api_services::CHECKS,
     rules::CHECKS,
+    guards::CHECKS,
+    signers::CHECKS,
     policies::CHECKS,
     hooks::configurations::CHECKS,
     hooks::conditions::CHECKS,

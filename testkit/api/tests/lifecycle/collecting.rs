@@ -260,12 +260,7 @@ async fn a_custom_kind_that_comes_later_is_known() {
 /// The collector alone.
 fn collect(world: &World) -> impl Future<Output = ()> + Send + 'static {
     let (api, store) = (world.server.api.clone(), world.server.store.clone());
-    async move {
-        let choice = optik_lifecycle::Choice::parse(["garbage-collector-controller"]);
-        for controller in choice.unwrap().start(&api, &store, None) {
-            controller.await;
-        }
-    }
+    optik_lifecycle::keep_collecting(api, store)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! Namespaces, and what is in all of them.
 
 use crate::world::{World, map, maps};
+use optik_server_testkit::AUTHORITY;
 use serde_json::{Value, json};
 
 fn namespace(name: &str) -> String {
@@ -138,7 +139,7 @@ async fn every_namespace_is_furnished_e93() {
         world.until("an account", account, there).await;
         world.until("a certificate", &certificate, there).await;
         let object = world.get(&certificate).await.unwrap();
-        assert_eq!(object["data"]["ca.crt"], "a certificate");
+        assert_eq!(object["data"]["ca.crt"], AUTHORITY);
         // What somebody takes away is put back.
         world.client.delete(account).await.unwrap().is(200).unwrap();
         world

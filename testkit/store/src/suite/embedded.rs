@@ -41,6 +41,7 @@ const EMBEDDED: &[EmbeddedCheck] = embedded_checks![
     keeping_alive_counts_from_now,
     the_wall_clock_does_not_end_leases,
     old_commits_are_compacted_by_age,
+    the_wall_clock_does_not_age_history,
     history_is_compacted_by_size,
     the_event_at_the_floor_keeps_what_was_before,
     long_origins_are_cut_at_once,
@@ -162,6 +163,29 @@ async fn old_commits_are_compacted_by_age(options: Options) {
     assert_eq!(scope.latest().await.oldest(), scope.at(2));
     let status = scope.store.status().await.expect("answers");
     assert_eq!(status.history_commits, 2);
+}
+
+/// Neither does a jump ahead forget what is young, nor one back keep what is old.
+async fn the_wall_clock_does_not_age_history(options: Options) {
+    let retention = Retention {
+        age: Duration::from_secs(100),
+        bytes_max: u64::MAX,
+    };
+    let (scope, clock) = open(Options {
+        retention,
+        ..options
+    })
+    .await;
+    for wall in [START.0, START.0 * 1000, START.0 / 1000, 0] {
+        clock.set_wall(UnixMillis(wall));
+        scope.put("a", "1").await;
+        within("a tick", scope.store.tick()).await;
+        assert_eq!(scope.latest().await.oldest(), Revision::FIRST, "{wall}");
+    }
+    advance(&scope, &clock, Duration::from_secs(99)).await;
+    assert_eq!(scope.latest().await.oldest(), Revision::FIRST);
+    advance(&scope, &clock, Duration::from_secs(1)).await;
+    assert_eq!(scope.latest().await.oldest(), scope.at(4));
 }
 
 async fn history_is_compacted_by_size(options: Options) {

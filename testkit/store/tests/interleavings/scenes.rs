@@ -11,7 +11,7 @@ use crate::sync::Arc;
 use crate::txn::{Put, Txn};
 use crate::view::View;
 use crate::watch::{Watch, WatchFrom, WatchSpec};
-use optik_platform::UnixMillis;
+use optik_platform::{Monotonic, UnixMillis};
 use shuttle::thread;
 
 /// How many orders of steps are tried.
@@ -50,6 +50,7 @@ impl Sequencer {
         let mut draft = Draft::new(self.index.clone(), leases, Revision::FIRST, limits);
         let stamp = Stamp {
             time: UnixMillis(1),
+            now: Monotonic::default(),
             origin: None,
         };
         for keys in commits {

@@ -17,6 +17,10 @@ impl<T> Mutex<T> {
         self.0.lock().expect("no thread has panicked")
     }
 
+    pub(crate) fn lock_again(&self) -> MutexGuard<'_, T> {
+        self.lock()
+    }
+
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok()
     }

@@ -1,12 +1,12 @@
 //! What policies and bindings must be.
 
 use super::compiled::{Expression, Wanted, variables};
-use super::names::With;
+use super::names::{Known, With};
 use crate::admission::configurations::{check_conditions, check_rule, check_selector};
 use optik_object::{
     FieldError, Map, Object, Value, dns_1035_label, dns_subdomain, label_key, path_segment,
 };
-use optik_rules::Type;
+use std::collections::BTreeSet;
 
 const ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
@@ -93,11 +93,12 @@ fn check_policy(object: &Object, spec: &Value, errors: &mut Vec<FieldError>) {
         making: mutates,
     };
     let conditions = "spec.matchConditions";
+    let nothing = Known::nothing();
     check_conditions(&spec["matchConditions"], conditions, errors);
     for (at, condition) in list(spec, "matchConditions").iter().enumerate() {
         let path = format!("{conditions}[{at}].expression");
         let source = text(condition, "expression").trim();
-        check_expression(&path, source, with, &[], Wanted::Bool, errors);
+        check_expression(&path, source, with, &nothing, Wanted::Bool, errors);
     }
     let (compiled, known) = variables(spec, with);
     check_variables(spec, &compiled, errors);
@@ -194,12 +195,13 @@ fn check_matching(matching: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 fn check_names(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let names = list(rule, "resourceNames");
+    let mut seen = BTreeSet::new();
     for (at, name) in names.iter().enumerate() {
         let path = format!("{path}.resourceNames[{at}]");
         for problem in path_segment(name.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid(path.clone(), name.clone(), problem));
         }
-        if names[..at].contains(name) {
+        if !seen.insert(name.as_str()) {
             errors.push(FieldError::duplicate(path, name.clone()));
         }
     }
@@ -211,14 +213,14 @@ pub(crate) fn check_condition(path: &str, source: &str, errors: &mut Vec<FieldEr
         authorizer: true,
         ..With::default()
     };
-    check_expression(path, source, with, &[], Wanted::Bool, errors);
+    check_expression(path, source, with, &Known::nothing(), Wanted::Bool, errors);
 }
 
 fn check_expression(
     path: &str,
     source: &str,
     with: With,
-    known: &[(String, Type)],
+    known: &Known,
     wanted: Wanted,
     errors: &mut Vec<FieldError>,
 ) {
@@ -268,7 +270,7 @@ fn check_validations(
     name: &str,
     spec: &Value,
     with: With,
-    known: &[(String, Type)],
+    known: &Known,
     errors: &mut Vec<FieldError>,
 ) {
     let validations = list(spec, "validations");
@@ -289,12 +291,12 @@ fn check_validations(
         let value = spec["auditAnnotations"].clone();
         errors.push(FieldError::invalid("spec.auditAnnotations", value, text));
     }
+    let mut seen = BTreeSet::new();
     for (at, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{at}]");
         check_annotation(name, annotation, &path, with, known, errors);
-        let mut before = annotations[..at].iter();
-        if before.any(|other| other["key"] == annotation["key"]) {
-            let key = text(annotation, "key");
+        let key = text(annotation, "key");
+        if !seen.insert(key) {
             errors.push(FieldError::duplicate(format!("{path}.key"), key));
         }
     }
@@ -304,7 +306,7 @@ fn check_validation(
     validation: &Value,
     path: &str,
     with: With,
-    known: &[(String, Type)],
+    known: &Known,
     errors: &mut Vec<FieldError>,
 ) {
     let at = |name: &str| format!("{path}.{name}");
@@ -346,7 +348,7 @@ fn check_annotation(
     annotation: &Value,
     path: &str,
     with: With,
-    known: &[(String, Type)],
+    known: &Known,
     errors: &mut Vec<FieldError>,
 ) {
     let key = text(annotation, "key");
@@ -374,12 +376,7 @@ fn check_annotation(
     }
 }
 
-fn check_mutations(
-    spec: &Value,
-    with: With,
-    known: &[(String, Type)],
-    errors: &mut Vec<FieldError>,
-) {
+fn check_mutations(spec: &Value, with: With, known: &Known, errors: &mut Vec<FieldError>) {
     let mutations = list(spec, "mutations");
     if mutations.is_empty() {
         let text = "mutations must contain at least one item";

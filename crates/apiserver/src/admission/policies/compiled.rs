@@ -1,7 +1,7 @@
 //! Policies and bindings, read and compiled.
 
 use super::making;
-use super::names::{Types, With, names};
+use super::names::{Known, With};
 use crate::admission::matching::Reach;
 use crate::labels::selector_of;
 use optik_object::selector::LabelSelector;
@@ -135,13 +135,8 @@ impl Wanted {
 }
 
 impl Expression {
-    pub(super) fn compile(
-        source: &str,
-        with: With,
-        variables: &[(String, Type)],
-        wanted: Wanted,
-    ) -> Self {
-        let program = Program::compile(source, &names(with, &Types::UNKNOWN, variables), None);
+    pub(super) fn compile(source: &str, with: With, known: &Known, wanted: Wanted) -> Self {
+        let program = known.compile(source, with);
         let program = program.map_err(|error| error.to_string());
         let program = program.and_then(|program| match wanted.complaint(program.output()) {
             None => Ok(program),
@@ -155,9 +150,9 @@ impl Expression {
 }
 
 /// The variables of a policy in their order; each may use those before it.
-pub(super) fn variables(spec: &Value, with: With) -> (Vec<Expression>, Vec<(String, Type)>) {
+pub(super) fn variables(spec: &Value, with: With) -> (Vec<Expression>, Known) {
     let mut compiled = Vec::new();
-    let mut known: Vec<(String, Type)> = Vec::new();
+    let mut known = Known::nothing();
     for variable in list(spec, "variables") {
         let expression =
             Expression::compile(text(variable, "expression"), with, &known, Wanted::Anything);
@@ -165,7 +160,7 @@ pub(super) fn variables(spec: &Value, with: With) -> (Vec<Expression>, Vec<(Stri
             Ok(program) => program.output().clone(),
             Err(_) => Type::Dyn,
         };
-        known.push((text(variable, "name").to_owned(), of));
+        known.add(text(variable, "name"), of);
         compiled.push(expression);
     }
     (compiled, known)
@@ -186,9 +181,9 @@ impl Policy {
             ..with
         };
         let (compiled, known) = variables(spec, with);
-        let bool_with = |source: &str, known: &[(String, Type)]| {
-            Expression::compile(source, with, known, Wanted::Bool)
-        };
+        let nothing_known = Known::nothing();
+        let bool_with =
+            |source: &str, known: &Known| Expression::compile(source, with, known, Wanted::Bool);
         let validations = list(spec, "validations").map(|validation| Validation {
             expression: bool_with(text(validation, "expression"), &known),
             message: text(validation, "message").trim().to_owned(),
@@ -228,7 +223,7 @@ impl Policy {
                 (part("apiVersion"), part("kind"))
             }),
             conditions: list(spec, "matchConditions")
-                .map(|condition| bool_with(text(condition, "expression"), &[]))
+                .map(|condition| bool_with(text(condition, "expression"), &nothing_known))
                 .collect(),
             validations: validations.collect(),
             annotations: annotations.collect(),

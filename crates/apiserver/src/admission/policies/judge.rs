@@ -2,7 +2,7 @@
 
 use super::compiled::{Expression, Wanted};
 use super::context::{Context, Surroundings};
-use super::names::With;
+use super::names::{Known, With};
 use crate::access::Gate;
 use crate::admission::Attributes;
 use crate::admission::conditions::{Condition, Judge};
@@ -40,7 +40,7 @@ impl CelJudge {
             authorizer: true,
             ..With::default()
         };
-        let compiled = Expression::compile(source, with, &[], Wanted::Bool);
+        let compiled = Expression::compile(source, with, &Known::nothing(), Wanted::Bool);
         let compiled = Arc::new(compiled);
         kept.insert(source.to_owned(), Arc::clone(&compiled));
         compiled

@@ -82,7 +82,7 @@ pub(super) async fn namespace_of(attributes: &Attributes<'_>) -> Result<Option<J
         None => attributes.store.latest().await.map_err(read_failed)?,
     };
     let stored = state.get(key.as_bytes());
-    let parsed = stored.and_then(|stored| optik_object::parse(stored.value()).ok());
+    let parsed = stored.and_then(|stored| optik_object::parse_kept(stored.value()).ok());
     Ok(parsed.map(|parsed| parsed.value))
 }
 

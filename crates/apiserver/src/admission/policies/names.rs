@@ -1,7 +1,10 @@
 //! The names that expressions of policies can use.
 
 use super::making::Making;
-use optik_rules::{FieldShape, Library, Names, ObjectShape, Shape, ShapeKind, Type};
+use optik_rules::{
+    CompileError, FieldShape, Library, Names, ObjectShape, Program, Shape, ShapeKind, Type,
+};
+use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 /// The places of the variables.
@@ -19,7 +22,7 @@ pub(super) const OWN: usize = 8;
 const UNSAID: &str = "\0";
 
 /// What there is besides the objects.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct With {
     pub(super) params: bool,
     pub(super) authorizer: bool,
@@ -42,8 +45,54 @@ impl Types {
     };
 }
 
+/// The variables of a policy that an expression can use, and the names that follow from them:
+/// a policy may have as many expressions as variables, so they are not made anew for each.
+#[derive(Debug)]
+pub(super) struct Known {
+    types: Types,
+    variables: Vec<(String, Type)>,
+    made: RefCell<Vec<(With, Names)>>,
+}
+
+impl Known {
+    pub(super) fn of(types: Types) -> Self {
+        Self {
+            types,
+            variables: Vec::new(),
+            made: RefCell::default(),
+        }
+    }
+
+    /// Nothing but what every expression can use.
+    pub(super) fn nothing() -> Self {
+        Self::of(Types::UNKNOWN)
+    }
+
+    pub(super) fn add(&mut self, name: &str, of: Type) {
+        let made = self.made.get_mut();
+        // Before the first one, `variables` itself is no name.
+        if self.variables.is_empty() {
+            made.clear();
+        }
+        for (_, names) in made {
+            names.add(&format!("variables.{name}"), of.clone());
+        }
+        self.variables.push((name.to_owned(), of));
+    }
+
+    pub(super) fn compile(&self, source: &str, with: With) -> Result<Program, CompileError> {
+        let mut made = self.made.borrow_mut();
+        let at = made.iter().position(|(of, _)| *of == with);
+        let at = at.unwrap_or_else(|| {
+            made.push((with, names(with, &self.types, &self.variables)));
+            made.len() - 1
+        });
+        Program::compile(source, &made[at].1, None)
+    }
+}
+
 /// The names for an expression behind some variables of its policy.
-pub(super) fn names(with: With, types: &Types, variables: &[(String, Type)]) -> Names {
+fn names(with: With, types: &Types, variables: &[(String, Type)]) -> Names {
     let only_if = |there: bool, name: &'static str| if there { name } else { UNSAID };
     let empty = Type::Object(Arc::new(ObjectShape::new(
         "kubernetes.variables".into(),
@@ -65,7 +114,7 @@ pub(super) fn names(with: With, types: &Types, variables: &[(String, Type)]) -> 
         )
         .with(only_if(!variables.is_empty(), "variables"), empty);
     for (name, of) in variables {
-        names = names.with(&format!("variables.{name}"), of.clone());
+        names.add(&format!("variables.{name}"), of.clone());
     }
     match with.making {
         true => names.making(Arc::new(Making)),

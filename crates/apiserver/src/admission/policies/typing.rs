@@ -4,14 +4,14 @@
 //! runs. This tells whoever wrote it before that.
 
 use super::compiled::{list, text};
-use super::names::{Types, With, names};
+use super::names::{Known, Types, With};
 use crate::kinds::{Kind, Kinds};
 use crate::server::ApiServer;
 use optik_object::Value;
 use optik_rules::{CompileError, Program, Type};
 use optik_schema::structural::{Structural, shape_of};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Expressions are held against so many kinds of one rule.
@@ -72,8 +72,7 @@ fn warnings(kinds: &Kinds, spec: &Value) -> Vec<Value> {
 struct View<'k> {
     kind: &'k Kind,
     with: With,
-    types: Types,
-    variables: Vec<(String, Type)>,
+    known: Known,
 }
 
 impl<'k> View<'k> {
@@ -81,21 +80,18 @@ impl<'k> View<'k> {
         let mut view = Self {
             kind,
             with,
-            types,
-            variables: Vec::new(),
+            known: Known::of(types),
         };
         for variable in list(spec, "variables") {
             let compiled = view.compile(text(variable, "expression"));
             let of = compiled.map_or(Type::Dyn, |program| program.output().clone());
-            let name = text(variable, "name").to_owned();
-            view.variables.push((name, of));
+            view.known.add(text(variable, "name"), of);
         }
         view
     }
 
     fn compile(&self, source: &str) -> Result<Program, CompileError> {
-        let names = names(self.with, &self.types, &self.variables);
-        Program::compile(source, &names, None)
+        self.known.compile(source, self.with)
     }
 
     fn complaint(&self, source: &str) -> Option<String> {
@@ -115,51 +111,65 @@ impl<'k> View<'k> {
 fn kinds_of<'k>(kinds: &'k Kinds, spec: &Value) -> Vec<&'k Kind> {
     let mut found: BTreeMap<[&str; 3], &Kind> = BTreeMap::new();
     for rule in list(&spec["matchConstraints"], "resourceRules") {
-        let mut count = 0;
-        for [group, version, plural] in named(rule) {
-            for kind in kinds.all.iter().filter(|kind| {
-                let of = &kind.resource;
-                // The core group is no group: its name alone finds others, too.
-                (group.is_empty() || *of.group == *group)
-                    && *of.version == *version
-                    && *of.plural == *plural
-            }) {
-                let of = &kind.resource;
-                found.insert([&of.group, &of.version, &of.kind], kind);
-                count += 1;
-                if count == KINDS_MAX {
-                    return found.into_values().collect();
-                }
-            }
+        let named = Named::by(rule);
+        let all = kinds.all.iter();
+        let mut named: Vec<_> = all
+            .filter_map(|kind| Some((named.place(kind)?, &**kind)))
+            .collect();
+        named.sort_by_key(|(place, _)| *place);
+        let is_full = named.len() >= KINDS_MAX;
+        for (_, kind) in named.into_iter().take(KINDS_MAX) {
+            let of = &kind.resource;
+            found.insert([&of.group, &of.version, &of.kind], kind);
+        }
+        if is_full {
+            break;
         }
     }
     found.into_values().collect()
 }
 
-/// The groups, versions and resources of a rule, in their order.
-fn named(rule: &Value) -> impl Iterator<Item = [&str; 3]> {
-    let sorted = |member: &str| {
-        let mut all: Vec<&str> = list(rule, member).filter_map(Value::as_str).collect();
-        all.sort_unstable();
-        all
-    };
-    let exact = |member: &str| {
-        let all = sorted(member);
-        match all.iter().any(|name| name.contains('*')) {
-            true => Vec::new(),
-            false => all,
+/// The groups, versions and resources of a rule. A rule stands for all combinations of them.
+struct Named<'r> {
+    groups: BTreeSet<&'r str>,
+    versions: BTreeSet<&'r str>,
+    resources: BTreeSet<&'r str>,
+}
+
+impl<'r> Named<'r> {
+    fn by(rule: &'r Value) -> Self {
+        let all = |member: &str| -> BTreeSet<&'r str> {
+            list(rule, member).filter_map(Value::as_str).collect()
+        };
+        let exact = |member: &str| {
+            let all = all(member);
+            match all.iter().any(|name| name.contains('*')) {
+                true => BTreeSet::new(),
+                false => all,
+            }
+        };
+        let mut resources = all("resources");
+        resources.retain(|name| !name.contains(['*', '/']));
+        Self {
+            groups: exact("apiGroups"),
+            versions: exact("apiVersions"),
+            resources,
         }
-    };
-    let (groups, versions) = (exact("apiGroups"), exact("apiVersions"));
-    let mut resources = sorted("resources");
-    resources.retain(|name| !name.contains(['*', '/']));
-    groups.into_iter().flat_map(move |group| {
-        let resources = resources.clone();
-        versions.clone().into_iter().flat_map(move |version| {
-            let resources = resources.clone().into_iter();
-            resources.map(move |resource| [group, version, resource])
-        })
-    })
+    }
+
+    /// Where a kind stands among the combinations, if one of them names it.
+    fn place<'k>(&self, kind: &'k Kind) -> Option<[&'k str; 3]> {
+        let of = &kind.resource;
+        // The core group is no group: its name alone finds others, too.
+        let group = match self.groups.contains("") {
+            true => "",
+            false => &*of.group,
+        };
+        let is_named = self.groups.contains(group)
+            && self.versions.contains(&*of.version)
+            && self.resources.contains(&*of.plural);
+        is_named.then_some([group, &of.version, &of.plural])
+    }
 }
 
 fn params_of<'k>(kinds: &'k Kinds, spec: &Value) -> Option<&'k Kind> {

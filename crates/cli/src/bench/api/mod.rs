@@ -4,9 +4,9 @@
 //! connection and a task for each worker, requests from templates, answers searched for
 //! single values instead of parsed.
 
-mod access;
-mod connection;
-mod connector;
+pub(super) mod access;
+pub(super) mod connection;
+pub(super) mod connector;
 mod kubeconfig;
 mod line;
 mod load;
@@ -15,14 +15,14 @@ mod measurement;
 mod object;
 mod options;
 mod pace;
-mod process;
+pub(super) mod process;
 mod progress;
 mod report;
 mod scan;
 mod system;
 mod table;
-mod tally;
-mod timer;
+pub(super) mod tally;
+pub(super) mod timer;
 mod tls;
 mod workload;
 

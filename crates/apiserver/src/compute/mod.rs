@@ -1,0 +1,268 @@
+//! Long work, on a few threads of its own.
+//!
+//! Requests are carried out where connections are served, and small ones take less than it
+//! costs to hand them over. To decode, patch, default and validate three megabytes takes a
+//! tenth of a second, and for as long nobody else is served by that thread. So a request that
+//! is long, or is about something long, is carried out here from its beginning to its end: a
+//! future that is polled by these threads, and waits for the store or for webhooks without
+//! one. Timers and connections stay with the runtime that serves.
+//!
+//! Users take turns, so that who sends many long requests waits behind themselves. A request
+//! is begun when there is room for what it will be unpacked to, which is bounded for all
+//! together and for each user.
+
+mod queue;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use queue::Queue;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::{io, thread};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// A few threads, and those who wait for them. Dropping it stops them.
+#[derive(Debug)]
+pub struct ComputePool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue<Arc<Job>>>,
+    /// Rung when there is something to do.
+    work: Condvar,
+    /// Whose timers and connections the work uses.
+    runtime: Handle,
+}
+
+/// One request.
+struct Job {
+    pool: Arc<Shared>,
+    user: Arc<str>,
+    bytes: usize,
+    turn: Mutex<Turn>,
+}
+
+struct Turn {
+    state: State,
+    /// `None` at its end.
+    work: Option<BoxFuture<'static, ()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not begun: in the queue of its user.
+    Waiting,
+    /// Begun; nobody has woken it.
+    Idle,
+    /// Begun, and woken.
+    Ready,
+    Running,
+    /// Woken while it ran.
+    RunningAgain,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (user, bytes) = (&self.user, self.bytes);
+        write!(f, "Job {{ user: {user:?}, bytes: {bytes} }}")
+    }
+}
+
+impl ComputePool {
+    /// Starts so many threads. Each calls `on_start` first, for instance to be less urgent than
+    /// those that serve.
+    ///
+    /// # Errors
+    /// If a thread cannot be made.
+    pub fn start(
+        threads: usize,
+        runtime: Handle,
+        on_start: impl Fn() + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            runtime,
+        });
+        let pool = Self { shared };
+        for _ in 0..threads.max(1) {
+            let (shared, on_start) = (Arc::clone(&pool.shared), on_start.clone());
+            let thread = thread::Builder::new().name("compute".into());
+            thread.spawn(move || {
+                on_start();
+                shared.serve();
+            })?;
+        }
+        Ok(pool)
+    }
+
+    /// Carries out what a user asked for, when it is their turn. Dropping this gives it up.
+    ///
+    /// # Panics
+    /// If the work does.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        user: &str,
+        bytes: usize,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let (tell, told) = oneshot::channel();
+        let work = async move {
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            drop(tell.send(done));
+        };
+        let job = Arc::new(Job {
+            pool: Arc::clone(&self.shared),
+            user: user.into(),
+            bytes,
+            turn: Mutex::new(Turn {
+                state: State::Waiting,
+                work: Some(work.boxed()),
+            }),
+        });
+        let asked = Asked(Arc::clone(&job));
+        self.shared.queue().enter(&asked.0.user, bytes, job);
+        self.shared.work.notify_one();
+        match told.await {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // The pool is gone, and so is the server.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for ComputePool {
+    fn drop(&mut self) {
+        let left = self.shared.queue().stop();
+        self.shared.work.notify_all();
+        drop(left);
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue<Arc<Job>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What each thread does until the pool goes.
+    fn serve(&self) {
+        let _context = self.runtime.enter();
+        while let Some(job) = self.next() {
+            job.run();
+        }
+    }
+
+    fn next(&self) -> Option<Arc<Job>> {
+        let mut queue = self.queue();
+        loop {
+            if queue.is_stopped() {
+                return None;
+            }
+            if let Some(job) = queue.next() {
+                return Some(job);
+            }
+            let woken = self.work.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Job {
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(self: Arc<Self>) {
+        let work = {
+            let mut turn = self.turn();
+            turn.state = State::Running;
+            turn.work.take()
+        };
+        let done = work.is_none_or(|work| self.poll(work));
+        if done {
+            self.pool.queue().leave(&self.user, self.bytes);
+            // There may be room for several now.
+            self.pool.work.notify_all();
+        }
+    }
+
+    /// Whether it is at its end.
+    fn poll(self: &Arc<Self>, mut work: BoxFuture<'static, ()>) -> bool {
+        let waker = Waker::from(Arc::clone(self));
+        let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled == Poll::Ready(()) {
+            return true;
+        }
+        let again = {
+            let mut turn = self.turn();
+            turn.work = Some(work);
+            let again = turn.state == State::RunningAgain;
+            turn.state = if again { State::Ready } else { State::Idle };
+            again
+        };
+        if again {
+            Self::go_on(Arc::clone(self));
+        }
+        false
+    }
+
+    /// What is left of a pool that is gone is dropped where it is woken.
+    fn go_on(self: Arc<Self>) {
+        let pool = Arc::clone(&self.pool);
+        let mut queue = pool.queue();
+        if queue.is_stopped() {
+            drop(queue);
+            return;
+        }
+        queue.ready(self);
+        drop(queue);
+        pool.work.notify_one();
+    }
+
+    /// Nobody waits for it any more.
+    fn give_up(&self) {
+        let given_up = {
+            let mut turn = self.turn();
+            match turn.state {
+                State::Waiting => turn.work.take(),
+                _ => None,
+            }
+        };
+        // A request that was not begun is dropped here: there is nothing to it yet.
+        drop(given_up);
+    }
+}
+
+impl Wake for Job {
+    fn wake(self: Arc<Self>) {
+        {
+            let mut turn = self.turn();
+            match turn.state {
+                State::Idle => turn.state = State::Ready,
+                State::Running => {
+                    turn.state = State::RunningAgain;
+                    return;
+                }
+                State::Waiting | State::Ready | State::RunningAgain => return,
+            }
+        }
+        Self::go_on(self);
+    }
+}
+
+/// Whoever asked for a job.
+struct Asked(Arc<Job>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+fn pool(threads: usize) -> ComputePool {
+    ComputePool::start(threads, Handle::current(), || ()).unwrap()
+}
+
+#[tokio::test]
+async fn work_runs_elsewhere_and_waits_with_the_timers_of_the_runtime() {
+    let pool = pool(1);
+    let here = thread::current().id();
+    let work = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
+        thread::current().id()
+    };
+    assert_ne!(pool.run("a", 1, work).await, here);
+}
+
+#[tokio::test]
+async fn a_panic_is_that_of_whoever_asked() {
+    let pool = pool(1);
+    let panicking = async { std::panic::panic_any("no way") };
+    let asked = AssertUnwindSafe(pool.run("a", 1, panicking)).catch_unwind();
+    let panic = asked.await.map(|()| ()).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"no way"));
+    assert_eq!(pool.run("a", 1, async { 7 }).await, 7, "the thread goes on");
+}
+
+/// As many at a time as there are threads, and who waits for something takes no thread.
+#[tokio::test]
+async fn threads_are_not_waited_with() {
+    let pool = pool(1);
+    let go = Arc::new(Notify::new());
+    let waits = {
+        let go = Arc::clone(&go);
+        async move { go.notified().await }
+    };
+    let passes = async {
+        pool.run("b", 1, async {}).await;
+        go.notify_one();
+    };
+    futures::join!(pool.run("a", 1, waits), passes);
+}
+
+#[tokio::test]
+async fn at_most_as_many_at_once_as_there_are_threads() {
+    let pool = pool(2);
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let work = |_| {
+        let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+        pool.run("a", 1, async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::hint::black_box((0..10_000).sum::<usize>());
+            now.fetch_sub(1, Ordering::SeqCst);
+        })
+    };
+    futures::future::join_all((0..200).map(work)).await;
+    assert!(most.load(Ordering::SeqCst) <= 2);
+}
+
+/// Begun work is finished; what was not begun is forgotten.
+#[tokio::test]
+async fn what_nobody_waits_for_is_not_begun() {
+    let pool = pool(1);
+    let go = Arc::new(Notify::new());
+    let first = {
+        let go = Arc::clone(&go);
+        // Takes all the room of its user.
+        pool.run(
+            "a",
+            queue::USER_BYTES_MAX,
+            async move { go.notified().await },
+        )
+    };
+    let mut first = Box::pin(first);
+    assert!(first.as_mut().now_or_never().is_none());
+    let begun = Arc::new(AtomicUsize::new(0));
+    let second = {
+        let begun = Arc::clone(&begun);
+        pool.run("a", 1, async move { begun.fetch_add(1, Ordering::SeqCst) })
+    };
+    assert!(Box::pin(second).as_mut().now_or_never().is_none());
+    go.notify_one();
+    first.await;
+    pool.run("a", 1, async {}).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn many_users_all_get_their_answers() {
+    let pool = pool(3);
+    let work = |at: usize| {
+        let user = format!("user {}", at % 7);
+        let pool = &pool;
+        async move {
+            let work = async move {
+                for _ in 0..at % 5 {
+                    tokio::task::yield_now().await;
+                }
+                at
+            };
+            pool.run(&user, queue::USER_BYTES_MAX / (1 + at % 4), work)
+                .await
+        }
+    };
+    let done = futures::future::join_all((0..500).map(work)).await;
+    assert!(done.into_iter().eq(0..500));
+}

@@ -1,0 +1,189 @@
+//! Which secrets a pod uses, and which its service account lets it use.
+
+use optik_object::{Object, Value};
+use std::collections::BTreeSet;
+
+const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// What a service account lists, if its pods may use nothing else.
+pub(super) struct Secrets {
+    account: String,
+    mountable: BTreeSet<String>,
+    pulling: BTreeSet<String>,
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// As Go reads it.
+fn is_true(text: &str) -> bool {
+    ["1", "t", "T", "TRUE", "true", "True"].contains(&text)
+}
+
+impl Secrets {
+    /// `None` if the account does not ask for it.
+    pub(super) fn enforced(account: &Object) -> Option<Self> {
+        account.annotation(ENFORCED).filter(|set| is_true(set))?;
+        let names = |list: &str| -> BTreeSet<String> {
+            let list = account.get(list).unwrap_or(&Value::Null);
+            let names = items(list).map(|one| text(&one["name"]).to_owned());
+            names.collect()
+        };
+        Some(Self {
+            account: account.name().to_owned(),
+            mountable: names("secrets"),
+            pulling: names("imagePullSecrets"),
+        })
+    }
+
+    pub(super) fn check_pod(&self, spec: &Value) -> Result<(), String> {
+        let account = &self.account;
+        for volume in items(&spec["volumes"]) {
+            let source = &volume["secret"];
+            let name = text(&source["secretName"]);
+            if source.is_object() && !self.mountable.contains(name) {
+                return Err(format!(
+                    "volume with secret.secretName=\"{name}\" is not allowed because service \
+                     account {account} does not reference that secret"
+                ));
+            }
+        }
+        self.check_containers(&spec["initContainers"], "init container")?;
+        self.check_containers(&spec["containers"], "container")?;
+        for (at, secret) in items(&spec["imagePullSecrets"]).enumerate() {
+            let name = text(&secret["name"]);
+            if !self.pulling.contains(name) {
+                return Err(format!(
+                    "imagePullSecrets[{at}].name=\"{name}\" is not allowed because service account \
+                     {account} does not reference that imagePullSecret"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_ephemeral(&self, spec: &Value) -> Result<(), String> {
+        self.check_containers(&spec["ephemeralContainers"], "ephemeral container")
+    }
+
+    fn check_containers(&self, containers: &Value, what: &str) -> Result<(), String> {
+        let account = &self.account;
+        for container in items(containers) {
+            let own = text(&container["name"]);
+            for (variable, secret) in environment(container) {
+                if self.mountable.contains(secret) {
+                    continue;
+                }
+                let place = match variable {
+                    Some(name) => format!("envVar {name}"),
+                    None => "envFrom".to_owned(),
+                };
+                return Err(format!(
+                    "{what} {own} with {place} referencing secret.secretName=\"{secret}\" is not \
+                     allowed because service account {account} does not reference that secret"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The secrets in the environment of a container: by a variable, or all that one has.
+fn environment(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
+    let single = items(&container["env"]).filter_map(|variable| {
+        let secret = variable["valueFrom"].get("secretKeyRef");
+        let secret = secret.filter(|secret| secret.is_object())?;
+        Some((Some(text(&variable["name"])), text(&secret["name"])))
+    });
+    let whole = items(&container["envFrom"]).filter_map(|source| {
+        let secret = source.get("secretRef").filter(|it| it.is_object())?;
+        Some((None, text(&secret["name"])))
+    });
+    single.chain(whole)
+}
+
+/// Where kinds of volumes name a secret, one kind to a volume: the first of these that is
+/// there.
+const VOLUMES: [(&str, &str); 10] = [
+    ("azureFile", "/secretName"),
+    ("cephfs", "/secretRef/name"),
+    ("cinder", "/secretRef/name"),
+    ("flexVolume", "/secretRef/name"),
+    ("rbd", "/secretRef/name"),
+    ("secret", "/secretName"),
+    ("scaleIO", "/secretRef/name"),
+    ("iscsi", "/secretRef/name"),
+    ("storageos", "/secretRef/name"),
+    ("csi", "/nodePublishSecretRef/name"),
+];
+
+/// Whether a pod uses any secret.
+pub(super) fn names_secrets(spec: &Value) -> bool {
+    let is_named = |name: &Value| !text(name).is_empty();
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let mut containers = lists.iter().flat_map(|list| items(&spec[*list]));
+    let mut volumes = items(&spec["volumes"]);
+    items(&spec["imagePullSecrets"]).any(|secret| is_named(&secret["name"]))
+        || containers.any(|one| environment(one).any(|(_, secret)| !secret.is_empty()))
+        || volumes.any(|volume| {
+            let projected = &volume["projected"]["sources"];
+            let own = VOLUMES
+                .iter()
+                .filter_map(|(kind, path)| volume[*kind].pointer(path));
+            let projected = items(projected).map(|source| &source["secret"]["name"]);
+            own.chain(projected).any(is_named)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_found_wherever_a_pod_may_name_them() {
+        let container = |with: Value| json!({"containers": [with]});
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({"imagePullSecrets": [{"name": "s"}]}), true),
+            (json!({"imagePullSecrets": [{}]}), false),
+            (
+                container(json!({"env": [{"valueFrom": {"secretKeyRef": {"name": "s"}}}]})),
+                true,
+            ),
+            (
+                container(json!({"env": [{"valueFrom": {"configMapKeyRef": {"name": "s"}}}]})),
+                false,
+            ),
+            (
+                container(json!({"envFrom": [{"secretRef": {"name": "s"}}]})),
+                true,
+            ),
+            (
+                json!({"ephemeralContainers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}),
+                true,
+            ),
+            (json!({"volumes": [{"secret": {"secretName": "s"}}]}), true),
+            (
+                json!({"volumes": [{"csi": {"nodePublishSecretRef": {"name": "s"}}}]}),
+                true,
+            ),
+            (
+                json!({"volumes": [{"azureFile": {"secretName": "s"}}]}),
+                true,
+            ),
+            (
+                json!({"volumes": [{"projected": {"sources": [{"secret": {"name": "s"}}]}}]}),
+                true,
+            ),
+            (json!({"volumes": [{"emptyDir": {}}]}), false),
+        ] {
+            assert_eq!(names_secrets(&spec), expected, "{spec}");
+        }
+    }
+}

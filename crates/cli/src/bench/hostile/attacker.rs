@@ -1,0 +1,98 @@
+//! One user, on several connections at a time.
+
+use super::super::api::connector::Connector;
+use super::super::api::tally::{Fault, Tally};
+use super::super::api::timer::Timer;
+use super::attacks::Attack;
+use super::world::User;
+use crate::failure::Failure;
+use bytes::Bytes;
+use http::{HeaderValue, Request};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What became of the attacks.
+#[derive(Default)]
+pub(super) struct Attacker {
+    pub(super) by_attack: BTreeMap<&'static str, Outcome>,
+}
+
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    by_status: BTreeMap<u16, u64>,
+}
+
+impl Outcome {
+    /// `201: 4, 429: 1`
+    pub(super) fn statuses(&self) -> String {
+        let statuses = self.by_status.iter();
+        let statuses: Vec<_> = statuses
+            .map(|(status, n)| format!("{status}: {n}"))
+            .collect();
+        statuses.join(", ")
+    }
+}
+
+/// Sends all attacks again and again, each connection beginning with another one.
+pub(super) async fn run(
+    user: &User,
+    attacks: Vec<Attack>,
+    connections: usize,
+    over: &AtomicBool,
+) -> Result<Attacker, Failure> {
+    let workers = (0..connections).map(|at| worker(user, &attacks, at, over));
+    let all = futures::future::try_join_all(workers).await?;
+    let mut sum = Attacker::default();
+    for (name, outcome) in all.into_iter().flat_map(|one| one.by_attack) {
+        let of = sum.by_attack.entry(name).or_default();
+        of.tally.merge(outcome.tally);
+        for (status, count) in outcome.by_status {
+            *of.by_status.entry(status).or_default() += count;
+        }
+    }
+    Ok(sum)
+}
+
+async fn worker(
+    user: &User,
+    attacks: &[Attack],
+    first: usize,
+    over: &AtomicBool,
+) -> Result<Attacker, Failure> {
+    let mut connection = user.connector.connection().await?;
+    let (timer, mut attacker) = (Timer::default(), Attacker::default());
+    for attack in attacks.iter().cycle().skip(first) {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let began = timer.micros();
+        let answered = connection.exchange(request(&user.connector, attack)).await;
+        let took = Duration::from_micros(timer.micros() - began);
+        let outcome = attacker.by_attack.entry(attack.name).or_default();
+        match answered {
+            Ok(answer) => {
+                outcome.tally.done(took, answer.bytes);
+                *outcome.by_status.entry(answer.status.as_u16()).or_default() += 1;
+            }
+            Err(cause) => {
+                outcome.tally.failed(&Fault::Broken(cause.to_string()));
+                connection = user.connector.connection().await?;
+            }
+        }
+    }
+    Ok(attacker)
+}
+
+fn request(connector: &Connector, attack: &Attack) -> Request<Bytes> {
+    let media_type = HeaderValue::from_static(attack.media_type);
+    let body = attack.body.clone();
+    let method = attack.method.clone();
+    let mut request = connector.request(method, attack.uri.clone(), Some(media_type), body);
+    if let Some(accept) = attack.accept {
+        let accept = HeaderValue::from_static(accept);
+        request.headers_mut().insert(http::header::ACCEPT, accept);
+    }
+    request
+}

@@ -1,0 +1,223 @@
+//! A document while a patch changes it.
+//!
+//! An item at the front of a list of a million is put in and taken out ten thousand times by
+//! one patch. So what a patch goes through is opened: a list into chunks, in which an item
+//! moves only its neighbours. Each level is opened once and closed once, so all of that is
+//! linear in what was gone through.
+
+use optik_object::{Map, Value};
+use std::collections::BTreeMap;
+
+/// How many items a chunk begins with; with twice as many it is split.
+const CHUNK_ITEMS: usize = 512;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    /// Nothing has been changed in here yet.
+    Plain(Value),
+    Members(BTreeMap<String, Node>),
+    Items(Items),
+}
+
+/// A node that others are in.
+pub(super) enum Container<'d> {
+    Members(&'d mut BTreeMap<String, Node>),
+    Items(&'d mut Items),
+}
+
+impl Node {
+    /// What is in here; `None` if nothing can be.
+    pub(super) fn open(&mut self) -> Option<Container<'_>> {
+        if let Self::Plain(value) = self {
+            *self = match std::mem::take(value) {
+                Value::Object(members) => {
+                    let members = members.into_iter();
+                    Self::Members(members.map(|(k, v)| (k, Self::Plain(v))).collect())
+                }
+                Value::Array(items) => Self::Items(Items::of(items)),
+                other => Self::Plain(other),
+            };
+        }
+        match self {
+            Self::Plain(_) => None,
+            Self::Members(members) => Some(Container::Members(members)),
+            Self::Items(items) => Some(Container::Items(items)),
+        }
+    }
+
+    pub(super) fn close(self) -> Value {
+        match self {
+            Self::Plain(value) => value,
+            Self::Members(members) => {
+                let members = members.into_iter().map(|(k, v)| (k, v.close()));
+                Value::Object(members.collect::<Map>())
+            }
+            Self::Items(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                let chunks = items.chunks.into_iter();
+                chunks.for_each(|chunk| values.extend(chunk.into_iter().map(Self::close)));
+                Value::Array(values)
+            }
+        }
+    }
+
+    pub(super) fn is_container(&self) -> bool {
+        match self {
+            Self::Plain(value) => value.is_object() || value.is_array(),
+            Self::Members(_) | Self::Items(_) => true,
+        }
+    }
+
+    pub(super) fn equals(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Self::Plain(value), other) => value == other,
+            (Self::Members(members), Value::Object(others)) => {
+                let mut pairs = members.iter().zip(others);
+                members.len() == others.len()
+                    && pairs.all(|((key, node), (other_key, other))| {
+                        key == other_key && node.equals(other)
+                    })
+            }
+            (Self::Items(items), Value::Array(others)) => {
+                let mut pairs = items.iter().zip(others);
+                items.len() == others.len() && pairs.all(|(node, other)| node.equals(other))
+            }
+            _ => false,
+        }
+    }
+
+    /// How many brackets enclose the innermost value.
+    pub(super) fn depth(&self, counted: &mut usize) -> usize {
+        *counted += 1;
+        let mut deepest = 0;
+        match self {
+            Self::Plain(value) => {
+                *counted -= 1;
+                return depth(value, counted);
+            }
+            Self::Members(members) => {
+                members
+                    .values()
+                    .for_each(|node| deepest = deepest.max(node.depth(counted)));
+            }
+            Self::Items(items) => {
+                items
+                    .iter()
+                    .for_each(|node| deepest = deepest.max(node.depth(counted)));
+            }
+        }
+        1 + deepest
+    }
+}
+
+fn depth(value: &Value, counted: &mut usize) -> usize {
+    *counted += 1;
+    let inner = match value {
+        Value::Array(items) => items.iter().map(|it| depth(it, counted)).max(),
+        Value::Object(members) => members.values().map(|it| depth(it, counted)).max(),
+        _ => return 0,
+    };
+    1 + inner.unwrap_or(0)
+}
+
+/// A list in chunks, none of which is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Items {
+    chunks: Vec<Vec<Node>>,
+    count: usize,
+}
+
+impl Items {
+    fn of(values: Vec<Value>) -> Self {
+        let count = values.len();
+        let mut chunks = Vec::with_capacity(count.div_ceil(CHUNK_ITEMS));
+        let mut nodes = values.into_iter().map(Node::Plain);
+        while nodes.len() > 0 {
+            chunks.push(nodes.by_ref().take(CHUNK_ITEMS).collect());
+        }
+        Self { chunks, count }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.chunks.iter().flatten()
+    }
+
+    /// The chunk of an item, and its place in there. Behind the last item is the end of the
+    /// last chunk.
+    fn find(&self, mut at: usize) -> (usize, usize) {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let is_last = number + 1 == self.chunks.len();
+            if at < chunk.len() || (is_last && at == chunk.len()) {
+                return (number, at);
+            }
+            at -= chunk.len();
+        }
+        (0, 0)
+    }
+
+    /// The item at a place that there is.
+    pub(super) fn at(&mut self, at: usize) -> &mut Node {
+        let (number, at) = self.find(at);
+        &mut self.chunks[number][at]
+    }
+
+    pub(super) fn insert(&mut self, at: usize, node: Node) {
+        if self.chunks.is_empty() {
+            self.chunks.push(Vec::new());
+        }
+        let (number, at) = self.find(at);
+        let chunk = &mut self.chunks[number];
+        chunk.insert(at, node);
+        self.count += 1;
+        if chunk.len() > 2 * CHUNK_ITEMS {
+            let rest = chunk.split_off(CHUNK_ITEMS);
+            self.chunks.insert(number + 1, rest);
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Node {
+        let (number, at) = self.find(at);
+        let chunk = &mut self.chunks[number];
+        let node = chunk.remove(at);
+        if chunk.is_empty() {
+            self.chunks.remove(number);
+        }
+        self.count -= 1;
+        node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    proptest! {
+        #[test]
+        fn items_are_those_of_a_vector(
+            count in 0usize..3_000,
+            edits in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..3_000),
+        ) {
+            let mut vector: Vec<Value> = (0..count).map(Value::from).collect();
+            let mut items = Items::of(vector.clone());
+            for (number, (inserts, index)) in edits.into_iter().enumerate() {
+                if inserts || vector.is_empty() {
+                    let at = index.index(vector.len() + 1);
+                    vector.insert(at, json!({"new": number}));
+                    items.insert(at, Node::Plain(json!({"new": number})));
+                } else {
+                    let at = index.index(vector.len());
+                    prop_assert!(items.at(at).equals(&vector[at]));
+                    prop_assert_eq!(items.remove(at).close(), vector.remove(at));
+                }
+                prop_assert_eq!(items.len(), vector.len());
+            }
+            prop_assert_eq!(Node::Items(items).close(), Value::Array(vector));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Background tasks by name.
+//!
+//! Whatever runs beside requests runs under a [`Supervisor`]. A task that panics, or
+//! returns although nobody told it to, is logged and counted under its name, and started
+//! again from the beginning after a pause. What a task knew is dropped with it: the next
+//! one starts from the state of the store, never from what the last one left half done.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! use optik_supervisor::{Supervisor, Task};
+//!
+//! let supervisor = Supervisor::default();
+//! supervisor.spawn(Task::upkeep("garbage-collector"), || async {
+//!     std::future::pending().await
+//! });
+//! assert!(supervisor.is_up("garbage-collector"));
+//! supervisor.shutdown().await;
+//! # });
+//! ```
+
+mod backoff;
+mod caught;
+#[cfg(feature = "failpoints")]
+mod failpoint;
+mod registry;
+mod supervisor;
+mod task;
+
+#[cfg(feature = "failpoints")]
+pub use failpoint::Hold;
+pub use registry::TaskStatus;
+pub use supervisor::Supervisor;
+pub use task::{Impact, Task};

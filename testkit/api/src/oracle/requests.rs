@@ -1,0 +1,313 @@
+//! Everything that a router could confuse.
+
+use super::kinds::Resource;
+use super::rights::Right;
+use super::{NAMES, NAMESPACE, NEW_NAME, OTHER_NAMESPACE};
+use crate::Request;
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+/// The methods of HTTP, and some that are none.
+pub const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "WATCH",
+];
+
+/// By which some servers let a client ask for another method or path.
+const OVERRIDES: [(&str, &str); 6] = [
+    ("x-http-method-override", ""),
+    ("x-http-method", ""),
+    ("x-method-override", ""),
+    ("x-original-url", "/api/v1/secrets"),
+    ("x-rewrite-url", "/api/v1/secrets"),
+    ("x-forwarded-prefix", "/api/v1/secrets"),
+];
+
+/// What is sent, before it is said by whom.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub method: &'static str,
+    pub url: String,
+    header: Option<(&'static str, &'static str)>,
+    body: Option<Value>,
+}
+
+impl Sent {
+    fn new(method: &'static str, url: impl Into<String>) -> Self {
+        Self {
+            method,
+            url: url.into(),
+            header: None,
+            body: None,
+        }
+    }
+
+    fn with(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// The path without the query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.url.split('?').next().unwrap_or_default()
+    }
+
+    /// The same, without an effect.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        Self {
+            url: format!("{}?dryRun=All", self.url),
+            // Options in a body count instead of those in the query.
+            body: self.body.clone().filter(|_| self.method != "DELETE"),
+            ..self.clone()
+        }
+    }
+
+    /// The request, sent in the name of a user.
+    ///
+    /// # Panics
+    /// If a method of the table is none.
+    #[must_use]
+    pub fn request(&self, user: &str) -> Request {
+        let method = Method::from_bytes(self.method.as_bytes()).expect("letters make a method");
+        let mut request = Request::new(method, &*self.url).header("impersonate-user", user);
+        if let Some((name, value)) = self.header {
+            request = request.header(name, value);
+        }
+        let media_type = match self.method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let body = self.body.as_ref().map(Value::to_string);
+        request.body(media_type, body.map_or_else(Bytes::new, Bytes::from))
+    }
+}
+
+/// What the user of a right sends.
+#[must_use]
+pub fn requests(right: &Right) -> Vec<Sent> {
+    let mut all = shapes(right);
+    all.extend(queries_and_headers(right));
+    all.extend(odd_paths(right.resource));
+    all
+}
+
+/// Every shape of a path with every method: below the version, `/watch/` or not, no
+/// namespace, one, another one or none where one should be, and then how far it goes.
+fn shapes(right: &Right) -> Vec<Sent> {
+    let resource = right.resource;
+    let (root, plural) = (resource.kind().root(), resource.plural);
+    let part = right.part.map_or("status", |part| part.name);
+    let mut all = Vec::new();
+    for watch in ["", "/watch"] {
+        for namespace in ["", NAMESPACE, OTHER_NAMESPACE, "-"] {
+            let below = match namespace {
+                "" => String::new(),
+                "-" => "/namespaces/".to_owned(),
+                namespace => format!("/namespaces/{namespace}"),
+            };
+            for name in NAMES {
+                for rest in ["", "/", "//", "///"] {
+                    let rest = match rest {
+                        "" => String::new(),
+                        "/" => format!("/{name}"),
+                        "//" => format!("/{name}/{part}"),
+                        _ => format!("/{name}/{part}/a/b"),
+                    };
+                    // Collections have no name.
+                    if rest.is_empty() && name != NAMES[0] {
+                        continue;
+                    }
+                    let path = format!("{root}{watch}{below}/{plural}{rest}");
+                    let depth = rest.split('/').count() - 1;
+                    for method in METHODS {
+                        let body = body(resource, part, method, depth, namespace, name);
+                        let sent = Sent::new(method, &*path);
+                        all.push(match body {
+                            Some(body) => sent.with(body),
+                            None => sent,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// A body with which the method would do something there.
+fn body(
+    resource: &Resource,
+    part: &str,
+    method: &str,
+    depth: usize,
+    namespace: &str,
+    name: &str,
+) -> Option<Value> {
+    let namespace = match namespace {
+        "" | "-" => NAMESPACE,
+        namespace => namespace,
+    };
+    Some(match (method, depth) {
+        ("POST", 0) => {
+            let mut new = resource.object(namespace, NEW_NAME);
+            // Its sender may see it.
+            new["metadata"]["annotations"] = json!({});
+            new
+        }
+        ("POST" | "PUT" | "WATCH" | "PROPFIND", 2..) => resource.part_body(part, namespace, name),
+        ("POST" | "PUT" | "WATCH" | "PROPFIND", _) => resource.changed(namespace, name),
+        ("PATCH", _) => json!({
+            "metadata": {"labels": {"changed": "yes"}}, "spec": {"replicas": 5},
+            "status": {"conditions": []},
+        }),
+        ("DELETE", _) => json!({"apiVersion": "v1", "kind": "DeleteOptions"}),
+        _ => return None,
+    })
+}
+
+fn object_path(resource: &Resource, namespace: &str, name: &str) -> String {
+    let (root, plural) = (resource.kind().root(), resource.plural);
+    match resource.kind().namespaced {
+        true => format!("{root}/namespaces/{namespace}/{plural}/{name}"),
+        false => format!("{root}/{plural}/{name}"),
+    }
+}
+
+/// The same requests, with words beside the path that ask for something else.
+fn queries_and_headers(right: &Right) -> Vec<Sent> {
+    let resource = right.resource;
+    let object = object_path(resource, NAMESPACE, NAMES[0]);
+    let other = object_path(resource, NAMESPACE, NAMES[1]);
+    let collection = object.trim_end_matches(NAMES[0]).trim_end_matches('/');
+    let mut all = Vec::new();
+    for query in [
+        "watch=1",
+        "watch=true&watch=false",
+        "watch=0&watch=1",
+        "w%61tch=1",
+        "fieldSelector=metadata.name%3Doracle-a",
+        "fieldSelector=metadata.name%3Doracle-b",
+        "fieldSelector=metadata.name%3Doracle-a&fieldSelector=metadata.name%3Doracle-b",
+        "fieldSelector=metadata.name%3Doracle-a,metadata.name%3Doracle-b",
+        "fieldSelector=metadata.name!%3Doracle-a",
+        "watch=1&fieldSelector=metadata.name%3Doracle-b",
+        "_method=DELETE",
+        "method=DELETE&verb=delete",
+        "dryRun=All",
+        "force=true&fieldManager=x",
+        "namespace=oracle-other",
+    ] {
+        for path in [collection, &object, &other] {
+            for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+                let depth = usize::from(path != collection);
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let body = body(resource, "", method, depth, NAMESPACE, name);
+                let mut sent = Sent::new(method, format!("{path}?{query}"));
+                sent.body = body;
+                all.push(sent);
+            }
+        }
+    }
+    for (name, value) in OVERRIDES {
+        for wanted in ["PUT", "PATCH", "DELETE", "POST"] {
+            for method in ["GET", "POST"] {
+                let value = if value.is_empty() { wanted } else { value };
+                let mut sent = Sent::new(method, &*object);
+                sent.header = Some((name, value));
+                all.push(sent.with(resource.changed(NAMESPACE, NAMES[0])));
+            }
+        }
+    }
+    all
+}
+
+/// Paths that two readers may take apart differently, and that lead to somebody's secret
+/// or to the object itself for one of them.
+fn odd_paths(resource: &Resource) -> Vec<Sent> {
+    let (root, plural) = (resource.kind().root(), resource.plural);
+    let at = NAMES[0];
+    let secret = format!("namespaces/{NAMESPACE}/secrets/{at}");
+    let mut all = Vec::new();
+    for path in [
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}/"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}//{at}"),
+        format!("{root}//namespaces/{NAMESPACE}/{plural}/{at}"),
+        format!("/{root}/namespaces/{NAMESPACE}/{plural}/{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/%6Fracle-a"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}%2F{at}"),
+        format!("{root}/namespaces/{NAMESPACE}%2F{plural}/{at}"),
+        format!("{root}/namespaces%2F{NAMESPACE}%2F{plural}%2F{at}"),
+        format!("{root}%2Fnamespaces/{NAMESPACE}/{plural}/{at}"),
+        format!("{root}/namespaces/{OTHER_NAMESPACE}/../{NAMESPACE}/{plural}/{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/../secrets/{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/..%2Fsecrets%2F{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}%2F..%2F..%2Fsecrets%2F{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}%00"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at};a=b"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}/./"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/./{at}"),
+        format!("{root}/./namespaces/{NAMESPACE}/{plural}/{at}"),
+        format!("/healthz/..{root}/{secret}"),
+        format!("/healthz/%2e%2e{root}/{secret}"),
+        format!("/version/../api/v1/{secret}"),
+        format!("/api/v1/watch/watch/namespaces/{NAMESPACE}/secrets"),
+        format!("/api/v1/proxy/{secret}"),
+        format!("/api/v1/redirect/{secret}"),
+        format!("/api/v1/{secret}/proxy"),
+        format!("/api/v1/{secret}/exec"),
+        format!("/api/v1/{secret}/log"),
+        format!("/api/v1/{secret}/status"),
+        format!("/api/v1/{secret}/{plural}"),
+        format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{at}/secrets/{at}"),
+        format!("/api/v1/WATCH/{secret}"),
+        format!("/API/V1/{secret}"),
+        format!("/api/v2/{secret}"),
+        format!("/apis//v1/{secret}"),
+        format!("/apis/v1/{secret}"),
+        format!("/api/v1/namespaces/{NAMESPACE}/status/{at}"),
+        format!("/api/v1/namespaces/{NAMESPACE}/finalize/{at}"),
+        format!("/api/v1/namespaces/status/secrets/{at}"),
+        format!("/api/v1/watch/namespaces/{NAMESPACE}/status"),
+        "/api/v1/namespaces//status".to_owned(),
+    ] {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let body = body(resource, "status", method, 1, NAMESPACE, at);
+            let mut sent = Sent::new(method, &*path);
+            sent.body = body;
+            all.push(sent);
+        }
+    }
+    all
+}
+
+/// Documents about the server, by a path of each sort.
+pub fn documents() -> impl Iterator<Item = Sent> {
+    const PATHS: [&str; 21] = [
+        "/",
+        "/api",
+        "/api/v1",
+        "/api/v1/",
+        "/apis",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/apis/none",
+        "/apis/none/v1",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/api/v1",
+        "/.well-known/openid-configuration",
+        "/openid/v1/jwks",
+        "/version",
+        "/metrics",
+        "/healthz",
+        "/livez/ping",
+        "/readyz",
+        "/debug/pprof/profile",
+        "/none",
+    ];
+    PATHS
+        .into_iter()
+        .flat_map(|path| METHODS.map(|method| Sent::new(method, path)))
+}

@@ -1,0 +1,98 @@
+//! What there is before anybody asks.
+
+use super::{NAMES, NAMESPACE, OTHER_NAMESPACE, RESOURCES, rights};
+use crate::failure::ensure;
+use crate::{Client, Outcome};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A definition takes a moment to be served, a role to be in force.
+const PAUSE: Duration = Duration::from_millis(20);
+const TRIES_MAX: u32 = 500;
+
+/// Makes the objects, and the users' rights.
+///
+/// # Errors
+/// If the server refuses any of it.
+pub async fn set_up(client: &Client) -> Outcome {
+    for name in [NAMESPACE, OTHER_NAMESPACE] {
+        let namespace = json!({"metadata": {"name": name}});
+        make(client, "/api/v1/namespaces", &namespace).await?;
+        // Pods need it, and a server alone does not make it.
+        let account = json!({"metadata": {"name": "default"}});
+        let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        make(client, &path, &account).await?;
+    }
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    make(client, definitions, &crate::crds::definition("widgets")).await?;
+    for resource in RESOURCES {
+        let kind = resource.kind();
+        let places: &[&str] = match kind.namespaced {
+            true => &[NAMESPACE, OTHER_NAMESPACE],
+            false => &[""],
+        };
+        for namespace in places {
+            let below = match *namespace {
+                "" => String::new(),
+                namespace => format!("/namespaces/{namespace}"),
+            };
+            let path = format!("{}{below}/{}", kind.root(), resource.plural);
+            until(client, &path, 200).await?;
+            for name in NAMES {
+                make(client, &path, &resource.object(namespace, name)).await?;
+            }
+        }
+    }
+    for right in rights() {
+        for (path, object) in right.objects() {
+            make(client, &path, &object).await?;
+        }
+    }
+    in_force(client).await
+}
+
+async fn make(client: &Client, path: &str, object: &Value) -> Outcome {
+    let answer = client.post(path, object).await?;
+    ensure!(
+        matches!(answer.status, 201 | 409),
+        "{}: {} {}",
+        answer.asked,
+        answer.status,
+        answer.text()
+    );
+    Ok(())
+}
+
+async fn until(client: &Client, path: &str, status: u16) -> Outcome {
+    for _ in 0..TRIES_MAX {
+        if client.get(path).await?.status == status {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(crate::Failure::new(format!("{path} is not served")))
+}
+
+/// Whoever was given a right last has it.
+async fn in_force(client: &Client) -> Outcome {
+    let Some(right) = rights().last() else {
+        return Ok(());
+    };
+    let review = json!({"spec": {"user": right.user(), "resourceAttributes": {
+        "verb": right.verb, "group": right.resource.kind().group, "namespace": NAMESPACE,
+        "resource": right.resource.plural, "name": NAMES[0],
+        "subresource": right.part.map_or("", |part| part.name),
+    }}});
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    for _ in 0..TRIES_MAX {
+        let answer = client.post(path, &review).await?.is(201)?;
+        if answer["status"]["allowed"] == true {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(crate::Failure::new(format!(
+        "{} has no right",
+        right.user()
+    )))
+}

@@ -1,0 +1,175 @@
+//! Nothing happens, and nothing is shown, that the one right of a user does not allow:
+//! whatever is asked, and however it is asked. See `optik_api_testkit::oracle`.
+
+mod judge;
+
+use http::Method;
+use judge::Judge;
+use optik_access::{Depth, PathScope, RequestInfo, Shape};
+use optik_api_testkit::oracle::{self, METHODS, RESOURCES, Right, Sent};
+use optik_api_testkit::{Client, Target};
+use optik_server_testkit::{Engine, TestServer};
+use std::collections::BTreeSet;
+
+async fn start() -> (TestServer, Client) {
+    let server = TestServer::start_bare(Engine::Memory).await;
+    let client = Client::new(Target::parse(&server.url, None).unwrap());
+    oracle::set_up(&client).await.unwrap();
+    (server, client)
+}
+
+async fn nothing_happens_without_the_right(plurals: &[&str]) {
+    let (server, client) = start().await;
+    let mut judge = Judge::new(&server.store);
+    let rights = oracle::rights().filter(|right| plurals.contains(&right.resource.plural));
+    let (mut asked, mut effects) = (0, BTreeSet::new());
+    for right in rights {
+        for sent in oracle::requests(&right) {
+            let answer = judge.ask(&client, &right, &sent).await;
+            asked += 1;
+            effects.extend(answer.effects());
+        }
+    }
+    println!("{asked} requests, with {effects:?}");
+    // A judge that never sees anything allowed would see nothing forbidden either.
+    for verb in oracle::VERBS {
+        assert!(effects.contains(verb), "nobody could {verb} anything");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_config_maps_secrets_and_custom_objects() {
+    nothing_happens_without_the_right(&["configmaps", "secrets", "widgets"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_pods() {
+    nothing_happens_without_the_right(&["pods"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_accounts_workloads_and_leases() {
+    nothing_happens_without_the_right(&["serviceaccounts", "deployments", "leases"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_the_cluster() {
+    let plurals = [
+        "nodes",
+        "namespaces",
+        "roles",
+        "clusterroles",
+        "certificatesigningrequests",
+    ];
+    nothing_happens_without_the_right(&plurals).await;
+}
+
+fn shape(sent: &Sent) -> Option<Shape> {
+    match RequestInfo::new(sent.method, sent.path(), "") {
+        RequestInfo::Resource(request) => Some(request.target.shape()),
+        RequestInfo::NonResource(_) => None,
+    }
+}
+
+/// Whoever adds a shape of a path adds requests of that shape, with every method.
+#[test]
+fn every_shape_is_asked_for_with_every_method() {
+    let all: BTreeSet<(Shape, &str)> = Shape::all()
+        .flat_map(|shape| METHODS.map(|method| (shape, method)))
+        .collect();
+    assert_eq!(all.len(), 240);
+    // What follows a part of a namespace is a resource inside it.
+    let exists = |plural: &str, shape: Shape| {
+        plural != "namespaces" || (shape.scope, shape.depth) != (PathScope::Cluster, Depth::Subpath)
+    };
+    for resource in RESOURCES {
+        let of = |right: &Right| right.resource.plural == resource.plural;
+        let Some(right) = oracle::rights().find(of) else {
+            panic!("nobody has a right on {}", resource.plural);
+        };
+        let asked: BTreeSet<_> = oracle::requests(&right)
+            .iter()
+            .filter_map(|sent| Some((shape(sent)?, sent.method)))
+            .collect();
+        let missing = all.difference(&asked);
+        let missing: Vec<_> = missing.filter(|it| exists(resource.plural, it.0)).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", resource.plural);
+    }
+}
+
+/// Discovery, health and the version are for everybody who proved who they are.
+fn is_public(path: &str) -> bool {
+    let pages = ["/api", "/apis", "/version", "/healthz", "/livez", "/readyz"];
+    let below = ["/api/", "/apis/", "/openapi/"];
+    pages.contains(&path) || below.iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// Documents about the server are shown by the right to read that path.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_documents() {
+    let (server, client) = start().await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let mut users = Vec::new();
+    // Who has which right matters less than what is asked for.
+    let rights = oracle::documents().filter(|sent| matches!(sent.method, "GET" | "POST"));
+    for (at, sent) in rights.enumerate() {
+        let (user, verb) = (format!("oracle-document-{at}"), sent.method.to_lowercase());
+        let rule = serde_json::json!({"nonResourceURLs": [sent.url], "verbs": [verb]});
+        let role = serde_json::json!({"metadata": {"name": user}, "rules": [rule]});
+        let binding = serde_json::json!({
+            "metadata": {"name": user}, "roleRef": {"kind": "ClusterRole", "name": user,
+                "apiGroup": "rbac.authorization.k8s.io"},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+        });
+        for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            let made = client.post(&format!("{rbac}/{plural}"), &object).await;
+            made.unwrap().is(201).unwrap();
+        }
+        users.push((user, sent));
+    }
+    let revision = server.store.snapshot().revision();
+    for (user, own) in &users {
+        for sent in oracle::documents() {
+            let answer = client.ask(sent.request(user)).await.unwrap();
+            let may = (&sent.url, sent.method) == (&own.url, own.method)
+                || is_public(&sent.url) && sent.method == "GET";
+            assert_eq!(
+                answer.status != 403,
+                may,
+                "{user} {} {}: {} {}",
+                sent.method,
+                sent.url,
+                answer.status,
+                answer.text()
+            );
+        }
+    }
+    assert_eq!(server.store.snapshot().revision(), revision);
+    server.stop().await;
+}
+
+/// The method is what the request line says, also where somebody may do everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_overrides_no_method() {
+    let (server, client) = start().await;
+    let path = format!(
+        "/api/v1/namespaces/{}/configmaps/{}",
+        oracle::NAMESPACE,
+        oracle::NAMES[0]
+    );
+    let revision = server.store.snapshot().revision();
+    for header in [
+        "x-http-method-override",
+        "x-http-method",
+        "x-method-override",
+    ] {
+        for method in ["DELETE", "PUT", "PATCH"] {
+            let request = optik_api_testkit::Request::new(Method::GET, &*path);
+            let answer = client.ask(request.header(header, method)).await.unwrap();
+            answer.is(200).unwrap();
+        }
+    }
+    assert_eq!(server.store.snapshot().revision(), revision);
+    server.stop().await;
+}

@@ -1,0 +1,54 @@
+//! What a request costs grows no faster than the request.
+//!
+//! Each case is asked with so many items, and with four times as many. Work that compares all
+//! with all costs sixteen times as much then; work that sorts costs little more than four times.
+
+#[path = "growth/access.rs"]
+mod access;
+#[path = "growth/case.rs"]
+mod case;
+#[path = "growth/custom.rs"]
+mod custom;
+#[path = "growth/fields.rs"]
+mod fields;
+#[path = "growth/metadata.rs"]
+mod metadata;
+#[path = "growth/patches.rs"]
+mod patches;
+#[path = "growth/reads.rs"]
+mod reads;
+
+use case::check;
+
+#[global_allocator]
+static ALLOCATOR: optik_cost::CountingAllocator = optik_cost::CountingAllocator;
+
+#[test]
+fn fields_of_built_in_kinds() {
+    check(fields::cases());
+}
+
+#[test]
+fn metadata_of_any_kind() {
+    check(metadata::cases());
+}
+
+#[test]
+fn patches_of_four_types() {
+    check(patches::cases());
+}
+
+#[test]
+fn roles_reviews_and_certificate_requests() {
+    check(access::cases());
+}
+
+#[test]
+fn definitions_custom_objects_and_expressions() {
+    check(custom::cases());
+}
+
+#[test]
+fn selectors_and_forms_of_answers() {
+    check(reads::cases());
+}

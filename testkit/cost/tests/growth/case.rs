@@ -1,0 +1,283 @@
+//! A request that can be made as large as one likes, and what it costs.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderValue, Method};
+use optik_access::User;
+use optik_apiserver::{ApiServer, Body, Request};
+use optik_cost::{Cost, measured};
+use optik_store::{Options, Store};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Four times the size costs at most eight times as much: half of what quadratic work costs.
+const GROWTH_MAX: f64 = 8.0;
+/// What costs less is not judged by its time: there is too little of it to tell.
+const TIME_JUDGED: Duration = Duration::from_millis(20);
+/// How often a cost is looked at before it counts as too much.
+const LOOKS: usize = 5;
+/// How often it is looked whether a kind is served.
+const LOOKS_FOR_A_KIND: usize = 1_000_000;
+/// As many bytes of memory may be held for each byte of a request and what it is about.
+const PEAK_BYTES_PER_BYTE_MAX: u64 = 256;
+/// And besides.
+const PEAK_BYTES_FREE: u64 = 4 << 20;
+
+type Make<T> = Box<dyn Fn(usize) -> T>;
+
+/// One kind of request.
+pub(crate) struct Case {
+    name: String,
+    /// How many items the smaller one has.
+    items: usize,
+    /// What has to happen before, in a server of its own.
+    before: Option<Make<Vec<Request>>>,
+    request: Make<Request>,
+}
+
+impl Case {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        items: usize,
+        request: impl Fn(usize) -> Request + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            items,
+            before: None,
+            request: Box::new(request),
+        }
+    }
+
+    pub(crate) fn after(mut self, before: impl Fn(usize) -> Vec<Request> + 'static) -> Self {
+        self.before = Some(Box::new(before));
+        self
+    }
+}
+
+pub(crate) fn request(method: Method, path: &str, body: impl Into<Bytes>) -> Request {
+    let mut request = Request::new(&method, path);
+    let json = HeaderValue::from_static("application/json");
+    request.headers.insert("content-type", json);
+    request.user = Arc::new(User::admin());
+    request.body = body.into();
+    request
+}
+
+pub(crate) fn post(path: &str, body: &Value) -> Request {
+    request(Method::POST, path, body.to_string())
+}
+
+pub(crate) fn put(path: &str, body: &Value) -> Request {
+    request(Method::PUT, path, body.to_string())
+}
+
+pub(crate) fn get(path: &str) -> Request {
+    request(Method::GET, path, "")
+}
+
+/// `json`, `merge`, `strategic-merge`, or `apply` by a manager of its own.
+pub(crate) fn patch(how: &'static str, path: &str, body: &Value) -> Request {
+    let (path, media_type) = match how {
+        "apply" => (
+            format!("{path}?fieldManager=applier&dryRun=All"),
+            "application/apply-patch+yaml".to_owned(),
+        ),
+        _ => (
+            format!("{path}?dryRun=All"),
+            format!("application/{how}-patch+json"),
+        ),
+    };
+    typed(
+        request(Method::PATCH, &path, body.to_string()),
+        "content-type",
+        &media_type,
+    )
+}
+
+pub(crate) fn typed(mut request: Request, header: &'static str, media_type: &str) -> Request {
+    let value = HeaderValue::from_str(media_type).unwrap();
+    request.headers.insert(header, value);
+    request
+}
+
+/// Texts that differ.
+pub(crate) fn texts(what: &str, count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("{what}{at}")).collect()
+}
+
+/// A server without sockets. The store has threads of its own; all else is done by the thread
+/// that asks, and counted.
+struct World {
+    runtime: Runtime,
+    api: ApiServer,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let api = ApiServer::new(store.clone());
+        runtime.block_on(api.bootstrap()).unwrap();
+        runtime.spawn(optik_apiserver::keep_definitions(api.clone(), store));
+        Self { runtime, api }
+    }
+
+    /// Answers, and takes the whole answer.
+    fn ask(&self, request: Request) -> (u16, Vec<u8>) {
+        self.runtime.block_on(async {
+            let response = self.api.handle(request).await;
+            let status = response.status.as_u16();
+            let mut whole = Vec::new();
+            match response.body {
+                Body::Whole(bytes) => whole.extend_from_slice(&bytes),
+                Body::Stream(mut pieces) => {
+                    while let Some(piece) = pieces.next().await {
+                        whole.extend_from_slice(&piece.into_bytes());
+                    }
+                }
+            }
+            (status, whole)
+        })
+    }
+}
+
+impl World {
+    /// A definition that was just made is served soon.
+    fn wait_for_kind(&self, case: &Case, answer: &[u8]) {
+        if !answer.starts_with(b"{\"kind\":\"CustomResourceDefinition\"") {
+            return;
+        }
+        for _ in 0..LOOKS_FOR_A_KIND {
+            if self.ask(get("/apis/example.com/v1/things")).0 == 200 {
+                return;
+            }
+            self.runtime.block_on(tokio::task::yield_now());
+        }
+        panic!("{}: the kind is not served", case.name);
+    }
+}
+
+struct Measured {
+    cost: Cost,
+    status: u16,
+    sent_bytes: usize,
+    answer: Vec<u8>,
+}
+
+fn measure(shared: &World, case: &Case, items: usize) -> Measured {
+    let own = case
+        .before
+        .as_ref()
+        .map(|before| (World::new(), before(items)));
+    let world = own.as_ref().map_or(shared, |(world, _)| world);
+    let mut sent_bytes = 0;
+    for request in own.iter().flat_map(|(_, before)| before.clone()) {
+        sent_bytes += request.body.len();
+        let (status, answer) = world.ask(request);
+        let told = String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
+        world.wait_for_kind(case, &answer);
+        // What is refused is not there, then.
+        let well = status < 300 || status == 422;
+        assert!(well, "{}: before: {status} {told}", case.name);
+    }
+    let request = (case.request)(items);
+    sent_bytes += request.body.len() + request.query.len();
+    let ((status, answer), cost) = measured(|| world.ask(request));
+    Measured {
+        cost,
+        status,
+        sent_bytes,
+        answer,
+    }
+}
+
+fn least(shared: &World, case: &Case, items: usize, looks: usize) -> Measured {
+    let mut first = measure(shared, case, items);
+    for _ in 1..looks {
+        first.cost = first.cost.least(measure(shared, case, items).cost);
+    }
+    first
+}
+
+/// Complains about every case that grows too fast, not only the first.
+pub(crate) fn check(cases: Vec<Case>) {
+    let mut complaints = String::new();
+    let all = cases.len();
+    let shared = World::new();
+    for case in cases {
+        if let Some(complaint) = complaint(&shared, &case) {
+            let _ = writeln!(complaints, "{}: {complaint}", case.name);
+        }
+    }
+    let wrong = complaints.lines().count();
+    assert!(complaints.is_empty(), "{wrong} of {all}:\n{complaints}");
+}
+
+fn complaint(shared: &World, case: &Case) -> Option<String> {
+    // Most cases are nowhere near the bound, and are looked at once.
+    for looks in [1, LOOKS] {
+        let small = least(shared, case, case.items, looks);
+        let large = least(shared, case, 4 * case.items, looks);
+        note(case, &small, &large);
+        let wrong = judge(&small, &large);
+        if wrong.is_none() || looks == LOOKS {
+            return wrong;
+        }
+    }
+    None
+}
+
+fn judge(small: &Measured, large: &Measured) -> Option<String> {
+    let ratio = |small: f64, large: f64| large / small.max(1.0);
+    let time = ratio(
+        small.cost.time.as_nanos() as f64,
+        large.cost.time.as_nanos() as f64,
+    );
+    let bytes = ratio(
+        small.cost.allocated_bytes as f64,
+        large.cost.allocated_bytes as f64,
+    );
+    let about = || {
+        let told = String::from_utf8_lossy(&large.answer[..large.answer.len().min(200)]);
+        format!("{} bytes, {} {told}", large.sent_bytes, large.status)
+    };
+    if large.cost.time > TIME_JUDGED && time > GROWTH_MAX {
+        let (small, large) = (small.cost.time, large.cost.time);
+        return Some(format!("time {small:?} -> {large:?}; {}", about()));
+    }
+    if large.cost.allocated_bytes > PEAK_BYTES_FREE && bytes > GROWTH_MAX {
+        let (small, large) = (small.cost.allocated_bytes, large.cost.allocated_bytes);
+        return Some(format!("allocated {small} -> {large}; {}", about()));
+    }
+    let held_max = PEAK_BYTES_FREE + PEAK_BYTES_PER_BYTE_MAX * large.sent_bytes as u64;
+    if large.cost.peak_bytes > held_max {
+        return Some(format!(
+            "holds {} bytes; {}",
+            large.cost.peak_bytes,
+            about()
+        ));
+    }
+    None
+}
+
+/// For people who run it with `--nocapture` and `COSTS=1`.
+#[expect(clippy::print_stderr, reason = "numbers are for people")]
+fn note(case: &Case, small: &Measured, large: &Measured) {
+    if std::env::var_os("COSTS").is_some() {
+        let (time, peak) = (large.cost.time, large.cost.peak_bytes);
+        eprintln!(
+            "{:>9.1?} {:>9.1?} x{:<5.1} mem x{:<5.1} peak {:>4} B/B {} {}",
+            small.cost.time,
+            time,
+            time.as_secs_f64() / small.cost.time.as_secs_f64(),
+            large.cost.allocated_bytes as f64 / small.cost.allocated_bytes as f64,
+            peak / large.sent_bytes.max(1) as u64,
+            large.status,
+            case.name
+        );
+    }
+}

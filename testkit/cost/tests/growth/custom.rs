@@ -1,0 +1,330 @@
+//! Definitions, their objects, and expressions.
+
+use crate::case::{Case, patch, post, texts};
+use optik_apiserver::Request;
+use serde_json::{Map, Value, json};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
+
+fn definition(spec: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}],
+        },
+    })
+}
+
+fn defined(spec: &Value) -> Vec<Request> {
+    vec![post(DEFINITIONS, &definition(spec.clone()))]
+}
+
+fn thing(spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec})
+}
+
+fn properties(count: usize, of: &Value) -> Value {
+    let members = texts("p", count).into_iter().map(|name| (name, of.clone()));
+    json!({"type": "object", "properties": members.collect::<Map<_, _>>()})
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = definitions();
+    cases.extend(objects());
+    cases.extend(policies());
+    cases
+}
+
+fn definitions() -> Vec<Case> {
+    let define = |name: &str, items, make: fn(usize) -> Value| {
+        Case::new(format!("definition: {name}"), items, move |n| {
+            post(&format!("{DEFINITIONS}?dryRun=All"), &make(n))
+        })
+    };
+    vec![
+        define("properties", 500, |n| {
+            definition(properties(n, &json!({"type": "string"})))
+        }),
+        define("properties with defaults", 500, |n| {
+            definition(properties(n, &json!({"type": "string", "default": "x"})))
+        }),
+        define("properties of wrong types", 500, |n| {
+            definition(properties(n, &json!({"type": "nonsense"})))
+        }),
+        define("lists", 500, |n| {
+            definition(properties(
+                n,
+                &json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+            ))
+        }),
+        define("required members", 1_000, |n| {
+            let mut of = properties(n, &json!({"type": "string"}));
+            of["required"] = texts("p", n).into();
+            definition(of)
+        }),
+        define("an enumeration", 2_000, |n| {
+            definition(json!({"type": "string", "enum": texts("e", n)}))
+        }),
+        define("an enumeration of one value", 2_000, |n| {
+            definition(json!({"type": "string", "enum": vec!["e"; n]}))
+        }),
+        define("a default", 2_000, |n| {
+            definition(
+                json!({"type": "array", "items": {"type": "string"}, "default": texts("d", n)}),
+            )
+        }),
+        define("an example", 2_000, |n| {
+            definition(
+                json!({"type": "array", "items": {"type": "string"}, "example": texts("d", n)}),
+            )
+        }),
+        define("a pattern", 200, |n| {
+            definition(json!({"type": "string", "pattern": "(a|b)?".repeat(n)}))
+        }),
+        define("patterns", 100, |n| {
+            definition(properties(
+                n,
+                &json!({"type": "string", "pattern": "^[a-z]{1,50}$"}),
+            ))
+        }),
+        define("alternatives", 300, |n| {
+            let mut of = properties(n, &json!({"type": "string"}));
+            of["anyOf"] = texts("p", n)
+                .iter()
+                .map(|name| json!({"required": [name]}))
+                .collect();
+            definition(of)
+        }),
+        define("keys of a list", 300, |n| {
+            let mut items = properties(n, &json!({"type": "string"}));
+            items["required"] = texts("p", n).into();
+            definition(
+                json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": texts("p", n)}),
+            )
+        }),
+        define("rules", 100, |n| {
+            let rules: Value = (0..n)
+                .map(|at| json!({"rule": format!("self.size() < {}", at + 5)}))
+                .collect();
+            definition(
+                json!({"type": "string", "maxLength": 10, "x-kubernetes-validations": rules}),
+            )
+        }),
+        define("a long rule", 100, |n| {
+            let rule = vec!["self.size() < 5"; n].join(" && ");
+            definition(
+                json!({"type": "string", "maxLength": 10, "x-kubernetes-validations": [{"rule": rule}]}),
+            )
+        }),
+        define("a rule about many members", 100, |n| {
+            let rule: Vec<String> = texts("has(self.p", n)
+                .iter()
+                .map(|it| format!("{it})"))
+                .collect();
+            let mut of = properties(n, &json!({"type": "string", "maxLength": 5}));
+            of["x-kubernetes-validations"] = json!([{"rule": rule.join(" && ")}]);
+            definition(of)
+        }),
+        define("versions", 100, |n| {
+            let mut of = definition(json!({"type": "object"}));
+            let one = of["spec"]["versions"][0].clone();
+            of["spec"]["versions"] = (0..n)
+                .map(|at| {
+                    let mut version = one.clone();
+                    version["name"] = format!("v{}", at + 1).into();
+                    version["storage"] = (at == 0).into();
+                    version
+                })
+                .collect();
+            of
+        }),
+        define("columns", 500, |n| {
+            let mut of = definition(json!({"type": "object"}));
+            of["spec"]["versions"][0]["additionalPrinterColumns"] = texts("c", n)
+                .iter()
+                .map(|name| json!({"name": name, "type": "string", "jsonPath": ".spec"}))
+                .collect();
+            of
+        }),
+        define("a long path of a column", 2_000, |n| {
+            let mut of = definition(json!({"type": "object"}));
+            of["spec"]["versions"][0]["additionalPrinterColumns"] =
+                json!([{"name": "a", "type": "string", "jsonPath": ".a".repeat(n)}]);
+            of
+        }),
+        define("selectable fields", 200, |n| {
+            let mut of = definition(properties(n, &json!({"type": "string"})));
+            of["spec"]["versions"][0]["selectableFields"] = texts(".spec.p", n)
+                .iter()
+                .map(|path| json!({"jsonPath": path}))
+                .collect();
+            of
+        }),
+        define("short names", 1_000, |n| {
+            let mut of = definition(json!({"type": "object"}));
+            of["spec"]["names"]["shortNames"] = texts("s", n).into();
+            of["spec"]["names"]["categories"] = texts("c", n).into();
+            of
+        }),
+        define("depth", 20, |n| {
+            let mut of = json!({"type": "string"});
+            (0..n).for_each(|_| of = json!({"type": "object", "properties": {"a": of}}));
+            definition(of)
+        }),
+    ]
+}
+
+fn objects() -> Vec<Case> {
+    let text = json!({"type": "string"});
+    let of = |name: &str, items: usize, spec: Value, make: fn(usize) -> Value| {
+        let with = spec.clone();
+        let create = Case::new(format!("object: {name}"), items, move |n| {
+            post(&format!("{THINGS}?dryRun=All"), &thing(make(n)))
+        })
+        .after(move |_| defined(&with));
+        let apply = Case::new(
+            format!("object, applied over another: {name}"),
+            items,
+            move |n| patch("apply", &format!("{THINGS}/a"), &thing(make(n))),
+        )
+        .after(move |n| {
+            let mut before = defined(&spec);
+            before.push(post(THINGS, &thing(make(n / 2))));
+            before
+        });
+        [create, apply]
+    };
+    let list = |kind: &str, items: Value| json!({"type": "array", "items": items, "x-kubernetes-list-type": kind});
+    let mut by_key = list(
+        "map",
+        json!({"type": "object", "properties": {"k": text, "v": text}, "required": ["k"]}),
+    );
+    by_key["x-kubernetes-list-map-keys"] = json!(["k"]);
+    let bounded =
+        json!({"type": "array", "maxItems": 100_000, "items": {"type": "string", "maxLength": 8}});
+    let with_rule = |rule: &str| {
+        let mut of = bounded.clone();
+        of["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        of
+    };
+    [
+        of("a set", 1_000, list("set", text.clone()), |n| {
+            texts("i", n).into()
+        }),
+        of("a list by key", 3_000, by_key.clone(), |n| {
+            texts("i", n)
+                .iter()
+                .map(|k| json!({"k": k, "v": "x"}))
+                .collect()
+        }),
+        of(
+            "a list of wrong items",
+            1_000,
+            json!({"type": "array", "items": {"type": "integer"}}),
+            |n| texts("i", n).into(),
+        ),
+        of("an atomic list", 1_000, list("atomic", text.clone()), |n| {
+            texts("i", n).into()
+        }),
+        of(
+            "a map",
+            1_000,
+            json!({"type": "object", "additionalProperties": text}),
+            |n| Value::Object(texts("k", n).into_iter().map(|k| (k, "v".into())).collect()),
+        ),
+        of("pruned members", 1_000, json!({"type": "object"}), |n| {
+            Value::Object(texts("k", n).into_iter().map(|k| (k, "v".into())).collect())
+        }),
+        of(
+            "kept members",
+            1_000,
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            |n| {
+                Value::Object(
+                    texts("k", n)
+                        .into_iter()
+                        .map(|k| (k, json!([{"a": 1}])))
+                        .collect(),
+                )
+            },
+        ),
+        of(
+            "unique items",
+            1_000,
+            json!({"type": "array", "uniqueItems": false, "items": text}),
+            |n| texts("i", n).into(),
+        ),
+        of(
+            "a rule about all",
+            1_000,
+            with_rule("self.all(x, x != 'nobody')"),
+            |n| texts("i", n).into(),
+        ),
+        of(
+            "a rule that concatenates",
+            200,
+            with_rule("self.map(x, x + x).size() >= 0"),
+            |n| texts("i", n).into(),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn policies() -> Vec<Case> {
+    let policy = |spec: Value| {
+        let mut spec = spec;
+        spec["matchConstraints"] = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]});
+        post(
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?dryRun=All",
+            &json!({"metadata": {"name": "p"}, "spec": spec}),
+        )
+    };
+    vec![
+        Case::new("policy: validations", 100, move |n| {
+            let all: Vec<Value> = (0..n)
+                .map(|at| json!({"expression": format!("object.metadata.name.size() < {at}")}))
+                .collect();
+            policy(json!({"validations": all}))
+        }),
+        Case::new("policy: variables", 400, move |n| {
+            let all: Vec<Value> = (0..n)
+                .map(|at| json!({"name": format!("v{at}"), "expression": "object.metadata.name"}))
+                .collect();
+            policy(json!({"variables": all, "validations": [{"expression": "true"}]}))
+        }),
+        Case::new("policy: variables of variables", 50, move |n| {
+            let one = |at: usize| match at {
+                0 => "'a'".to_owned(),
+                _ => format!("variables.v{} + variables.v{}", at - 1, at - 1),
+            };
+            let all: Vec<Value> = (0..n)
+                .map(|at| json!({"name": format!("v{at}"), "expression": one(at)}))
+                .collect();
+            policy(json!({"variables": all, "validations": [{"expression": "true"}]}))
+        }),
+        Case::new("policy: one long expression", 100, move |n| {
+            policy(
+                json!({"validations": [{"expression": vec!["object.metadata.name != 'x'"; n].join(" || ")}]}),
+            )
+        }),
+        Case::new("policy: broken expressions", 200, move |n| {
+            policy(json!({"validations": vec![json!({"expression": "a.b.("}); n]}))
+        }),
+        Case::new("policy: brackets", 100, move |n| {
+            policy(json!({"validations": [{"expression": "(".repeat(n)}]}))
+        }),
+        Case::new("policy: annotations", 800, move |n| {
+            let all: Vec<Value> = (0..n)
+                .map(|at| json!({"key": format!("k{at}"), "valueExpression": "'x'"}))
+                .collect();
+            policy(json!({"auditAnnotations": all}))
+        }),
+    ]
+}

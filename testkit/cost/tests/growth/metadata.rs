@@ -1,0 +1,376 @@
+//! What all kinds have, and how bodies are written.
+
+use crate::case::{Case, patch, post, put, request, texts, typed};
+use http::Method;
+use optik_apiserver::Request;
+use serde_json::{Map, Value, json};
+
+const HERE: &str = "/api/v1/namespaces/default/configmaps";
+
+fn configmap(metadata: Value) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    object["metadata"]["name"] = "a".into();
+    object
+}
+
+fn dry(object: &Value) -> Request {
+    post(&format!("{HERE}?dryRun=All"), object)
+}
+
+fn map(of: impl Iterator<Item = (String, Value)>) -> Value {
+    Value::Object(of.collect::<Map<_, _>>())
+}
+
+fn owners(count: usize, uid: impl Fn(usize) -> usize) -> Value {
+    let owner = |at| {
+        json!({"apiVersion": "v1", "kind": "Pod", "name": format!("o{at}"),
+               "uid": format!("u{}", uid(at))})
+    };
+    (0..count).map(owner).collect()
+}
+
+fn finalizers(from: usize, count: usize) -> Vec<String> {
+    (from..from + count)
+        .map(|at| format!("example.com/f{at}"))
+        .collect()
+}
+
+/// An object that is on its way out, with so many finalizers.
+fn leaving(count: usize) -> Vec<Request> {
+    vec![
+        post(
+            HERE,
+            &configmap(json!({"finalizers": finalizers(0, count)})),
+        ),
+        request(Method::DELETE, &format!("{HERE}/a"), ""),
+    ]
+}
+
+fn data(count: usize) -> Value {
+    let mut object = configmap(json!({}));
+    object["data"] = map(texts("k", count).into_iter().map(|key| (key, "v".into())));
+    object
+}
+
+fn managers(count: usize, fields: usize) -> Value {
+    let owned = map(texts("f:k", fields).into_iter().map(|key| (key, json!({}))));
+    let entry = |at: usize| {
+        json!({"manager": format!("m{at}"), "operation": "Apply", "apiVersion": "v1",
+               "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+               "fieldsV1": {"f:data": owned}})
+    };
+    (0..count).map(entry).collect()
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("owners that differ", 2_000, |n| {
+            dry(&configmap(json!({"ownerReferences": owners(n, |at| at)})))
+        }),
+        Case::new("owners of one uid", 2_000, |n| {
+            dry(&configmap(json!({"ownerReferences": owners(n, |_| 0)})))
+        }),
+        Case::new("owners that are controllers", 2_000, |n| {
+            let mut all = owners(n, |at| at);
+            all.as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(|it| it["controller"] = true.into());
+            dry(&configmap(json!({"ownerReferences": all})))
+        }),
+        Case::new("owners that are incomplete", 2_000, |n| {
+            dry(&configmap(json!({"ownerReferences": vec![json!({}); n]})))
+        }),
+        Case::new("bad labels", 5_000, |n| {
+            dry(&configmap(
+                json!({"labels": map(texts("-", n).into_iter().map(|k| (k, "-".into())))}),
+            ))
+        }),
+        Case::new("good labels", 5_000, |n| {
+            dry(&configmap(
+                json!({"labels": map(texts("k", n).into_iter().map(|k| (k, "v".into())))}),
+            ))
+        }),
+        Case::new("bad annotations", 5_000, |n| {
+            dry(&configmap(
+                json!({"annotations": map(texts("-", n).into_iter().map(|k| (k, "v".into())))}),
+            ))
+        }),
+        Case::new("bad finalizers", 5_000, |n| {
+            dry(&configmap(json!({"finalizers": texts("-", n)})))
+        }),
+        Case::new("good finalizers", 5_000, |n| {
+            dry(&configmap(json!({"finalizers": finalizers(0, n)})))
+        }),
+        Case::new("one long name", 100_000, |n| {
+            dry(&configmap(json!({"name": "x".repeat(n)})))
+        }),
+        Case::new("one long label", 100_000, |n| {
+            dry(&configmap(
+                json!({"labels": {"x".repeat(n): "-".repeat(n)}}),
+            ))
+        }),
+        Case::new("finalizers added to what goes away", 1_000, |n| {
+            let sent = configmap(json!({"finalizers": finalizers(0, 2 * n)}));
+            put(&format!("{HERE}/a?dryRun=All"), &sent)
+        })
+        .after(leaving),
+        Case::new("finalizers kept by what goes away", 2_000, |n| {
+            put(
+                &format!("{HERE}/a?dryRun=All"),
+                &configmap(json!({"finalizers": finalizers(0, n)})),
+            )
+        })
+        .after(leaving),
+        Case::new("managers, each of one field", 500, |n| {
+            let mut object = data(1);
+            object["metadata"]["managedFields"] = managers(n, 1);
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|_| vec![post(HERE, &data(1))]),
+        Case::new("one manager of many fields", 2_000, |n| {
+            let mut object = data(n);
+            object["metadata"]["managedFields"] = managers(1, n);
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|n| vec![post(HERE, &data(n))]),
+        Case::new("managers that make no sense", 2_000, |n| {
+            let mut object = data(1);
+            object["metadata"]["managedFields"] =
+                vec![json!({"manager": "x", "fieldsV1": {"f:a": 1}}); n].into();
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|_| vec![post(HERE, &data(1))]),
+        Case::new("an update of many members", 2_000, |n| {
+            let mut object = data(n);
+            object["data"]["k0"] = "other".into();
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|n| vec![post(HERE, &data(n))]),
+        Case::new("members given twice", 5_000, |n| {
+            let twice: Vec<String> = (0..n)
+                .map(|at| format!("\"k{at}\":\"v\",\"k{at}\":\"v\""))
+                .collect();
+            let body = format!(
+                "{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{{}}}}}",
+                twice.join(",")
+            );
+            request(
+                Method::POST,
+                &format!("{HERE}?dryRun=All&fieldValidation=Strict"),
+                body,
+            )
+        }),
+        Case::new("members nobody knows", 5_000, |n| {
+            let mut object = configmap(json!({}));
+            texts("unknown", n)
+                .into_iter()
+                .for_each(|key| object[key] = 1.into());
+            post(
+                &format!("{HERE}?dryRun=All&fieldValidation=Strict"),
+                &object,
+            )
+        }),
+        Case::new("members nobody knows, warned of", 5_000, |n| {
+            let mut object = configmap(json!({}));
+            texts("unknown", n)
+                .into_iter()
+                .for_each(|key| object[key] = json!({"a": [1]}));
+            dry(&object)
+        }),
+        Case::new("a deletion with many members", 5_000, |n| {
+            let mut object =
+                json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
+            texts("unknown", n)
+                .into_iter()
+                .for_each(|key| object[key] = 1.into());
+            request(Method::DELETE, &format!("{HERE}/a"), object.to_string())
+        })
+        .after(|_| vec![post(HERE, &data(1))]),
+        Case::new("dryRun, many times", 2_000, |n| {
+            let values: Vec<String> = texts("x", n)
+                .iter()
+                .map(|it| format!("dryRun={it}"))
+                .collect();
+            post(&format!("{HERE}?{}", values.join("&")), &data(1))
+        }),
+    ];
+    cases.extend(written());
+    for how in ["merge", "strategic-merge", "apply"] {
+        cases.push(
+            Case::new(format!("finalizers replaced by {how}"), 2_000, move |n| {
+                let sent = configmap(json!({"finalizers": finalizers(n / 2, n)}));
+                patch(how, &format!("{HERE}/a"), &sent)
+            })
+            .after(|n| {
+                vec![post(
+                    HERE,
+                    &configmap(json!({"finalizers": finalizers(0, n)})),
+                )]
+            }),
+        );
+        cases.push(
+            Case::new(format!("owners merged by {how}"), 1_000, move |n| {
+                patch(
+                    how,
+                    &format!("{HERE}/a"),
+                    &configmap(json!({"ownerReferences": owners(n, |at| at + 7)})),
+                )
+            })
+            .after(|n| {
+                vec![post(
+                    HERE,
+                    &configmap(json!({"ownerReferences": owners(n, |at| at)})),
+                )]
+            }),
+        );
+    }
+    cases
+}
+
+/// The same in YAML and protobuf, and what is none of them.
+fn written() -> Vec<Case> {
+    let yaml = |body: String| {
+        typed(
+            request(Method::POST, &format!("{HERE}?dryRun=All"), body),
+            "content-type",
+            "application/yaml",
+        )
+    };
+    let proto = |body: Vec<u8>| {
+        let request = request(Method::POST, &format!("{HERE}?dryRun=All"), body);
+        typed(
+            request,
+            "content-type",
+            "application/vnd.kubernetes.protobuf",
+        )
+    };
+    vec![
+        Case::new("yaml: members", 3_000, move |n| {
+            let lines: Vec<String> = texts("k", n)
+                .iter()
+                .map(|key| format!("  {key}: v\n"))
+                .collect();
+            yaml(format!("metadata:\n  name: a\ndata:\n{}", lines.concat()))
+        }),
+        Case::new("yaml: a member given again and again", 3_000, move |n| {
+            yaml(format!(
+                "metadata:\n  name: a\ndata:\n{}",
+                "  k: v\n".repeat(n)
+            ))
+        }),
+        Case::new("yaml: one long text", 20_000, move |n| {
+            yaml(format!(
+                "metadata:\n  name: a\ndata:\n  k: |\n{}",
+                "    text\n".repeat(n)
+            ))
+        }),
+        Case::new("yaml: one folded text", 20_000, move |n| {
+            yaml(format!(
+                "metadata:\n  name: a\ndata:\n  k: >\n{}",
+                "    text\n\n".repeat(n)
+            ))
+        }),
+        Case::new("yaml: escapes", 20_000, move |n| {
+            yaml(format!(
+                "metadata:\n  name: a\ndata:\n  k: \"{}\"\n",
+                "\\u00e4\\n".repeat(n)
+            ))
+        }),
+        Case::new("yaml: anchors and aliases", 2_000, move |n| {
+            let lines: Vec<String> = texts("k", n)
+                .iter()
+                .map(|key| format!("  {key}: &{key} v\n  {key}x: *{key}\n"))
+                .collect();
+            yaml(format!("metadata:\n  name: a\ndata:\n{}", lines.concat()))
+        }),
+        Case::new("yaml: comments", 20_000, move |n| {
+            yaml(format!("{}metadata: {{name: a}}\n", "# text\n".repeat(n)))
+        }),
+        Case::new("yaml: documents", 5_000, move |n| {
+            yaml("---\na: b\n".repeat(n))
+        }),
+        Case::new("yaml: flow lists", 5_000, move |n| {
+            yaml(format!(
+                "metadata: {{name: a, finalizers: [{}]}}\n",
+                "x/y, ".repeat(n)
+            ))
+        }),
+        Case::new("yaml: open brackets", 2_000, move |n| yaml("[".repeat(n))),
+        Case::new("yaml: indentation", 300, move |n| {
+            yaml(
+                (0..n)
+                    .map(|at| format!("{}a:\n", " ".repeat(at % 400)))
+                    .collect(),
+            )
+        }),
+        Case::new("yaml: merge keys", 1_000, move |n| {
+            yaml(format!(
+                "a: &a {{x: y}}\nmetadata: {{name: a}}\ndata:\n{}",
+                "  <<: *a\n".repeat(n)
+            ))
+        }),
+        Case::new("json: open brackets", 50_000, |n| {
+            request(Method::POST, HERE, "[".repeat(n))
+        }),
+        Case::new("json: escapes", 20_000, |n| {
+            request(
+                Method::POST,
+                &format!("{HERE}?dryRun=All"),
+                format!(
+                    "{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"k\":\"{}\"}}}}",
+                    "\\u00e4\\ud83d\\ude00".repeat(n)
+                ),
+            )
+        }),
+        Case::new("json: digits", 50_000, |n| {
+            request(
+                Method::POST,
+                HERE,
+                format!("{{\"metadata\":{{\"generation\":{}}}}}", "9".repeat(n)),
+            )
+        }),
+        Case::new("json: an error at the end", 20_000, |n| {
+            request(Method::POST, HERE, format!("{{\"a\":[{}", "1,".repeat(n)))
+        }),
+        Case::new("protobuf: repeated fields", 20_000, move |n| {
+            proto([b"k8s\0".to_vec(), [0x0a, 0x00].repeat(n)].concat())
+        }),
+        Case::new("protobuf: unknown fields", 20_000, move |n| {
+            proto([b"k8s\0".to_vec(), [0x78, 0x01].repeat(n)].concat())
+        }),
+        Case::new("protobuf: nested groups", 20_000, move |n| {
+            proto([b"k8s\0".to_vec(), [0x0b].repeat(n)].concat())
+        }),
+        Case::new("protobuf: members", 3_000, move |n| {
+            proto(protobuf_configmap(n))
+        }),
+        Case::new("neither", 50_000, |n| {
+            request(Method::POST, HERE, "\u{7f}".repeat(n))
+        }),
+    ]
+}
+
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
+    out
+}
+
+fn protobuf_configmap(members: usize) -> Vec<u8> {
+    let mut raw = field(1, &field(1, b"a"));
+    for key in texts("k", members) {
+        raw.extend(field(
+            2,
+            &[field(1, key.as_bytes()), field(2, b"v")].concat(),
+        ));
+    }
+    let kind = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
+    [b"k8s\0".to_vec(), field(1, &kind), field(2, &raw)].concat()
+}

@@ -1,0 +1,257 @@
+//! Every background task panics once, and the server does all its work afterwards.
+
+use optik_lifecycle::Choice;
+use optik_server_testkit::{Engine, TestServer};
+use optik_store::{KeyRange, Origin, Put, Revision, Txn, WatchFrom, WatchSpec};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+
+mod support;
+
+use support::{send, until};
+
+/// Longer than anything takes here, even on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// It cannot be started again; what follows then is the next test.
+const SEQUENCER: &str = "store-sequencer";
+
+async fn start(engine: Engine) -> TestServer {
+    let server = TestServer::start_with(engine, &Choice::default()).await;
+    let (supervisor, store) = (&server.supervisor, &server.store);
+    optik_lifecycle::start_compaction(supervisor, store, Duration::from_millis(50), clock());
+    server
+}
+
+fn clock() -> std::sync::Arc<dyn optik_platform::Clock> {
+    std::sync::Arc::new(optik_platform::SystemClock::default())
+}
+
+/// The tasks of a server, so that a new one is tried without being named here.
+fn tasks(server: &TestServer) -> Vec<&'static str> {
+    let tasks = server.supervisor.tasks().into_iter();
+    tasks.map(|task| task.name).collect()
+}
+
+fn panics(server: &TestServer, name: &str) -> u64 {
+    let mut tasks = server.supervisor.tasks().into_iter();
+    let task = tasks.find(|task| task.name == name);
+    task.expect("it has run").panics
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_panics_begins_again_and_does_its_work() {
+    check_every_task(Engine::Memory, "store-dispatcher").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn also_on_etcd() {
+    check_every_task(Engine::EtcdFace, "etcd-watch").await;
+}
+
+async fn check_every_task(engine: Engine, known: &str) {
+    let server = start(engine).await;
+    let tasks = tasks(&server);
+    assert!(tasks.contains(&known), "{tasks:?}");
+    check_work(&server, "before").await;
+    for name in tasks.into_iter().filter(|name| *name != SEQUENCER) {
+        let hold = server.supervisor.panic_next(name);
+        until(name, || async { !server.supervisor.is_up(name) }).await;
+        assert_eq!(panics(&server, name), 1, "{name}");
+        // What happens while it is down must not be lost.
+        let meanwhile = write_while_down(&server, name).await;
+        drop(hold);
+        until(name, || async { server.supervisor.is_up(name) }).await;
+        check_work(&server, &format!("after-{name}")).await;
+        meanwhile.check(&server).await;
+    }
+    server.stop().await;
+}
+
+/// Nothing is acknowledged any more, nobody is kept waiting, and what was known can be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_whose_sequencer_panics_refuses_instead_of_hanging() {
+    let server = start(Engine::Memory).await;
+    let mut watch = watch(&server, WatchFrom::Now);
+    let _hold = server.supervisor.panic_next(SEQUENCER);
+    let ended = async { while watch.next().await.is_ok() {} };
+    timeout(PATIENCE, ended).await.expect("watches end");
+    until("the sequencer fails", || async {
+        !server.supervisor.is_up(SEQUENCER)
+    })
+    .await;
+    let put = Txn::put(Put::new("/registry/a", "1"));
+    let refused = timeout(PATIENCE, server.store.commit(put, Origin::default())).await;
+    assert!(refused.expect("an answer").is_err());
+    let read = timeout(PATIENCE, server.store.latest()).await;
+    assert!(read.expect("an answer").is_err());
+    let status = timeout(PATIENCE, server.store.status()).await;
+    assert!(status.expect("an answer").is_err(), "a health check fails");
+    let (code, _) = send(&server, "GET", "/api/v1/namespaces", &Value::Null).await;
+    assert!(code >= 500, "{code}");
+    let namespace = json!({"metadata": {"name": "late"}});
+    let (code, _) = send(&server, "POST", "/api/v1/namespaces", &namespace).await;
+    assert!(code >= 500, "{code}");
+    server.stop().await;
+}
+
+fn watch(server: &TestServer, from: WatchFrom) -> optik_store::Watch {
+    let range = KeyRange::prefix("/registry/configmaps/");
+    let spec = WatchSpec { range, from };
+    server.store.watch(spec).expect("nothing is compacted")
+}
+
+fn after(made: &Value) -> WatchFrom {
+    let revision = made["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
+    let revision = revision.parse().expect("a revision");
+    WatchFrom::Revision(Revision::new(revision).next())
+}
+
+/// A namespace that was made while a task was down.
+struct Meanwhile(Option<String>);
+
+impl Meanwhile {
+    async fn check(&self, server: &TestServer) {
+        let Some(namespace) = &self.0 else {
+            return;
+        };
+        let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        until(&account, || found(server, &account)).await;
+    }
+}
+
+/// On etcd nothing can be written while nobody follows it.
+async fn write_while_down(server: &TestServer, name: &str) -> Meanwhile {
+    if name.starts_with("etcd-") {
+        return Meanwhile(None);
+    }
+    let namespace = format!("while-{name}");
+    make(
+        server,
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": namespace}}),
+    )
+    .await;
+    Meanwhile(Some(namespace))
+}
+
+async fn found(server: &TestServer, path: &str) -> bool {
+    send(server, "GET", path, &Value::Null).await.0 == 200
+}
+
+async fn make(server: &TestServer, path: &str, object: Value) -> Value {
+    let (code, made) = send(server, "POST", path, &object).await;
+    assert_eq!(code, 201, "{made}");
+    made
+}
+
+/// Has every part of the server do something.
+async fn check_work(server: &TestServer, name: &str) {
+    let home = format!("/api/v1/namespaces/{name}");
+    let namespace = json!({"metadata": {"name": name}});
+    let made = make(server, "/api/v1/namespaces", namespace).await;
+    // Only now: a watch ends when the state is read anew, which is what a write waits for.
+    let mut events = watch(server, after(&made));
+    for furniture in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+        let path = format!("{home}/{furniture}");
+        until(&path, || found(server, &path)).await;
+    }
+    let event = timeout(PATIENCE, events.next()).await;
+    assert!(event.expect("an event").is_ok(), "{name}");
+    check_quota(server, &home).await;
+    check_garbage(server, &home).await;
+    check_definition(server, name).await;
+    check_roles(server, name).await;
+    check_policy(server, name).await;
+    check_compaction(server).await;
+    send(server, "DELETE", &home, &Value::Null).await;
+    until(&home, || async { !found(server, &home).await }).await;
+}
+
+async fn check_quota(server: &TestServer, home: &str) {
+    let path = format!("{home}/resourcequotas");
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "9"}}});
+    make(server, &path, quota).await;
+    let path = format!("{path}/q");
+    until(&path, || async {
+        let (_, quota) = send(server, "GET", &path, &Value::Null).await;
+        quota["status"]["used"]["configmaps"] == "1"
+    })
+    .await;
+}
+
+async fn check_garbage(server: &TestServer, home: &str) {
+    let path = format!("{home}/configmaps");
+    let owner = make(server, &path, json!({"metadata": {"name": "owner"}})).await;
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner",
+        "uid": owner["metadata"]["uid"]}]);
+    let metadata = json!({"name": "dependent", "ownerReferences": reference});
+    make(server, &path, json!({"metadata": metadata})).await;
+    let (owner, dependent) = (format!("{path}/owner"), format!("{path}/dependent"));
+    send(server, "DELETE", &owner, &Value::Null).await;
+    until(&dependent, || async { !found(server, &dependent).await }).await;
+}
+
+async fn check_definition(server: &TestServer, name: &str) {
+    const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let group = format!("{name}.optik.test");
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({
+        "metadata": {"name": format!("things.{group}")}, "spec": {
+            "group": group, "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    make(server, PATH, definition).await;
+    let things = format!("/apis/{group}/v1/things");
+    until(&things, || found(server, &things)).await;
+    let service = format!("/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}");
+    until(&service, || found(server, &service)).await;
+    let definition = format!("{PATH}/things.{group}");
+    send(server, "DELETE", &definition, &Value::Null).await;
+    until(&definition, || async { !found(server, &definition).await }).await;
+}
+
+async fn check_roles(server: &TestServer, name: &str) {
+    const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let metadata = json!({"name": format!("part-{name}"), "labels": {"of": name}});
+    make(server, PATH, json!({"metadata": metadata, "rules": rules})).await;
+    let selectors = json!([{"matchLabels": {"of": name}}]);
+    let whole = json!({"metadata": {"name": format!("whole-{name}")},
+        "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": []});
+    make(server, PATH, whole).await;
+    let path = format!("{PATH}/whole-{name}");
+    until(&path, || async {
+        let (_, role) = send(server, "GET", &path, &Value::Null).await;
+        role["rules"] == rules
+    })
+    .await;
+}
+
+async fn check_policy(server: &TestServer, name: &str) {
+    const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["pods"]});
+    let policy = json!({"metadata": {"name": name}, "spec": {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "true"}]}});
+    make(server, PATH, policy).await;
+    let path = format!("{PATH}/{name}");
+    until(&path, || async {
+        let (_, policy) = send(server, "GET", &path, &Value::Null).await;
+        policy["status"]["observedGeneration"] == 1
+    })
+    .await;
+}
+
+/// History goes, while somebody writes.
+async fn check_compaction(server: &TestServer) {
+    let before = server.store.snapshot().revision();
+    until("compaction", || async {
+        server.store.snapshot().oldest() >= before
+    })
+    .await;
+}
