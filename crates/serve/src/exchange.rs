@@ -41,6 +41,9 @@ use tokio::time::{Instant, timeout_at};
 /// Nothing takes less: what is due sooner is late, however fast we are.
 const TIME_MIN: Duration = Duration::from_micros(1);
 
+/// Requests with longer heads do not wait for a place.
+const HEAD_WAITING_BYTES_MAX: usize = 32 * 1024;
+
 /// By which clients learn which flow their request was of.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -269,7 +272,8 @@ impl<H: Handler> Exchange<'_, H> {
                 Bytes::new()
             }
             false => {
-                let (body, room) = upload::read(body, &shared.uploads, &user).await?;
+                let head = upload::head_bytes(&head.headers);
+                let (body, room) = upload::read(body, head, &shared.uploads, &user).await?;
                 trail.held.room = room;
                 body
             }
@@ -330,7 +334,9 @@ impl<H: Handler> Exchange<'_, H> {
             trail.flow = handler.flow(&user, &asked);
         }
         if let Some(lane) = self.lane() {
-            match shared.flow.enter(lane, &user).await {
+            // Nothing else bounds what the heads of those who wait take.
+            let may_wait = || upload::head_bytes(headers) <= HEAD_WAITING_BYTES_MAX;
+            match shared.flow.enter(lane, &user, may_wait).await {
                 Ok(place) => trail.held.place = place,
                 Err(Full) => {
                     let now = options.clock.monotonic();

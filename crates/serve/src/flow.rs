@@ -64,9 +64,14 @@ impl Flow {
         self.refusals.one_more(second)
     }
 
-    /// A place for a request, perhaps after a while. Administrators need none: they must
-    /// be able to help.
-    pub(crate) async fn enter(&self, lane: Lane, user: &User) -> Result<Option<Place>, Full> {
+    /// A place for a request, perhaps after a while, if it may wait. Administrators need
+    /// none: they must be able to help.
+    pub(crate) async fn enter(
+        &self,
+        lane: Lane,
+        user: &User,
+        may_wait: impl FnOnce() -> bool,
+    ) -> Result<Option<Place>, Full> {
         let pool = match lane {
             Lane::Reading => &self.reading,
             Lane::Writing => &self.writing,
@@ -74,7 +79,7 @@ impl Flow {
         if pool.places == 0 || user.is_master() {
             return Ok(None);
         }
-        pool.enter(&user.name).await.map(Some)
+        pool.enter(&user.name, may_wait).await.map(Some)
     }
 }
 
@@ -122,11 +127,18 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn enter(self: &Arc<Self>, user: &str) -> Result<Place, Full> {
+    async fn enter(
+        self: &Arc<Self>,
+        user: &str,
+        may_wait: impl FnOnce() -> bool,
+    ) -> Result<Place, Full> {
         let waiting = {
             let mut state = self.lock();
             if self.has_room_for(&state, user) {
                 return Ok(self.place(state.take(user)));
+            }
+            if !may_wait() {
+                return Err(Full);
             }
             self.queue(&mut state, user)?
         };
@@ -266,7 +278,7 @@ mod tests {
         name: &'static str,
     ) -> (Waiting, Option<Result<Option<Place>, Full>>) {
         let flow = Arc::clone(flow);
-        let mut waiting = async move { flow.enter(lane, &user(name)).await }.boxed();
+        let mut waiting = async move { flow.enter(lane, &user(name), || true).await }.boxed();
         let now = (&mut waiting).now_or_never();
         (waiting, now)
     }
@@ -354,14 +366,18 @@ mod tests {
         let flow = flow();
         let (_place, _) = come(&flow, Lane::Reading, "flood");
         let admin = user("admin").and_in(optik_access::MASTERS);
-        assert!(flow.enter(Lane::Reading, &admin).await.unwrap().is_none());
+        let needed = flow.enter(Lane::Reading, &admin, || true).await;
+        assert!(needed.unwrap().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let flow = flow();
         let (_, _place) = come(&flow, Lane::Reading, "flood");
-        let waited = flow.enter(Lane::Reading, &user("kim")).await;
+        let kim = user("kim");
+        let refused = flow.enter(Lane::Reading, &kim, || false);
+        assert_eq!(refused.now_or_never().unwrap().unwrap_err(), Full);
+        let waited = flow.enter(Lane::Reading, &kim, || true).await;
         assert_eq!(waited.unwrap_err(), Full);
     }
 }

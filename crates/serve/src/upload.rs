@@ -2,6 +2,7 @@
 
 use crate::options::Limits;
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::Body;
 use optik_access::User;
 use optik_apiserver::BODY_BYTES_MAX;
@@ -44,10 +45,12 @@ where
     let _ = timeout(REFUSED_MAX, little).await;
 }
 
-/// Shorter bodies are counted by the places of their requests.
+/// Shorter requests are counted by their places.
 const SHORT_BYTES_MAX: usize = 64 * 1024;
+/// What a header takes beside its name and value, about.
+const HEADER_BYTES: usize = 100;
 
-/// What long bodies take of our memory: so much in all, and so much for each user. Who
+/// What long requests take of our memory: so much in all, and so much for each user. Who
 /// finds no room waits, behind requests of their own first.
 #[derive(Debug)]
 pub(crate) struct Uploads {
@@ -109,19 +112,27 @@ impl Uploads {
     }
 }
 
-/// The whole body, and the room it takes.
+/// What a head takes of our memory, about.
+pub(crate) fn head_bytes(headers: &HeaderMap) -> usize {
+    let each = headers.iter();
+    each.map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES)
+        .sum()
+}
+
+/// The whole body, and the room that it takes together with its head.
 ///
 /// # Errors
 /// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
 pub(crate) async fn read<B>(
     mut body: B,
+    head_bytes: usize,
     uploads: &Uploads,
     user: &User,
 ) -> Result<(Bytes, Option<Room>), Status>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
-    if body.is_end_stream() {
+    if body.is_end_stream() && head_bytes <= SHORT_BYTES_MAX {
         return Ok((Bytes::new(), None));
     }
     let announced = body.size_hint().lower();
@@ -139,8 +150,8 @@ where
         None => BODY_BYTES_MAX,
     };
     let mut room = None;
-    if expected > SHORT_BYTES_MAX {
-        room = uploads.room(user, expected).await;
+    if head_bytes + expected > SHORT_BYTES_MAX {
+        room = uploads.room(user, head_bytes + expected).await;
     }
     Ok((collect(body).await?, room))
 }
@@ -235,6 +246,11 @@ mod tests {
         let second = uploads.room(&eve, 1 << 20).now_or_never().unwrap();
         assert!(room("eve", 1).now_or_never().is_none(), "nobody has room");
         drop((first, second));
+        for (head, body, counts) in [(200, 70_000, true), (70_000, 0, true), (200, 9_000, false)] {
+            let body = http_body_util::Full::new(Bytes::from(vec![b' '; body]));
+            let (_, room) = read(body, head, &uploads, &kim).await.unwrap();
+            assert_eq!(room.is_some(), counts, "{head}");
+        }
         // Larger than the share of a user: alone, but not never.
         assert_eq!(room("kim", 5).now_or_never(), Some(true));
         let admin = user("admin").and_in(optik_access::MASTERS);
