@@ -43,8 +43,17 @@ pub(crate) struct Kinds {
     pub(crate) all: Vec<Arc<Kind>>,
     /// By group, version and plural.
     by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Kind>>>>,
-    /// Which revisions of the definitions these are made of.
-    definitions: BTreeMap<String, Revision>,
+    /// What is known of the definitions that these are made of.
+    definitions: BTreeMap<String, DefinitionState>,
+}
+
+/// How far this server is with a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DefinitionState {
+    /// The revision that was compiled.
+    pub(crate) revision: Revision,
+    /// Whether its names were accepted or refused. Until then its kinds may still come.
+    pub(crate) decided: bool,
 }
 
 /// Where a version stands among others: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`,
@@ -106,7 +115,7 @@ impl Kinds {
     pub(crate) fn with(
         &self,
         custom: Vec<Arc<Kind>>,
-        definitions: BTreeMap<String, Revision>,
+        definitions: BTreeMap<String, DefinitionState>,
     ) -> Self {
         let mut kinds = Self {
             definitions,
@@ -148,9 +157,14 @@ impl Kinds {
         versions.entry(version).or_default().insert(plural, kind);
     }
 
-    /// Which revision of a definition these kinds know.
-    pub(crate) fn definition(&self, name: &str) -> Option<Revision> {
+    /// What these kinds know of a definition.
+    pub(crate) fn definition(&self, name: &str) -> Option<DefinitionState> {
         self.definitions.get(name).copied()
+    }
+
+    /// Whether these are the definitions that are known.
+    pub(crate) fn knows_definitions(&self, states: &BTreeMap<String, DefinitionState>) -> bool {
+        self.definitions == *states
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {

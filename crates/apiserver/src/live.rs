@@ -9,7 +9,7 @@ use crate::kinds::Kinds;
 use crate::trouble::read_failed;
 use optik_access::Target;
 use optik_object::{Object, Status, Timestamp};
-use optik_store::{Snapshot, Store, Version};
+use optik_store::{Revision, Snapshot, Store, Version};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -60,15 +60,15 @@ impl LiveKinds {
             None => store.latest().await.map_err(read_failed)?,
         };
         let stored = state.get(key.as_bytes()).map(|found| found.mod_revision());
-        let before = kinds.definition(&name);
-        if before == stored || (stored.is_some() && before > stored) {
+        let wanted = stored.ok_or(state.revision());
+        if is_current(&kinds, &name, known.is_some(), wanted) {
             return Ok(kinds);
         }
         drop(state);
         let mut current = self.current.subscribe();
-        let compiled = current.wait_for(|kinds| match stored {
-            Some(_) => kinds.definition(&name) >= stored,
-            None => kinds.definition(&name) != before,
+        let compiled = current.wait_for(|kinds| {
+            let served = kinds.find(&target.group, &target.version, &target.plural);
+            is_current(kinds, &name, served.is_some(), wanted)
         });
         match tokio::time::timeout(COMPILE_TIME_MAX, compiled).await {
             Ok(Ok(kinds)) => Ok(Arc::clone(&kinds)),
@@ -93,13 +93,96 @@ impl LiveKinds {
         // A change that panics leaves a book that is still one.
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut book);
-        let kinds = self.built_in.with(book.kinds(), book.revisions());
+        let kinds = self.built_in.with(book.kinds(), book.states());
         self.current.send_replace(Arc::new(kinds));
+    }
+
+    /// Publishes which definitions were refused their names.
+    pub(crate) fn publish_refusals(&self, now: Timestamp) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.mark_refused(now);
+        let states = book.states();
+        if !self.current.borrow().knows_definitions(&states) {
+            let kinds = self.built_in.with(book.kinds(), states);
+            self.current.send_replace(Arc::new(kinds));
+        }
     }
 
     /// The next definition, in the order of names, whose status must be written.
     pub(crate) fn unsettled(&self, after: &str, now: Timestamp) -> Option<(String, Object)> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.unsettled(after, now)
+    }
+}
+
+/// Whether kinds are what the stored definition says: its revision, or the one at which
+/// there was none. Whoever is told that a kind is not served must know that its definition
+/// was refused, not that nobody has looked yet.
+fn is_current(
+    kinds: &Kinds,
+    name: &str,
+    served: bool,
+    stored: Result<Revision, Revision>,
+) -> bool {
+    match (kinds.definition(name), stored) {
+        (None, Err(_)) => true,
+        (None, Ok(_)) => false,
+        (Some(known), Ok(stored)) => known.revision >= stored && (served || known.decided),
+        (Some(known), Err(without)) => known.revision > without,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ApiServer;
+    use crate::definitions::DIRECTORY;
+    use crate::exchange::Request;
+    use http::Method;
+    use optik_store::{KeyRange, Options, Store};
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+    fn definition(plural: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"{plural}.example.com"}},"spec":{{"group":"example.com",
+            "scope":"Cluster","names":{{"plural":"{plural}","kind":"Thing"}},"versions":[{{
+            "name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":
+            {{"type":"object"}}}}}}]}}}}"#
+        )
+    }
+
+    fn request(method: &Method, path: &str, body: String) -> Request {
+        Request {
+            user: optik_access::User::admin().into(),
+            body: body.into(),
+            ..Request::new(method, path)
+        }
+    }
+
+    /// A request between the moment a definition is known and the one its names are
+    /// accepted or refused waits for the decision.
+    #[tokio::test]
+    async fn a_kind_is_missed_only_when_its_definition_was_refused() {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let api = ApiServer::new(store.clone());
+        api.bootstrap().await.unwrap();
+        for (plural, expected) in [("things", 200), ("rivals", 404)] {
+            let made = api.handle(request(&Method::POST, DEFINITIONS, definition(plural)));
+            assert_eq!(made.await.status, 201);
+            let state = store.snapshot();
+            let all = KeyRange::prefix(DIRECTORY);
+            let known: Vec<_> = state.entries(&all).map(Arc::clone).collect();
+            api.note_definitions(&known);
+            let path = format!("/apis/example.com/v1/{plural}");
+            let mut answer = std::pin::pin!(api.handle(request(&Method::GET, &path, String::new())));
+            assert!(
+                matches!(futures::poll!(&mut answer), Poll::Pending),
+                "{plural} before a decision"
+            );
+            assert!(api.settle_definitions().await);
+            assert_eq!(answer.await.status, expected, "{plural}");
+        }
     }
 }

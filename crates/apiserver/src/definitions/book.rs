@@ -5,9 +5,9 @@ use super::compile::{compile, compile_schemas};
 use super::definition::Definition;
 use super::names::{Taken, settle};
 use crate::custom::Versions;
-use crate::kinds::{Kind, parse_stored};
+use crate::kinds::{DefinitionState, Kind, parse_stored};
 use optik_object::{Object, Timestamp};
-use optik_store::{KeyRange, Revision, Snapshot, Version};
+use optik_store::{KeyRange, Snapshot, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -24,6 +24,8 @@ struct Entry {
     definition: Definition,
     schemas: Arc<Versions>,
     kinds: Vec<Arc<Kind>>,
+    /// Whether its status says what becomes of its names.
+    decided: bool,
     /// Dropped when the kinds are no longer what they were.
     life: watch::Sender<()>,
 }
@@ -80,11 +82,15 @@ impl Book {
         kinds.map(Arc::clone).collect()
     }
 
-    /// Which revision of each definition these kinds are made of.
-    pub(crate) fn revisions(&self) -> BTreeMap<String, Revision> {
+    /// What is known of each definition.
+    pub(crate) fn states(&self) -> BTreeMap<String, DefinitionState> {
+        let state = |entry: &Entry| DefinitionState {
+            revision: entry.stored.mod_revision(),
+            decided: entry.decided,
+        };
         let entries = self.entries.iter();
         entries
-            .map(|(name, entry)| (name.clone(), entry.stored.mod_revision()))
+            .map(|(name, entry)| (name.clone(), state(entry)))
             .collect()
     }
 
@@ -92,19 +98,33 @@ impl Book {
     /// a time: what it is granted, the next one does not get.
     pub(crate) fn unsettled(&self, after: &str, now: Timestamp) -> Option<(String, Object)> {
         let beyond = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        self.entries
-            .range::<str, _>(beyond)
-            .find_map(|(name, entry)| {
-                let definition = &entry.definition;
-                if definition.is_settled() {
-                    return None;
-                }
-                let object = parse_stored(entry.stored.value()).ok()?;
-                let group = self.entries.values().map(|entry| &entry.definition);
-                let group = group.filter(|other| other.group == definition.group);
-                let settled = settle(&object, definition, &Taken::by(group), now)?;
-                Some((name.clone(), with_revision(settled, &entry.stored)))
-            })
+        let mut rest = self.entries.range::<str, _>(beyond);
+        rest.find_map(|(name, entry)| Some((name.clone(), self.settled(entry, now)?)))
+    }
+
+    /// Marks the definitions whose status says that they were refused their names.
+    pub(crate) fn mark_refused(&mut self, now: Timestamp) {
+        let undecided = self.entries.iter().filter(|(_, entry)| !entry.decided);
+        let refused = undecided.filter(|(_, entry)| self.settled(entry, now).is_none());
+        let refused: Vec<_> = refused.map(|(name, _)| name.clone()).collect();
+        for name in refused {
+            if let Some(entry) = self.entries.get_mut(&name) {
+                entry.decided = true;
+            }
+        }
+    }
+
+    /// The definition with the status it should have; `None` if it has it.
+    fn settled(&self, entry: &Entry, now: Timestamp) -> Option<Object> {
+        let definition = &entry.definition;
+        if definition.is_settled() {
+            return None;
+        }
+        let object = parse_stored(entry.stored.value()).ok()?;
+        let group = self.entries.values().map(|entry| &entry.definition);
+        let group = group.filter(|other| other.group == definition.group);
+        let settled = settle(&object, definition, &Taken::by(group), now)?;
+        Some(with_revision(settled, &entry.stored))
     }
 }
 
@@ -136,6 +156,7 @@ impl Entry {
         let kinds = compile(&object, &definition, &schemas, version, &life.subscribe());
         Some(Self {
             stored: Arc::clone(version),
+            decided: definition.is_settled(),
             definition,
             schemas,
             kinds,

@@ -82,6 +82,7 @@ impl ApiServer {
             }
             after = name;
         }
+        self.shared.kinds.publish_refusals(self.shared.now());
         settled
     }
 }
