@@ -118,12 +118,7 @@ impl LiveKinds {
 /// Whether kinds are what the stored definition says: its revision, or the one at which
 /// there was none. Whoever is told that a kind is not served must know that its definition
 /// was refused, not that nobody has looked yet.
-fn is_current(
-    kinds: &Kinds,
-    name: &str,
-    served: bool,
-    stored: Result<Revision, Revision>,
-) -> bool {
+fn is_current(kinds: &Kinds, name: &str, served: bool, stored: Result<Revision, Revision>) -> bool {
     match (kinds.definition(name), stored) {
         (None, Err(_)) => true,
         (None, Ok(_)) => false,
@@ -176,7 +171,8 @@ mod tests {
             let known: Vec<_> = state.entries(&all).map(Arc::clone).collect();
             api.note_definitions(&known);
             let path = format!("/apis/example.com/v1/{plural}");
-            let mut answer = std::pin::pin!(api.handle(request(&Method::GET, &path, String::new())));
+            let mut answer =
+                std::pin::pin!(api.handle(request(&Method::GET, &path, String::new())));
             assert!(
                 matches!(futures::poll!(&mut answer), Poll::Pending),
                 "{plural} before a decision"
