@@ -21,6 +21,9 @@ const ACCEPTED: &[&str] = &[
     "application/vnd.kubernetes.protobuf",
 ];
 
+/// A shorter body cannot be too many values.
+const UNWEIGHED_BYTES: usize = 32 * 1024;
+
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
@@ -72,6 +75,9 @@ pub(crate) fn decode(
         return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
     }
     let (object, twice) = read(&request.headers, &request.body, wanted)?;
+    if request.body.len() > UNWEIGHED_BYTES {
+        kind.weigh(&object)?;
+    }
     if let Some(custom) = &kind.custom {
         return decode_custom(kind, custom, request, (object, twice), validation);
     }
@@ -109,6 +115,9 @@ pub(crate) fn decode(
     }
     let mut object = Object::try_from(value).unwrap_or_default();
     settle(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
+    if request.body.len() > UNWEIGHED_BYTES {
+        kind.weigh(&object)?;
+    }
     Ok(Decoded { object, warnings })
 }
 

@@ -5,7 +5,7 @@ use crate::custom::Custom;
 use crate::face::Face;
 use optik_builtin::{Rules, SettleError, Settler};
 use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Object, ResourceName, Spliced, Value, splice};
+use optik_object::{Damaged, Map, Object, ResourceName, Spliced, Status, Value, splice};
 use optik_schema::Type;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
@@ -305,6 +305,21 @@ impl Kind {
             None => Object::try_from(optik_schema::zero(schema)).unwrap_or_default(),
         };
         Some(self.blank.get_or_init(blank))
+    }
+
+    /// Refuses an object that is too large to be worked on. Few bytes can be many values, by
+    /// defaults and by the record of who owns them.
+    pub(crate) fn weigh(&self, object: &Object) -> Result<(), Status> {
+        self.weigh_members(object.members())
+    }
+
+    /// The same of a part of an object.
+    pub(crate) fn weigh_members(&self, members: &Map) -> Result<(), Status> {
+        let cost: usize = members.values().map(optik_object::cost).sum();
+        match cost > self.resource.behaviour.cost_max {
+            true => Err(Status::too_large("object has too many values")),
+            false => Ok(()),
+        }
     }
 
     /// What is invalid, as errors name it: in the group of what is stored.

@@ -3,6 +3,8 @@
 //! Every list here is short and names exceptions; what is not named behaves like a
 //! ConfigMap.
 
+use optik_object::COST_MAX;
+
 /// What a handler needs to know about a kind beyond its names.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
@@ -39,6 +41,8 @@ pub struct Behaviour {
     pub orphaning: Option<&'static str>,
     /// Seconds after which an object is gone.
     pub lifetime: Option<u32>,
+    /// What an object may cost, in units of `optik_object::cost`.
+    pub cost_max: usize,
 }
 
 /// What a kind does that data cannot say.
@@ -177,9 +181,14 @@ impl Default for Behaviour {
             deprecation: None,
             orphaning: None,
             lifetime: None,
+            cost_max: OBJECT_COST_MAX,
         }
     }
 }
+
+/// Forty thousand maps, or as many members as fit into the store. A write holds two or three
+/// copies of an object at a time, and so much for each.
+const OBJECT_COST_MAX: usize = COST_MAX / 2;
 
 /// The behaviour of a built-in kind.
 pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
@@ -260,6 +269,12 @@ pub(crate) fn of(group: &str, plural: &str, has_status: bool) -> Behaviour {
         lifetime: match plural {
             "events" => Some(EVENT_SECONDS),
             _ => None,
+        },
+        cost_max: match plural {
+            // The longest that people publish have forty thousand maps, and more in the
+            // record of their managers.
+            "customresourcedefinitions" => COST_MAX,
+            _ => OBJECT_COST_MAX,
         },
     }
 }

@@ -13,8 +13,9 @@ mod write;
 pub use write::{write, write_item};
 
 use crate::go;
-use crate::json::{COST_MAX, MAP_COST};
+use crate::json::{self, COST_MAX, MAP_COST};
 use crate::json::{DEPTH_MAX, Map, Value};
+use memchr::memmem;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,10 @@ use std::collections::BTreeMap;
 const COPIED_MAX: usize = 100_000;
 /// Nobody reads more than these.
 const DUPLICATES_MAX: usize = 100;
+/// The parser keeps all that stands in brackets until it knows whether that is a key.
+const FLOW_INDICATORS_MAX: usize = 200_000;
+
+const TOO_MANY_VALUES: &str = "document has too many values";
 
 /// The first document of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +46,58 @@ pub struct YamlError {
 
 /// Reads the first document; what follows it is not looked at. Nothing at all is `null`.
 pub fn parse(bytes: &[u8]) -> Result<Document, YamlError> {
+    if let Some(value) = plain_json(bytes) {
+        return Ok(Document {
+            value,
+            duplicates: Vec::new(),
+        });
+    }
+    if flow_indicators(bytes) > FLOW_INDICATORS_MAX {
+        return Err(YamlError {
+            line: 1,
+            problem: TOO_MANY_VALUES.to_owned(),
+        });
+    }
+    parse_yaml(bytes)
+}
+
+/// The value of a JSON document that YAML reads in the same way: what most clients send, and
+/// much cheaper to read. Floats and numbers that are very large are left to YAML, and so are
+/// keys that are given twice, which it tells by their lines.
+fn plain_json(bytes: &[u8]) -> Option<Value> {
+    if !bytes.trim_ascii_start().starts_with(b"{") || is_other_yaml(bytes) {
+        return None;
+    }
+    let parsed = json::parse(bytes).ok()?;
+    let is_plain = parsed.duplicates.is_empty() && has_small_numbers(&parsed.value);
+    is_plain.then_some(parsed.value)
+}
+
+/// U+0085, U+2028 and U+2029 end lines in YAML, and are letters in JSON; surrogates are
+/// letters in JSON only.
+fn is_other_yaml(bytes: &[u8]) -> bool {
+    let line_breaks = [&b"\xc2\x85"[..], b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
+    let surrogates = [&b"\\ud"[..], b"\\uD"];
+    let mut others = line_breaks.iter().chain(&surrogates);
+    others.any(|other| memmem::find(bytes, other).is_some())
+}
+
+fn has_small_numbers(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_i64().is_some(),
+        Value::Array(items) => items.iter().all(has_small_numbers),
+        Value::Object(members) => members.values().all(has_small_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// How many values stand in brackets, at most.
+fn flow_indicators(bytes: &[u8]) -> usize {
+    let counts = bytes.iter().map(|byte| matches!(byte, b',' | b'[' | b'{'));
+    counts.filter(|is_indicator| *is_indicator).count()
+}
+
+fn parse_yaml(bytes: &[u8]) -> Result<Document, YamlError> {
     let text = std::str::from_utf8(bytes).map_err(|error| YamlError {
         line: 1 + lines(&bytes[..error.valid_up_to()]),
         problem: "the text is not UTF-8".to_owned(),
@@ -130,7 +187,7 @@ impl Builder {
     fn charge(&mut self, cost: usize) -> Outcome {
         self.cost += cost;
         if self.cost > COST_MAX {
-            return Err("document has too many values".to_owned());
+            return Err(TOO_MANY_VALUES.to_owned());
         }
         Ok(())
     }

@@ -204,8 +204,8 @@ impl Run<'_> {
             .versions
             .reset_fields(self.endpoint.api_version)
         {
-            Some(reset) => named.recursive_difference(reset),
-            None => named,
+            Some(reset) if !reset.is_empty() => named.recursive_difference(reset),
+            _ => named,
         }
     }
 

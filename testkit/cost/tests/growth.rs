@@ -16,6 +16,8 @@ mod case;
 mod custom;
 #[path = "growth/fields.rs"]
 mod fields;
+#[path = "growth/longest.rs"]
+mod longest;
 #[path = "growth/metadata.rs"]
 mod metadata;
 #[path = "growth/patches.rs"]
@@ -56,4 +58,9 @@ fn definitions_custom_objects_and_expressions() {
 #[test]
 fn selectors_and_forms_of_answers() {
     check(reads::cases());
+}
+
+#[test]
+fn the_longest_requests() {
+    longest::check();
 }

@@ -8,8 +8,9 @@ use super::{DeleteOptions, Writing};
 use crate::admission::{Admission, Attributes, Draft, Operation, Wish};
 use crate::body::settle;
 use crate::complaints::{Found, name_owners_once};
+use crate::face::Face;
 use crate::kinds::Kind;
-use optik_object::{FieldError, Object, Status};
+use optik_object::{FieldError, Map, Object, Status, Value};
 use optik_store::Revision;
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ pub(super) async fn validate(
     writing: &Writing<'_>,
     subject: Subject<'_>,
     old: Option<Stored<'_>>,
-    object: &Object,
+    object: &mut Object,
 ) -> Result<(), Status> {
     let Some(admission) = writing.admission else {
         return Ok(());
@@ -113,17 +114,81 @@ pub(super) async fn validate(
     }
     let of = subject.of;
     let seen_old = old.map(|(old, revision)| seen(of, old, revision));
-    // A new object has no revision; a changed one still has the old one.
-    let object = match old {
-        Some((_, revision)) => seen(of, object, revision),
-        None => in_request_form(of, object.clone()),
-    };
     let attributes = Attributes {
         old: seen_old.as_ref(),
         ..attributes
     };
-    Box::pin(admission.validate(&attributes, Some(&object))).await
+    // A new object has no revision; a changed one still has the old one.
+    let shown = Shown::of(subject.of, object, old.map(|(_, revision)| revision));
+    Box::pin(admission.validate(&attributes, Some(shown.object()))).await
 }
+
+/// An object in the form of the request, for as long as this lives. Only where stored objects
+/// have another form it is a copy, because long objects take much room.
+enum Shown<'a> {
+    Lent(Lent<'a>),
+    Copied(Object),
+}
+
+/// An object whose type and revision are those of the request until this is dropped.
+struct Lent<'a> {
+    object: &'a mut Object,
+    api_version: Option<Value>,
+    kind: Option<Value>,
+    revision: Option<Value>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(of: &Kind, object: &'a mut Object, revision: Option<Revision>) -> Self {
+        if of.face != Face::AsStored {
+            let mut copy = in_request_form(of, object.clone());
+            if let Some(revision) = revision {
+                copy.set_resource_version(revision.get());
+            }
+            return Self::Copied(copy);
+        }
+        let lent = Lent {
+            api_version: object.get(API_VERSION).cloned(),
+            kind: object.get(KIND).cloned(),
+            revision: object
+                .metadata()
+                .and_then(|metadata| metadata.get(RESOURCE_VERSION).cloned()),
+            object,
+        };
+        lent.object.set_type(&of.resource.kind, &of.api_version);
+        if let Some(revision) = revision {
+            lent.object.set_resource_version(revision.get());
+        }
+        Self::Lent(lent)
+    }
+
+    fn object(&self) -> &Object {
+        match self {
+            Self::Lent(lent) => lent.object,
+            Self::Copied(copy) => copy,
+        }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let put = |members: &mut Map, name: &str, value: Option<Value>| match value {
+            Some(value) => drop(members.insert(name.into(), value)),
+            None => drop(members.remove(name)),
+        };
+        let members = self.object.members_mut();
+        put(members, API_VERSION, self.api_version.take());
+        put(members, KIND, self.kind.take());
+        if self.object.metadata().is_some() {
+            let revision = self.revision.take();
+            put(self.object.metadata_mut(), RESOURCE_VERSION, revision);
+        }
+    }
+}
+
+const API_VERSION: &str = "apiVersion";
+const KIND: &str = "kind";
+const RESOURCE_VERSION: &str = "resourceVersion";
 
 /// Lets others refuse a deletion.
 pub(super) async fn delete(

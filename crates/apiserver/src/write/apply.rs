@@ -29,8 +29,10 @@ impl Configuration {
     pub(crate) fn read(kind: &Kind, body: &[u8], force: bool) -> Result<Self, Status> {
         let parsed = optik_object::yaml::parse(body)
             .map_err(|error| unreadable(&format!("error converting YAML to JSON: {error}")))?;
+        let object = of_kind(kind, parsed.value)?;
+        kind.weigh(&object)?;
         Ok(Self {
-            object: of_kind(kind, parsed.value)?,
+            object,
             duplicates: parsed.duplicates,
             force,
         })

@@ -52,7 +52,7 @@ pub(crate) async fn bind(
     }
     admit::mutate(writing, subject, None, &mut binding).await?;
     let node = target(&binding, name)?;
-    admit::validate(writing, subject, None, &binding).await?;
+    admit::validate(writing, subject, None, &mut binding).await?;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
     let patience = Patience::begin();

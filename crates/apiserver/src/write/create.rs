@@ -64,6 +64,7 @@ pub(super) async fn begin(writing: &Writing<'_>, object: &mut Object) -> Result<
     metadata::forget_end(object);
     rules::default(writing.kind, object);
     ownership::record(writing, Part::Main, None, object);
+    writing.kind.weigh(object)?;
     let name = object.name().to_owned();
     rules::check_open(writing.kind, &name)?;
     let ground = find_ground(writing, &name).await?;
@@ -136,7 +137,8 @@ pub(super) async fn create_once(
     if !errors.is_empty() {
         return Err(Status::invalid(kind.blamed(), &name, &errors));
     }
-    admit::validate(writing, Subject::created(writing, &name), None, &object).await?;
+    let subject = Subject::created(writing, &name);
+    admit::validate(writing, subject, None, &mut object).await?;
     let key = writing.key(&name);
     for _ in 0..GIVING_ATTEMPTS {
         let mut given = match kind.rules.allocates() {
@@ -179,6 +181,7 @@ async fn store_new(
     }
     let name = object.name().to_owned();
     if writing.options.dry_run {
+        let object = std::mem::take(object);
         return would_be(writing, key, object).await.map(Some);
     }
     arrival.check_new()?;
@@ -214,13 +217,15 @@ async fn store_new(
 async fn would_be(
     writing: &Writing<'_>,
     key: &str,
-    object: &Object,
+    object: Object,
 ) -> Result<Result<Written, Status>, Status> {
     let latest = writing.latest().await?;
     if let Some(there) = latest.get(key.as_bytes()) {
         return Ok(Err(taken(writing, object.name(), there.value())));
     }
-    let bytes = writing.encode(object)?;
+    let bytes = writing.encode(&object)?;
+    // Shown as what would be read: two of them take too much room at a time.
+    drop(object);
     let body = writing.show(&bytes, Revision::ZERO)?;
     Ok(Ok(created(body)))
 }

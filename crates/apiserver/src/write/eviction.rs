@@ -47,7 +47,7 @@ pub(crate) async fn evict(
     };
     admit::mutate(writing, subject, None, &mut eviction).await?;
     let options = options(writing, name, &eviction)?;
-    admit::validate(writing, subject, None, &eviction).await?;
+    admit::validate(writing, subject, None, &mut eviction).await?;
     carry_out(&writing.unadmitted(), name, &options).await
 }
 

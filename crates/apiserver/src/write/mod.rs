@@ -44,7 +44,7 @@ use crate::read::SPLICE_BYTES;
 use crate::trouble::{commit_failed, damaged, read_failed};
 use bytes::Bytes;
 use optik_builtin::allocation::Ranges as ServiceRanges;
-use optik_object::{COST_MAX, Object, Status, Timestamp};
+use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
     CommitError, LeaseId, Origin, Put, Revision, Snapshot, Store, Txn, TxnError, TxnResult, Version,
@@ -59,10 +59,6 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 /// A shorter object cannot cost too much. What is sent is weighed when it is read, but small
 /// patches make large objects in the end.
 const UNWEIGHED_BYTES: usize = 64 * 1024;
-
-fn weight(object: &Object) -> usize {
-    object.members().values().map(optik_object::cost).sum()
-}
 
 /// What every write needs.
 pub(crate) struct Writing<'a> {
@@ -185,8 +181,8 @@ impl Writing<'_> {
     fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {
         let encoded = object.encode();
         let bytes = encoded.map_err(|error| Status::bad_request(error.to_string()))?;
-        if bytes.len() > UNWEIGHED_BYTES && weight(object) > COST_MAX {
-            return Err(Status::too_large("object has too many values"));
+        if bytes.len() > UNWEIGHED_BYTES {
+            self.kind.weigh(object)?;
         }
         Ok(bytes)
     }

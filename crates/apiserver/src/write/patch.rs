@@ -69,6 +69,21 @@ impl Change {
         body: &[u8],
         validation: FieldValidation,
     ) -> Result<Self, Status> {
+        let change = Self::decode(kind, headers, body, validation)?;
+        if let Self::Merge(MergePatch { members, .. })
+        | Self::Strategic(StrategicPatch { members, .. }) = &change
+        {
+            kind.weigh_members(members)?;
+        }
+        Ok(change)
+    }
+
+    fn decode(
+        kind: &Kind,
+        headers: &HeaderMap,
+        body: &[u8],
+        validation: FieldValidation,
+    ) -> Result<Self, Status> {
         let checks = match validation {
             FieldValidation::Ignore => Checks::Off,
             FieldValidation::Warn | FieldValidation::Strict => Checks::On,
@@ -161,11 +176,26 @@ fn patched(
     let kind = part.kind(writing.kind);
     let live = shown(writing, name, part, current)?;
     let uid = live.uid().to_owned();
-    let mut value = change.apply(kind, live.into())?;
-    let mut warnings = check(kind, writing.options.validation, change, &mut value)?;
-    let refuse = |detail: &str| invalid_patch(&change.printed(&value), detail);
-    let mut object = Object::try_from(value.clone())
-        .map_err(|_| refuse("the patched document is not an object"))?;
+    let make = |live: Object| -> Result<(Value, Vec<String>), Status> {
+        let mut value = change.apply(kind, live.into())?;
+        if let Value::Object(members) = &value {
+            kind.weigh_members(members)?;
+        }
+        let warnings = check(kind, writing.options.validation, change, &mut value)?;
+        Ok((value, warnings))
+    };
+    let (value, mut warnings) = make(live)?;
+    // Made once more instead of kept: hardly ever is a patched document refused, and two of
+    // them take too much room.
+    let refuse = |detail: &str| {
+        let again = shown(writing, name, part, current).and_then(make);
+        again.map_or_else(
+            |status| status,
+            |(value, _)| invalid_patch(&change.printed(&value), detail),
+        )
+    };
+    let mut object =
+        Object::try_from(value).map_err(|_| refuse("the patched document is not an object"))?;
     check_identity(writing, name, part, &uid, &mut object)?;
     settle(kind, &mut object).map_err(|error| refuse(&error.to_string()))?;
     warnings.extend(name_owners_once(&mut object, Found::Afterwards));

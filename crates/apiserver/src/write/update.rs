@@ -181,12 +181,13 @@ async fn changed(
         rules::default(writing.kind, &mut body);
     }
     ownership::record(writing, part, Some(old), &mut body);
+    writing.kind.weigh(&body)?;
     let subject = Subject::updated(writing, part, &sent.name);
     admit::mutate(writing, subject, Some(stored), &mut body).await?;
     sent.check_base(writing, stored.1)?;
     let mut object = prepare(writing, part, old, body)?;
     ownership::keep_times(old, &mut object);
-    admit::validate(writing, subject, Some(stored), &object).await?;
+    admit::validate(writing, subject, Some(stored), &mut object).await?;
     Ok(object)
 }
 
@@ -208,10 +209,10 @@ async fn changed_scale(
     if !sent.revision.is_empty() {
         sent.check_base(writing, revision)?;
     }
-    let asked = body.clone();
+    let mut asked = body.clone();
     let mut object = scale::changed_parent(writing, old, &view, body)?;
     ownership::keep_times(old, &mut object);
-    admit::validate(writing, subject, Some((&view, revision)), &asked).await?;
+    admit::validate(writing, subject, Some((&view, revision)), &mut asked).await?;
     Ok(object)
 }
 

@@ -207,7 +207,44 @@ fn many_values_are_refused() {
     );
 }
 
+/// JSON that is read as such is read as YAML would be.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::String),
+        "[a-zA-Z0-9:#,<~ \\t\\n\"'{}\\[\\]&*!|>%@`-]{0,12}".prop_map(Value::String),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+            proptest::collection::btree_map("[a-z<~ #:]{0,4}|[0-9]{1,3}|true|null", inner, 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// What stands in brackets is kept by the parser: not without a bound.
+#[test]
+fn brackets_without_end_are_refused() {
+    let items = |count: usize| format!("- [{}]", "[],".repeat(count));
+    check(&items(1), "[[[]]]");
+    refused(&items(FLOW_INDICATORS_MAX), "too many values");
+}
+
 proptest! {
+    #[test]
+    fn plain_json_is_read_as_yaml_is(value in json_value()) {
+        let text = json::to_bytes(&serde_json::json!({ "a": value }));
+        if let Some(read) = plain_json(&text) {
+            let as_yaml = parse_yaml(&text);
+            prop_assert_eq!(Ok(read), as_yaml.map(|document| document.value));
+        }
+    }
+
     #[test]
     fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&bytes);

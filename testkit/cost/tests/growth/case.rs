@@ -4,7 +4,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, Method};
 use optik_access::User;
-use optik_apiserver::{ApiServer, Body, Request};
+pub(crate) use optik_apiserver::Request;
+use optik_apiserver::{ApiServer, Body};
 use optik_cost::{Cost, measured};
 use optik_store::{Options, Store};
 use serde_json::Value;
@@ -111,13 +112,13 @@ pub(crate) fn texts(what: &str, count: usize) -> Vec<String> {
 
 /// A server without sockets. The store has threads of its own; all else is done by the thread
 /// that asks, and counted.
-struct World {
+pub(crate) struct World {
     runtime: Runtime,
     api: ApiServer,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         let store = Store::open(Options::ephemeral()).unwrap();
         let api = ApiServer::new(store.clone());
@@ -127,7 +128,7 @@ impl World {
     }
 
     /// Answers, and takes the whole answer.
-    fn ask(&self, request: Request) -> (u16, Vec<u8>) {
+    pub(crate) fn ask(&self, request: Request) -> (u16, Vec<u8>) {
         self.runtime.block_on(async {
             let response = self.api.handle(request).await;
             let status = response.status.as_u16();
@@ -146,6 +147,12 @@ impl World {
 }
 
 impl World {
+    /// The most that a request holds beside its own bytes, and what is answered.
+    pub(crate) fn peak(&self, request: Request) -> (u64, u16) {
+        let ((status, _), cost) = measured(|| self.ask(request));
+        (cost.peak_bytes, status)
+    }
+
     /// A definition that was just made is served soon.
     fn wait_for_kind(&self, case: &Case, answer: &[u8]) {
         if !answer.starts_with(b"{\"kind\":\"CustomResourceDefinition\"") {
