@@ -9,13 +9,14 @@
 //!
 //! Users take turns, so that who sends many long requests waits behind themselves. A request
 //! is begun when there is room for what it will be unpacked to, which is bounded for all
-//! together and for each user.
+//! together and for each user. Administrators wait for nobody: they must be able to help.
 
 mod queue;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use queue::Queue;
+use optik_access::User;
+use queue::{Queue, Ticket, USER_WEIGHT_MAX};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -42,7 +43,8 @@ struct Shared {
 struct Job {
     pool: Arc<Shared>,
     user: Arc<str>,
-    bytes: usize,
+    /// Nothing for administrators.
+    weight: usize,
     turn: Mutex<Turn>,
 }
 
@@ -67,8 +69,8 @@ enum State {
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (user, bytes) = (&self.user, self.bytes);
-        write!(f, "Job {{ user: {user:?}, bytes: {bytes} }}")
+        let (user, weight) = (&self.user, self.weight);
+        write!(f, "Job {{ user: {user:?}, weight: {weight} }}")
     }
 }
 
@@ -107,8 +109,8 @@ impl ComputePool {
     /// If the work does.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        user: &str,
-        bytes: usize,
+        user: Arc<User>,
+        weight: usize,
         work: impl Future<Output = T> + Send + 'static,
     ) -> T {
         let (tell, told) = oneshot::channel();
@@ -118,15 +120,17 @@ impl ComputePool {
         };
         let job = Arc::new(Job {
             pool: Arc::clone(&self.shared),
-            user: user.into(),
-            bytes,
+            user: user.name.as_str().into(),
+            weight: match user.is_master() {
+                true => 0,
+                false => weight.min(USER_WEIGHT_MAX),
+            },
             turn: Mutex::new(Turn {
                 state: State::Waiting,
                 work: Some(work.boxed()),
             }),
         });
-        let asked = Asked(Arc::clone(&job));
-        self.shared.queue().enter(&asked.0.user, bytes, job);
+        let _asked = self.enter(&user, job);
         self.shared.work.notify_one();
         match told.await {
             Ok(Ok(done)) => done,
@@ -134,6 +138,18 @@ impl ComputePool {
             // The pool is gone, and so is the server.
             Err(_) => std::future::pending().await,
         }
+    }
+
+    fn enter(&self, user: &User, job: Arc<Job>) -> Asked {
+        let mut queue = self.shared.queue();
+        let ticket = match user.is_master() {
+            true => {
+                queue.ready(Arc::clone(&job));
+                None
+            }
+            false => Some(queue.enter(&job.user, job.weight, Arc::clone(&job))),
+        };
+        Asked { job, ticket }
     }
 }
 
@@ -186,7 +202,7 @@ impl Job {
         };
         let done = work.is_none_or(|work| self.poll(work));
         if done {
-            self.pool.queue().leave(&self.user, self.bytes);
+            self.pool.queue().leave(&self.user, self.weight);
             // There may be room for several now.
             self.pool.work.notify_all();
         }
@@ -224,19 +240,6 @@ impl Job {
         drop(queue);
         pool.work.notify_one();
     }
-
-    /// Nobody waits for it any more.
-    fn give_up(&self) {
-        let given_up = {
-            let mut turn = self.turn();
-            match turn.state {
-                State::Waiting => turn.work.take(),
-                _ => None,
-            }
-        };
-        // A request that was not begun is dropped here: there is nothing to it yet.
-        drop(given_up);
-    }
 }
 
 impl Wake for Job {
@@ -256,12 +259,18 @@ impl Wake for Job {
     }
 }
 
-/// Whoever asked for a job.
-struct Asked(Arc<Job>);
+/// Whoever asked for a job. What is begun is finished when they go; what is not is forgotten.
+struct Asked {
+    job: Arc<Job>,
+    ticket: Option<Ticket>,
+}
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.0.give_up();
+        let ticket = self.ticket;
+        let withdraw = |ticket| self.job.pool.queue().withdraw(&self.job.user, ticket);
+        // Dropped here, when the queue is not locked any more.
+        drop(ticket.and_then(withdraw));
     }
 }
 

@@ -3,6 +3,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
+fn user(name: &str) -> Arc<User> {
+    Arc::new(User {
+        name: name.into(),
+        ..User::default()
+    })
+}
+
 fn pool(threads: usize) -> ComputePool {
     ComputePool::start(threads, Handle::current(), || ()).unwrap()
 }
@@ -16,17 +23,21 @@ async fn work_runs_elsewhere_and_waits_with_the_timers_of_the_runtime() {
         tokio::task::yield_now().await;
         thread::current().id()
     };
-    assert_ne!(pool.run("a", 1, work).await, here);
+    assert_ne!(pool.run(user("a"), 1, work).await, here);
 }
 
 #[tokio::test]
 async fn a_panic_is_that_of_whoever_asked() {
     let pool = pool(1);
     let panicking = async { std::panic::panic_any("no way") };
-    let asked = AssertUnwindSafe(pool.run("a", 1, panicking)).catch_unwind();
+    let asked = AssertUnwindSafe(pool.run(user("a"), 1, panicking)).catch_unwind();
     let panic = asked.await.unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no way"));
-    assert_eq!(pool.run("a", 1, async { 7 }).await, 7, "the thread goes on");
+    assert_eq!(
+        pool.run(user("a"), 1, async { 7 }).await,
+        7,
+        "the thread goes on"
+    );
 }
 
 /// As many at a time as there are threads, and who waits for something takes no thread.
@@ -39,10 +50,10 @@ async fn threads_are_not_waited_with() {
         async move { go.notified().await }
     };
     let passes = async {
-        pool.run("b", 1, async {}).await;
+        pool.run(user("b"), 1, async {}).await;
         go.notify_one();
     };
-    futures::join!(pool.run("a", 1, waits), passes);
+    futures::join!(pool.run(user("a"), 1, waits), passes);
 }
 
 #[tokio::test]
@@ -51,7 +62,7 @@ async fn at_most_as_many_at_once_as_there_are_threads() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = |_| {
         let (now, most) = (Arc::clone(&now), Arc::clone(&most));
-        pool.run("a", 1, async move {
+        pool.run(user("a"), 1, async move {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::hint::black_box((0..10_000).sum::<usize>());
             now.fetch_sub(1, Ordering::SeqCst);
@@ -70,8 +81,8 @@ async fn what_nobody_waits_for_is_not_begun() {
         let go = Arc::clone(&go);
         // Takes all the room of its user.
         pool.run(
-            "a",
-            queue::USER_BYTES_MAX,
+            user("a"),
+            USER_WEIGHT_MAX,
             async move { go.notified().await },
         )
     };
@@ -80,20 +91,47 @@ async fn what_nobody_waits_for_is_not_begun() {
     let begun = Arc::new(AtomicUsize::new(0));
     let second = {
         let begun = Arc::clone(&begun);
-        pool.run("a", 1, async move { begun.fetch_add(1, Ordering::SeqCst) })
+        pool.run(
+            user("a"),
+            1,
+            async move { begun.fetch_add(1, Ordering::SeqCst) },
+        )
     };
     assert!(Box::pin(second).as_mut().now_or_never().is_none());
     go.notify_one();
     first.await;
-    pool.run("a", 1, async {}).await;
+    pool.run(user("a"), 1, async {}).await;
     assert_eq!(begun.load(Ordering::SeqCst), 0);
+}
+
+/// Two users whose work waits for something take all the room; an administrator needs none.
+#[tokio::test]
+async fn administrators_wait_for_nobody() {
+    let pool = pool(1);
+    let go = Arc::new(Notify::new());
+    let waits = |name: &str| {
+        let go = Arc::clone(&go);
+        let (pool, user) = (&pool, user(name));
+        Box::pin(async move {
+            let work = async move { go.notified().await };
+            pool.run(user, USER_WEIGHT_MAX, work).await;
+        })
+    };
+    let (mut a, mut b) = (waits("a"), waits("b"));
+    assert!(a.as_mut().now_or_never().is_none() && b.as_mut().now_or_never().is_none());
+    let admin = Arc::new(User::admin());
+    assert_eq!(pool.run(admin, USER_WEIGHT_MAX, async { 7 }).await, 7);
+    // Waiting ones are told in the order in which they wait, once each.
+    go.notify_one();
+    go.notify_one();
+    futures::future::join_all([a, b]).await;
 }
 
 #[tokio::test]
 async fn many_users_all_get_their_answers() {
     let pool = pool(3);
     let work = |at: usize| {
-        let user = format!("user {}", at % 7);
+        let user = user(&format!("user {}", at % 7));
         let pool = &pool;
         async move {
             let work = async move {
@@ -102,8 +140,7 @@ async fn many_users_all_get_their_answers() {
                 }
                 at
             };
-            pool.run(&user, queue::USER_BYTES_MAX / (1 + at % 4), work)
-                .await
+            pool.run(user, USER_WEIGHT_MAX / (1 + at % 4), work).await
         }
     };
     let done = futures::future::join_all((0..500).map(work)).await;

@@ -1,41 +1,49 @@
 //! Which requests are long: how much there is to decode, to change, to check and to encode.
+//!
+//! That is said by a weight in bytes of text: a tree takes about ten times as much. What many
+//! short values are written in weighs more than its length.
 
 use super::Shared;
 use crate::exchange::Request;
 use crate::route::Route;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 use optik_access::{RequestInfo, Target};
 use optik_catalog::Verb;
 
-/// What is longer takes about a millisecond.
-const LONG_BYTES: usize = 32 * 1024;
+/// What weighs more takes about a millisecond.
+const LONG_WEIGHT: usize = 64 * 1024;
+/// A map takes as much memory as so much text, however little is in it.
+const MAP_WEIGHT: usize = 64;
+/// A byte of protobuf, and of YAML: their maps cannot be counted.
+const PROTOBUF_WEIGHT: usize = 4;
+const YAML_WEIGHT: usize = 8;
 /// What a JSON patch may add by copying. See `optik_patch`.
-const COPIES_BYTES: usize = 3 << 20;
+const COPIES_WEIGHT: usize = 3 << 20;
 /// What a document about the API is made from.
-const API_DOCUMENT_BYTES: usize = 1 << 20;
+const API_DOCUMENT_WEIGHT: usize = 1 << 20;
 
 impl Shared {
-    /// How long a request is with what it is about; `None` if that is not long.
+    /// What a request weighs with what it is about; `None` if it is not long.
     pub(super) fn long(&self, request: &Request) -> Option<usize> {
-        let bytes = request.body.len() + copies(request) + self.subject_bytes(request);
-        (bytes > LONG_BYTES).then_some(bytes)
+        let weight = body_weight(request) + copies(request) + self.subject_weight(request);
+        (weight > LONG_WEIGHT).then_some(weight)
     }
 
-    fn subject_bytes(&self, request: &Request) -> usize {
+    fn subject_weight(&self, request: &Request) -> usize {
         match &*request.info {
             RequestInfo::NonResource(of) => match Route::of(of) {
-                Route::OpenApiV2 | Route::OpenApiV3(_) => API_DOCUMENT_BYTES,
+                Route::OpenApiV2 | Route::OpenApiV3(_) => API_DOCUMENT_WEIGHT,
                 _ => 0,
             },
             // Stored bytes are sent as they are.
             RequestInfo::Resource(of) if of.is(Verb::Get) && is_plain(&request.headers) => 0,
-            RequestInfo::Resource(of) => self.stored_bytes(&of.target),
+            RequestInfo::Resource(of) => self.stored_weight(&of.target),
         }
     }
 
-    fn stored_bytes(&self, target: &Target) -> usize {
+    fn stored_weight(&self, target: &Target) -> usize {
         let Some(name) = &target.name else {
             return 0;
         };
@@ -47,8 +55,26 @@ impl Shared {
         let key = kind.key(target.namespace.as_deref(), name);
         let state = self.store.snapshot();
         let stored = state.get(key.as_bytes());
-        stored.map_or(0, |stored| stored.value().len())
+        stored.map_or(0, |stored| json_weight(stored.value()))
     }
+}
+
+fn body_weight(request: &Request) -> usize {
+    let media_type = request.headers.get(CONTENT_TYPE);
+    let media_type = media_type.map_or(&b""[..], http::HeaderValue::as_bytes);
+    let is = |part: &str| memmem::find(media_type, part.as_bytes()).is_some();
+    if is("protobuf") {
+        return request.body.len() * PROTOBUF_WEIGHT;
+    }
+    // An apply is YAML by its name, and JSON with most clients.
+    if is("yaml") && !request.body.trim_ascii_start().starts_with(b"{") {
+        return request.body.len() * YAML_WEIGHT;
+    }
+    json_weight(&request.body)
+}
+
+fn json_weight(text: &[u8]) -> usize {
+    text.len() + memchr_iter(b'{', text).count() * MAP_WEIGHT
 }
 
 /// Whether the client takes what is stored as it is.
@@ -68,7 +94,7 @@ fn copies(request: &Request) -> usize {
     // The word may be written with escapes.
     let may_copy = |word: &[u8]| memmem::find(&request.body, word).is_some();
     match is_json && (may_copy(b"copy") || may_copy(b"\\u")) {
-        true => COPIES_BYTES,
+        true => COPIES_WEIGHT,
         false => 0,
     }
 }
@@ -105,7 +131,7 @@ mod tests {
             let data = "x".repeat(bytes);
             format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"k":"{data}"}}}}"#)
         };
-        for (name, bytes) in [("short", 1), ("long", LONG_BYTES)] {
+        for (name, bytes) in [("short", 1), ("long", LONG_WEIGHT)] {
             let made = api.handle(request(&Method::POST, place, object(name, bytes)));
             assert_eq!(made.await.status, 201);
         }
@@ -116,10 +142,32 @@ mod tests {
         let one = |method: Method, name: &str| {
             request(&method, &format!("{place}/{name}"), String::new())
         };
+        let many_maps = |count: usize| format!(r#"{{"x":[{}{{}}]}}"#, "{},".repeat(count));
+        let protobuf = |request| with(request, CONTENT_TYPE, "application/vnd.kubernetes.protobuf");
+        let yaml_body = |request| with(request, CONTENT_TYPE, "application/yaml");
         let yaml = |request| with(request, ACCEPT, "application/yaml");
         for (request, expected) in [
             (request(&Method::POST, place, object("a", 100)), false),
-            (request(&Method::POST, place, object("a", LONG_BYTES)), true),
+            (
+                request(&Method::POST, place, object("a", LONG_WEIGHT)),
+                true,
+            ),
+            (
+                request(&Method::POST, place, object("a", LONG_WEIGHT / 2)),
+                false,
+            ),
+            (
+                request(&Method::POST, place, many_maps(LONG_WEIGHT / MAP_WEIGHT)),
+                true,
+            ),
+            (
+                protobuf(request(&Method::POST, place, "x".repeat(LONG_WEIGHT / 2))),
+                true,
+            ),
+            (
+                yaml_body(request(&Method::POST, place, "x".repeat(LONG_WEIGHT / 4))),
+                true,
+            ),
             (one(Method::PATCH, "short"), false),
             (one(Method::PATCH, "long"), true),
             (one(Method::PUT, "long"), true),

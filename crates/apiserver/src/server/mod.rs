@@ -227,12 +227,12 @@ impl ApiServer {
         let Some(pool) = &self.shared.compute else {
             return self.shared.answered(&request, voices).await;
         };
-        let Some(bytes) = self.shared.long(&request) else {
+        let Some(weight) = self.shared.long(&request) else {
             return self.shared.answered(&request, voices).await;
         };
         let (shared, user) = (Arc::clone(&self.shared), Arc::clone(&request.user));
         let work = Box::pin(async move { shared.answered(&request, voices).await });
-        pool.run(&user.name, bytes, work).await
+        pool.run(user, weight, work).await
     }
 }
 
