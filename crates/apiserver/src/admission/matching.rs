@@ -60,6 +60,13 @@ impl Rule {
         }
     }
 
+    /// Whether it can be about a write to objects of `kind`, or to a part of them, seen in any
+    /// group and version.
+    fn may_match(&self, kind: &Kind) -> bool {
+        let mut resources = self.resources.iter();
+        resources.any(|(plural, _)| plural == "*" || *plural == *kind.resource.plural)
+    }
+
     /// Whether it is about a write, seen as one to `kind`.
     fn matches(&self, attributes: &Attributes<'_>, kind: &Kind) -> bool {
         let resource = &kind.resource;
@@ -124,6 +131,11 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// Whether some write to objects of `kind` can be within it, by names alone.
+    pub(crate) fn may_include(&self, kind: &Kind) -> bool {
+        self.rules.iter().any(|rule| rule.may_match(kind))
+    }
+
     /// Reads what webhooks and policies say alike: `matchPolicy` and selectors.
     pub(crate) fn read(config: &Value, rules: &str) -> Self {
         let list = |name: &str| {

@@ -76,7 +76,11 @@ pub(crate) struct VersionSchema {
     has_rules: bool,
     /// Compiled when the first object is written: most kinds are only read.
     rules: OnceLock<Option<Rules>>,
+    costly: OnceLock<bool>,
 }
+
+/// About half a millisecond of evaluation.
+const MOMENT_COST: u64 = 10_000;
 
 /// Where a scale finds its numbers: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +98,7 @@ impl VersionSchema {
             schema,
             types: OnceLock::new(),
             rules: OnceLock::new(),
+            costly: OnceLock::new(),
         }
     }
 
@@ -104,6 +109,12 @@ impl VersionSchema {
         }
         let rules = self.rules.get_or_init(|| Rules::compile(&self.schema));
         rules.as_ref()
+    }
+
+    /// Whether the rules may cost more than a moment, even of a short object.
+    pub(crate) fn has_costly_rules(&self) -> bool {
+        let costs = |rules: &Rules| rules.cost_max() > MOMENT_COST;
+        self.has_rules && *self.costly.get_or_init(|| self.rules().is_some_and(costs))
     }
 
     pub(crate) fn types(&self) -> &Schema {

@@ -4,13 +4,15 @@
 //! short values are written in weighs more than its length.
 
 use super::Shared;
+use crate::admission::policies::PolicySet;
 use crate::exchange::Request;
+use crate::kinds::Kind;
 use crate::route::Route;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use memchr::{memchr_iter, memmem};
 use optik_access::{RequestInfo, Target};
-use optik_catalog::Verb;
+use optik_catalog::{Hook, Verb};
 
 /// What weighs more takes about a millisecond.
 const LONG_WEIGHT: usize = 64 * 1024;
@@ -19,6 +21,8 @@ const MAP_WEIGHT: usize = 64;
 /// A byte of protobuf, and of YAML: their maps cannot be counted.
 const PROTOBUF_WEIGHT: usize = 4;
 const YAML_WEIGHT: usize = 8;
+/// What evaluates expressions may take long, however short it is.
+const EXPRESSIONS_WEIGHT: usize = LONG_WEIGHT + 1;
 /// What a JSON patch may add by copying. See `optik_patch`.
 const COPIES_WEIGHT: usize = 3 << 20;
 /// What a document about the API is made from.
@@ -39,17 +43,45 @@ impl Shared {
             },
             // Stored bytes are sent as they are.
             RequestInfo::Resource(of) if of.is(Verb::Get) && is_plain(&request.headers) => 0,
-            RequestInfo::Resource(of) => self.stored_weight(&of.target),
+            RequestInfo::Resource(of) => {
+                let kinds = self.kinds.current();
+                let Target {
+                    group,
+                    version,
+                    plural,
+                    ..
+                } = &of.target;
+                let kind = kinds.find(group, version, plural);
+                let Some(kind) = kind.filter(|kind| kind.is_kept()) else {
+                    return 0;
+                };
+                let expressions = match request.info.is_read() {
+                    true => 0,
+                    false => self.expressions_weight(kind),
+                };
+                expressions + self.stored_weight(kind, &of.target)
+            }
         }
     }
 
-    fn stored_weight(&self, target: &Target) -> usize {
+    /// Definitions and policies have expressions, which are compiled; objects are held against
+    /// those of their kind and of policies.
+    fn expressions_weight(&self, kind: &Kind) -> usize {
+        let own = kind
+            .custom
+            .as_ref()
+            .is_some_and(|custom| custom.own().has_costly_rules());
+        let hook = kind.resource.behaviour.hook;
+        let compiles = matches!(hook, Hook::Definition | Hook::Policies | Hook::Webhooks);
+        let concerns = |set: &PolicySet| set.may_concern(kind).then_some(());
+        match own || compiles || self.policies.look(concerns).is_some() {
+            true => EXPRESSIONS_WEIGHT,
+            false => 0,
+        }
+    }
+
+    fn stored_weight(&self, kind: &Kind, target: &Target) -> usize {
         let Some(name) = &target.name else {
-            return 0;
-        };
-        let kinds = self.kinds.current();
-        let kind = kinds.find(&target.group, &target.version, &target.plural);
-        let Some(kind) = kind.filter(|kind| kind.is_kept()) else {
             return 0;
         };
         let key = kind.key(target.namespace.as_deref(), name);
@@ -184,5 +216,37 @@ mod tests {
             let told = format!("{:?}", request.info);
             assert_eq!(api.shared.long(&request).is_some(), expected, "{told}");
         }
+    }
+
+    /// Expressions may take long however short they are, and what they look at is.
+    #[tokio::test]
+    async fn what_evaluates_expressions_is_long() {
+        let api = ApiServer::new(Store::open(Options::ephemeral()).unwrap());
+        api.bootstrap().await.unwrap();
+        let place = "/api/v1/namespaces/default/configmaps";
+        let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+        let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let post = |path: &str, body: &str| request(&Method::POST, path, body.to_owned());
+        let is_long = |request: &Request| api.shared.long(request).is_some();
+        assert!(!is_long(&post(place, "{}")));
+        for path in [policies, definitions] {
+            assert!(is_long(&post(path, "{}")), "{path}");
+            assert!(
+                !is_long(&request(&Method::GET, path, String::new())),
+                "{path}"
+            );
+        }
+        let policy = r#"{"metadata":{"name":"p"},"spec":{"validations":[{"expression":"true"}],
+            "matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],
+            "operations":["*"],"resources":["configmaps"]}]}}}"#;
+        let binding = r#"{"metadata":{"name":"b"},
+            "spec":{"policyName":"p","validationActions":["Deny"]}}"#;
+        for made in [post(policies, policy), post(bindings, binding)] {
+            assert_eq!(api.handle(made).await.status, 201);
+        }
+        assert!(is_long(&post(place, "{}")));
+        assert!(!is_long(&post("/api/v1/namespaces/default/secrets", "{}")));
+        assert!(!is_long(&request(&Method::GET, place, String::new())));
     }
 }

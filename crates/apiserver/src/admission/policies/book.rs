@@ -2,6 +2,7 @@
 
 use super::compiled::{Binding, Policy};
 use crate::kept::{Kept, Known, Made};
+use crate::kinds::Kind;
 use optik_store::Snapshot;
 use std::sync::Arc;
 
@@ -64,6 +65,14 @@ impl Made for PolicySet {
 
     fn is_empty(&self) -> bool {
         self.validating.is_empty() && self.mutating.is_empty()
+    }
+}
+
+impl PolicySet {
+    /// Whether a policy may be about writes to objects of `kind`.
+    pub(crate) fn may_concern(&self, kind: &Kind) -> bool {
+        let mut all = self.validating.iter().chain(&self.mutating);
+        all.any(|bound| bound.policy.reach.may_include(kind))
     }
 }
 

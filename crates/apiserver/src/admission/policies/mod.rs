@@ -19,7 +19,7 @@ mod params;
 mod typing;
 mod validating;
 
-pub(crate) use book::{DIRECTORIES, Policies};
+pub(crate) use book::{DIRECTORIES, Policies, PolicySet};
 pub(crate) use check::{check, check_condition, default};
 pub(crate) use holding::Holding;
 pub(crate) use judge::CelJudge;

@@ -54,6 +54,20 @@ impl Rules {
         Self::compile_at(schema, true)
     }
 
+    /// What running each of them once can cost at most.
+    #[must_use]
+    pub fn cost_max(&self) -> u64 {
+        let programs = self.own.iter().filter_map(|one| one.program.as_ref().ok());
+        let own = programs.map(optik_rules::Program::cost_max);
+        let properties = self.properties.iter().map(|(_, rules)| rules);
+        let others = [&self.items, &self.additional].into_iter().flatten();
+        let below = properties
+            .chain(others.map(|rules| &**rules))
+            .chain(&self.all_of);
+        own.chain(below.map(Self::cost_max))
+            .fold(0, u64::saturating_add)
+    }
+
     /// The same of a part of one.
     #[must_use]
     pub fn compile_at(schema: &Structural, resource: bool) -> Option<Self> {
@@ -185,6 +199,17 @@ mod tests {
     )]
     fn map(values: Value) -> Value {
         json!({"type": "object", "additionalProperties": values})
+    }
+
+    /// Rules of all places count, once each.
+    #[test]
+    fn costs_of_a_schema_are_those_of_its_rules() {
+        let rule = |source: &str| json!([{"rule": source}]);
+        let schema = json!({"type": "object", "x-kubernetes-validations": rule("true"),
+            "properties": {"a": {"type": "array", "items": {"type": "string",
+                "x-kubernetes-validations": rule("self.contains('test')")}}}});
+        let rules = Rules::compile_at(&Structural::read(&schema), false).unwrap();
+        assert_eq!(rules.cost_max(), 314_574);
     }
 
     /// Definitions are refused by these numbers, so they are the ones that upstream's own
