@@ -1,5 +1,6 @@
 //! One user, on several connections at a time.
 
+use super::super::api::connection::Connection;
 use super::super::api::connector::Connector;
 use super::super::api::tally::{Fault, Tally};
 use super::super::api::timer::Timer;
@@ -39,10 +40,16 @@ impl Outcome {
 pub(super) async fn run(
     user: &User,
     attacks: Vec<Attack>,
-    connections: usize,
+    (connections, streams): (usize, usize),
     over: &AtomicBool,
 ) -> Result<Attacker, Failure> {
-    let workers = (0..connections).map(|at| worker(user, &attacks, at, over));
+    let mut lines = Vec::new();
+    for (connector, count) in [(&user.connector, connections), (&user.streams, streams)] {
+        let opened = connector.connections(count).await?;
+        lines.extend(opened.into_iter().map(|connection| (connector, connection)));
+    }
+    let workers = lines.into_iter().enumerate();
+    let workers = workers.map(|(at, line)| worker(line, &attacks, at, over));
     let all = futures::future::try_join_all(workers).await?;
     let mut sum = Attacker::default();
     for (name, outcome) in all.into_iter().flat_map(|one| one.by_attack) {
@@ -56,19 +63,18 @@ pub(super) async fn run(
 }
 
 async fn worker(
-    user: &User,
+    (connector, mut connection): (&Connector, Connection),
     attacks: &[Attack],
     first: usize,
     over: &AtomicBool,
 ) -> Result<Attacker, Failure> {
-    let mut connection = user.connector.connection().await?;
     let (timer, mut attacker) = (Timer::default(), Attacker::default());
-    for attack in attacks.iter().cycle().skip(first) {
+    for attack in attacks.iter().cycle().skip(first % attacks.len().max(1)) {
         if over.load(Ordering::Relaxed) {
             break;
         }
         let began = timer.micros();
-        let answered = connection.exchange(request(&user.connector, attack)).await;
+        let answered = connection.exchange(request(connector, attack)).await;
         let took = Duration::from_micros(timer.micros() - began);
         let outcome = attacker.by_attack.entry(attack.name).or_default();
         match answered {
@@ -78,7 +84,7 @@ async fn worker(
             }
             Err(cause) => {
                 outcome.tally.failed(&Fault::Broken(cause.to_string()));
-                connection = user.connector.connection().await?;
+                connection = connector.connection().await?;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The worst requests that are known, each as long as a body may be, made once.
 
-use super::world::User;
+use super::world::{User, custom_place};
 use crate::failure::Failure;
 use bytes::Bytes;
 use http::{Method, Uri};
@@ -15,6 +15,9 @@ const STORED_BYTES: usize = 1_400_000;
 const WIDE_BYTES: usize = 400_000;
 /// As many items with a member of their own as a body may have.
 const ITEMS_MAX: usize = 35_000;
+
+/// Of the list by key that is stored.
+const BY_KEY_ITEMS: usize = 8_000;
 
 const JSON: &str = "application/json";
 
@@ -83,10 +86,63 @@ pub(super) fn all(user: &User) -> Result<Vec<Attack>, Failure> {
     let mut attacks = creations(user);
     attacks.extend(patches(user));
     attacks.extend(reads(user));
+    attacks.extend(customs(user));
     if attacks.iter().any(|attack| attack.body.len() > 3 << 20) {
         return Err(Failure::text("a body is too long"));
     }
     Ok(attacks)
+}
+
+/// What has to be there of the custom kind.
+pub(super) fn custom_object() -> Value {
+    custom(json!({"byKey": by_key(0..BY_KEY_ITEMS)}))
+}
+
+fn custom(spec: Value) -> Value {
+    let mut object = json!({"apiVersion": "hostile.optik.dev/v1", "kind": "List"});
+    object["metadata"] = json!({"name": "listed"});
+    object["spec"] = spec;
+    object
+}
+
+fn by_key(items: impl Iterator<Item = usize>) -> Value {
+    items
+        .map(|at| json!({"type": format!("t{at}"), "value": "v"}))
+        .collect()
+}
+
+/// Of objects whose lists are compared by key, and whose rules compare all with all.
+fn customs(user: &User) -> Vec<Attack> {
+    let place = custom_place();
+    let attack = |name, (method, media_type), path: String, body: Value| Attack {
+        name,
+        method,
+        uri: user
+            .connector
+            .uri(&format!("{path}?dryRun=All&timeout=20s")),
+        media_type,
+        accept: None,
+        body: body.to_string().into(),
+    };
+    let reversed = custom(json!({"byKey": by_key((0..BY_KEY_ITEMS).rev())}));
+    let compared: Value = (0..1000).map(Value::from).collect();
+    let mut costly = custom(json!({"compared": compared}));
+    costly["metadata"]["name"] = "costly".into();
+    let listed = format!("{place}/listed");
+    vec![
+        attack(
+            "a list by key, turned round",
+            (Method::PATCH, MERGE),
+            listed,
+            reversed,
+        ),
+        attack(
+            "a rule that compares all with all",
+            (Method::POST, JSON),
+            place,
+            costly,
+        ),
+    ]
 }
 
 fn creations(user: &User) -> Vec<Attack> {
@@ -185,12 +241,7 @@ fn patches(user: &User) -> Vec<Attack> {
             front("remove"),
         ),
         patch("copies of copies", "small", JSON_PATCH, copied),
-        patch(
-            "a merge of many members",
-            "wide",
-            "application/merge-patch+json",
-            wide.clone(),
-        ),
+        patch("a merge of many members", "wide", MERGE, wide.clone()),
         patch(
             "a strategic merge of many members",
             "wide",
@@ -207,12 +258,13 @@ fn patches(user: &User) -> Vec<Attack> {
         patch(
             "a short patch of a long object",
             "wide",
-            "application/merge-patch+json",
+            MERGE,
             json!({"metadata": {"labels": {"a": "b"}}}),
         ),
     ]
 }
 
+const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 

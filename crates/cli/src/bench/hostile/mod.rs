@@ -34,8 +34,9 @@ Examples:
   One that runs:
     optik bench hostile --kubeconfig admin.conf --pid $(pidof optik)
 
-The attacker is a service account that may get, create, patch and update three kinds in one
-namespace. Nothing that it sends is kept but two objects, which are deleted at the end.";
+The attacker is a service account that may get, create, patch and update four kinds in one
+namespace, over connections of its own and many streams of one. Nothing that it sends is kept
+but three objects, which are deleted at the end with the kind that was made for one of them.";
 
 #[derive(Debug, Args)]
 pub(crate) struct HostileBench {
@@ -51,6 +52,9 @@ pub(crate) struct HostileBench {
     /// How many connections the attacker has
     #[arg(long, value_name = "N", default_value_t = 8)]
     connections: usize,
+    /// How many streams it has besides, over HTTP/2
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    streams: usize,
     /// Send these requests only; their names are in the report
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
@@ -119,7 +123,8 @@ async fn attack(
     let quiet = bystander::watch(world, Duration::from_secs(3)).await?;
     let memory = pid.and_then(Baseline::of).map(Baseline::watch);
     let over = Arc::new(AtomicBool::new(false));
-    let attacker = attacker::run(&world.attacker, attacks, options.connections, &over);
+    let lines = (options.connections, options.streams);
+    let attacker = attacker::run(&world.attacker, attacks, lines, &over);
     let watching = async {
         let watched = bystander::watch(world, time).await;
         over.store(true, Ordering::Relaxed);

@@ -10,6 +10,10 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const NAMESPACE: &str = "optik-hostile";
+/// Of a kind with a list by key and a rule that compares all with all.
+const GROUP: &str = "hostile.optik.dev";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const STREAMS_PER_CONNECTION: usize = 100;
 /// A new namespace gets its account soon, and a new role counts at once.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -17,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Somebody who asks.
 pub(super) struct User {
     pub(super) connector: Connector,
+    /// The same over HTTP/2, with as many streams on a connection as servers usually allow.
+    pub(super) streams: Connector,
     /// Where they may do something.
     pub(super) namespace: &'static str,
 }
@@ -39,6 +45,7 @@ impl World {
         let attacker = json!([
             {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": all},
             {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": all},
+            {"apiGroups": [GROUP], "resources": ["lists"], "verbs": all},
         ]);
         let bystander = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
         let world = Self {
@@ -46,6 +53,15 @@ impl World {
             bystander: user(&admin, access, "bystander", bystander).await?,
             admin,
         };
+        send(&world.admin, Method::POST, DEFINITIONS, &definition()).await?;
+        let lists = custom_place();
+        send(
+            &world.attacker.connector,
+            Method::POST,
+            &lists,
+            &attacks::custom_object(),
+        )
+        .await?;
         for object in attacks::objects() {
             let place = format!("{core}/configmaps");
             send(&world.attacker.connector, Method::POST, &place, &object).await?;
@@ -54,11 +70,34 @@ impl World {
     }
 
     pub(super) async fn remove(&self) -> Result<(), Failure> {
-        let place = format!("/api/v1/namespaces/{NAMESPACE}");
-        send(&self.admin, Method::DELETE, &place, &json!({}))
-            .await
-            .map(drop)
+        let definition = format!("{DEFINITIONS}/lists.{GROUP}");
+        let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
+        for place in [definition, namespace] {
+            send(&self.admin, Method::DELETE, &place, &json!({})).await?;
+        }
+        Ok(())
     }
+}
+
+/// Where custom objects are.
+pub(super) fn custom_place() -> String {
+    format!("/apis/{GROUP}/v1/namespaces/{NAMESPACE}/lists")
+}
+
+fn definition() -> Value {
+    let item = json!({"type": "object", "properties": {
+        "type": {"type": "string"}, "value": {"type": "string"}}, "required": ["type"]});
+    let by_key = json!({"type": "array", "items": item, "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"]});
+    let compared = json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"},
+        "x-kubernetes-validations": [{"rule": "self.all(a, self.all(b, a + b >= a))"}]});
+    let spec = json!({"type": "object", "properties": {"byKey": by_key, "compared": compared}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({"metadata": {"name": format!("lists.{GROUP}")}, "spec": {
+        "group": GROUP, "scope": "Namespaced",
+        "names": {"plural": "lists", "singular": "list", "kind": "List", "listKind": "ListList"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": schema}}]}})
 }
 
 /// A service account with a role of its own.
@@ -107,6 +146,12 @@ async fn user(
     };
     Ok(User {
         connector: Connector::new(&access, Protocol::Http1)?,
+        streams: Connector::new(
+            &access,
+            Protocol::Http2 {
+                streams: STREAMS_PER_CONNECTION,
+            },
+        )?,
         namespace: NAMESPACE,
     })
 }
