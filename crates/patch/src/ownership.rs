@@ -6,6 +6,7 @@ use crate::managed::Managed;
 use crate::typed::{Comparison, compare, reconcile};
 use crate::versions::{Unconvertible, Versions};
 use optik_object::Map;
+use std::collections::BTreeMap;
 
 /// An object before and after, in the version of the request. Records of managers may
 /// be part of them: nobody owns those.
@@ -45,7 +46,7 @@ pub(crate) fn refresh(managed: &mut Managed, versions: &dyn Versions) {
 pub(crate) struct Comparisons<'a> {
     change: Change<'a>,
     versions: &'a dyn Versions,
-    made: Vec<(String, Comparison)>,
+    made: BTreeMap<String, Comparison>,
 }
 
 impl<'a> Comparisons<'a> {
@@ -53,32 +54,27 @@ impl<'a> Comparisons<'a> {
         Self {
             change,
             versions,
-            made: Vec::new(),
+            made: BTreeMap::new(),
         }
     }
 
     /// Without what the endpoint does not let anybody change. `None` for a version that
     /// is gone.
     pub(crate) fn at(&mut self, api_version: &str) -> Result<Option<&Comparison>, Unconvertible> {
-        let known = self.made.iter().position(|(made, _)| made == api_version);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let Some(made) = self.make(api_version)? else {
-                    return Ok(None);
-                };
-                self.made.push((api_version.to_owned(), made));
-                self.made.len() - 1
-            }
-        };
-        Ok(Some(&self.made[at].1))
+        if !self.made.contains_key(api_version) {
+            let Some(made) = self.make(api_version)? else {
+                return Ok(None);
+            };
+            self.made.insert(api_version.to_owned(), made);
+        }
+        Ok(self.made.get(api_version))
     }
 
     /// What the change wrote, in a version; nothing in one that is gone.
     pub(crate) fn into_written(mut self, api_version: &str) -> Result<FieldSet, Unconvertible> {
         self.at(api_version)?;
-        let made = self.made.into_iter().find(|(made, _)| made == api_version);
-        Ok(made.map_or_else(FieldSet::new, |(_, comparison)| comparison.into_written()))
+        let made = self.made.remove(api_version);
+        Ok(made.map_or_else(FieldSet::new, Comparison::into_written))
     }
 
     fn make(&self, api_version: &str) -> Result<Option<Comparison>, Unconvertible> {
@@ -108,12 +104,11 @@ pub(crate) fn reassign(
     force: Force,
 ) -> Result<(), Refusal> {
     let mut conflicts = Conflicts::default();
-    let mut gone = Vec::new();
     let mut kept: Vec<(usize, FieldSet)> = Vec::new();
     for (at, entry) in managed.entries().iter().enumerate() {
         let comparison = comparisons.at(&entry.manager.api_version);
         let Some(comparison) = comparison.map_err(Refusal::Unconvertible)? else {
-            gone.push(at);
+            kept.push((at, FieldSet::new()));
             continue;
         };
         let taken = entry.fields.intersection(&comparison.modified);
@@ -132,9 +127,6 @@ pub(crate) fn reassign(
     }
     for (at, fields) in kept {
         managed.entries_mut()[at].fields = fields;
-    }
-    for at in gone.into_iter().rev() {
-        managed.entries_mut().remove(at);
     }
     managed.drop_empty();
     Ok(())

@@ -6,6 +6,7 @@ use crate::typed::{remove, to_set, with_declared};
 use crate::versions::{Unconvertible, Versions};
 use optik_object::Map;
 use optik_schema::Type;
+use std::collections::BTreeMap;
 
 /// Removes from the merged object what the manager applied `last` and neither applies
 /// `now` nor any of the others owns.
@@ -56,14 +57,21 @@ pub(crate) fn prune(
 
 /// What everybody owns, by version; the version at hand first.
 fn owned<'a>(first: &'a str, now: &'a Entry, others: &'a Managed) -> Vec<(&'a str, FieldSet)> {
-    let mut owned: Vec<(&str, FieldSet)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut owned: Vec<(&str, Vec<FieldSet>)> = Vec::new();
     for entry in others.entries().iter().chain([now]) {
         let version = entry.manager.api_version.as_str();
-        match owned.iter_mut().find(|(known, _)| *known == version) {
-            Some((_, fields)) => *fields = fields.union(&entry.fields),
-            None => owned.push((version, entry.fields.clone())),
+        let place = *places.entry(version).or_insert(owned.len());
+        let fields = entry.fields.clone();
+        match owned.get_mut(place) {
+            Some((_, sets)) => sets.push(fields),
+            None => owned.push((version, vec![fields])),
         }
     }
+    let owned = owned.into_iter();
+    let mut owned: Vec<_> = owned
+        .map(|(version, sets)| (version, FieldSet::union_of(sets)))
+        .collect();
     owned.sort_by_key(|(version, _)| *version != first);
     owned
 }

@@ -24,26 +24,25 @@ impl Replicas<'_> {
     /// The managers of the view.
     #[must_use]
     pub fn of_view(&self, parent: &Managed) -> Managed {
-        let mut view = Managed::default();
-        for entry in parent.entries() {
+        let owners = parent.entries().iter().filter(|entry| {
             let path = (self.path)(&entry.manager.api_version);
-            if path.is_some_and(|path| entry.fields.contains(&path)) {
-                view.set(Entry {
-                    manager: in_version(&entry.manager, SCALE),
-                    fields: in_view(),
-                    time: entry.time,
-                });
-            }
-        }
-        view
+            path.is_some_and(|path| entry.fields.contains(&path))
+        });
+        let entries = owners.map(|entry| Entry {
+            manager: in_version(&entry.manager, SCALE),
+            fields: in_view(),
+            time: entry.time,
+        });
+        Managed::of_entries(entries.collect())
     }
 
     /// The managers of the parent after a write to the view. Who lost the replicas there
     /// loses them here; who is new gets an entry without a time.
     #[must_use]
     pub fn of_parent(&self, parent: &Managed, view: &Managed) -> Managed {
+        let viewers = view.index();
         let owns = |manager: &Manager| {
-            let entry = view.find(&in_version(manager, SCALE));
+            let entry = viewers.find(&in_version(manager, SCALE));
             entry.is_some_and(|entry| !entry.fields.intersection(&in_view()).is_empty())
         };
         let mut after = Managed::default();
@@ -63,6 +62,7 @@ impl Replicas<'_> {
             return after;
         };
         let before = self.of_view(parent);
+        let before = before.index();
         for entry in view.entries() {
             if before.find(&entry.manager).is_some() || !owns(&entry.manager) {
                 continue;

@@ -1,7 +1,9 @@
 //! Sets joined, intersected, subtracted. Both sides are sorted, so each operation is one
-//! walk over both.
+//! walk: over both where both may be in the result, otherwise over what the sides have in
+//! common. A small set is intersected with a large one in little time: the fields of each of
+//! many managers are held against everything a write changed.
 
-use super::{FieldSet, Node};
+use super::{FieldSet, Node, PathElement};
 use std::cmp::Ordering;
 
 /// What the two sides have at one step.
@@ -41,6 +43,57 @@ impl<'a> Iterator for Zip<'a> {
             Ordering::Equal => Pair::Both(left?.0, right?.0),
         })
     }
+}
+
+/// Steps that both sides have. What stands between them is skipped.
+struct Common<'a> {
+    left: &'a [Node],
+    right: &'a [Node],
+}
+
+impl<'a> Iterator for Common<'a> {
+    type Item = (&'a Node, &'a Node);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (left, right) = (self.left.first()?, self.right.first()?);
+            match left.element.cmp(&right.element) {
+                Ordering::Less => self.left = from(self.left, &right.element),
+                Ordering::Greater => self.right = from(self.right, &left.element),
+                Ordering::Equal => {
+                    (self.left, self.right) = (&self.left[1..], &self.right[1..]);
+                    return Some((left, right));
+                }
+            }
+        }
+    }
+}
+
+/// The nodes from an element on: looked for in steps that double, then halve, so that a near
+/// one is found as soon as a walk would find it.
+fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
+    let is_before = |node: &Node| node.element < *element;
+    let mut passed = 0;
+    let mut step = 1;
+    while nodes.get(passed + step - 1).is_some_and(is_before) {
+        passed += step;
+        step *= 2;
+    }
+    let rest = &nodes[passed..];
+    let near = &rest[..rest.len().min(step)];
+    &rest[near.partition_point(is_before)..]
+}
+
+/// Every node of the left side, with the right side's if it has one.
+fn with_twins<'a>(
+    left: &'a [Node],
+    mut right: &'a [Node],
+) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
+    left.iter().map(move |node| {
+        right = from(right, &node.element);
+        let twin = right.first().filter(|twin| twin.element == node.element);
+        (node, twin)
+    })
 }
 
 impl FieldSet {
@@ -85,16 +138,50 @@ impl FieldSet {
         self.union(&other)
     }
 
+    /// What is in any, made of all at once. An element is spelled as in the first that has it.
+    #[must_use]
+    pub(crate) fn union_of(sets: impl IntoIterator<Item = Self>) -> Self {
+        Self::of_any_nodes(sets.into_iter().flat_map(|set| set.nodes).collect())
+    }
+
+    /// Of nodes in any order. Those of equal elements become one.
+    pub(crate) fn of_any_nodes(mut nodes: Vec<Node>) -> Self {
+        if nodes.is_sorted_by(|a, b| a.element < b.element) {
+            return Self { nodes };
+        }
+        nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        let mut sorted = nodes.into_iter().peekable();
+        let mut nodes = Vec::new();
+        while let Some(mut node) = sorted.next() {
+            let mut twins = Vec::new();
+            while let Some(twin) = sorted.next_if(|twin| twin.element == node.element) {
+                node.is_member |= twin.is_member;
+                twins.push(twin.below);
+            }
+            if !twins.is_empty() {
+                node.below = Self::union_of([node.below].into_iter().chain(twins));
+            }
+            nodes.push(node);
+        }
+        Self { nodes }
+    }
+
+    fn common<'a>(&'a self, other: &'a Self) -> Common<'a> {
+        Common {
+            left: &self.nodes,
+            right: &other.nodes,
+        }
+    }
+
     /// What is in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let nodes = self.zip(other).filter_map(|pair| match pair {
-            Pair::Both(left, right) => kept(
+        let nodes = self.common(other).filter_map(|(left, right)| {
+            kept(
                 left,
                 left.is_member && right.is_member,
                 left.below.intersection(&right.below),
-            ),
-            Pair::Left(_) | Pair::Right(_) => None,
+            )
         });
         Self {
             nodes: nodes.collect(),
@@ -107,13 +194,12 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
-        let nodes = self.zip(other).filter_map(|pair| match pair {
-            Pair::Left(node) => Some(node.clone()),
-            Pair::Right(_) => None,
-            Pair::Both(left, right) => kept(
-                left,
-                left.is_member && !right.is_member,
-                left.below.difference(&right.below),
+        let nodes = with_twins(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
+            None => Some(node.clone()),
+            Some(twin) => kept(
+                node,
+                node.is_member && !twin.is_member,
+                node.below.difference(&twin.below),
             ),
         });
         Self {
@@ -123,10 +209,10 @@ impl FieldSet {
 
     /// Takes away what is in the other, as [`Self::difference`] does.
     pub fn subtract(&mut self, other: &Self) {
-        let mut others = other.nodes.iter().peekable();
+        let mut others = &other.nodes[..];
         self.nodes.retain_mut(|node| {
-            while others.next_if(|it| it.element < node.element).is_some() {}
-            let Some(other) = others.next_if(|it| it.element == node.element) else {
+            others = from(others, &node.element);
+            let Some(other) = others.first().filter(|it| it.element == node.element) else {
                 return true;
             };
             node.is_member &= !other.is_member;
@@ -141,14 +227,13 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
-        let nodes = self.zip(other).filter_map(|pair| match pair {
-            Pair::Left(node) => Some(node.clone()),
-            Pair::Right(_) => None,
-            Pair::Both(_, right) if right.is_member => None,
-            Pair::Both(left, right) => kept(
-                left,
-                left.is_member,
-                left.below.recursive_difference(&right.below),
+        let nodes = with_twins(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
+            None => Some(node.clone()),
+            Some(twin) if twin.is_member => None,
+            Some(twin) => kept(
+                node,
+                node.is_member,
+                node.below.recursive_difference(&twin.below),
             ),
         });
         Self {
@@ -158,22 +243,17 @@ impl FieldSet {
 
     #[must_use]
     pub fn is_subset_of(&self, other: &Self) -> bool {
-        self.zip(other).all(|pair| match pair {
-            Pair::Left(_) => false,
-            Pair::Right(_) => true,
-            Pair::Both(left, right) => {
-                (right.is_member || !left.is_member) && left.below.is_subset_of(&right.below)
-            }
+        with_twins(&self.nodes, &other.nodes).all(|(node, twin)| {
+            twin.is_some_and(|twin| {
+                (twin.is_member || !node.is_member) && node.below.is_subset_of(&twin.below)
+            })
         })
     }
 
     #[must_use]
     pub fn is_disjoint_from(&self, other: &Self) -> bool {
-        self.zip(other).all(|pair| match pair {
-            Pair::Left(_) | Pair::Right(_) => true,
-            Pair::Both(left, right) => {
-                !(left.is_member && right.is_member) && left.below.is_disjoint_from(&right.below)
-            }
+        self.common(other).all(|(left, right)| {
+            !(left.is_member && right.is_member) && left.below.is_disjoint_from(&right.below)
         })
     }
 }
@@ -185,4 +265,63 @@ fn kept(node: &Node, is_member: bool, below: FieldSet) -> Option<Node> {
         is_member,
         below,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    fn set(of: &BTreeSet<i64>) -> FieldSet {
+        let nodes = of.iter().map(|at| Node {
+            element: PathElement::Index(*at),
+            is_member: true,
+            below: FieldSet::new(),
+        });
+        FieldSet {
+            nodes: nodes.collect(),
+        }
+    }
+
+    fn indices() -> impl Strategy<Value = BTreeSet<i64>> {
+        prop::collection::btree_set(0_i64..400, 0..100)
+    }
+
+    proptest! {
+        /// What is skipped is skipped rightly, far or near.
+        #[test]
+        fn wide_sets_are_sets(left in indices(), right in indices()) {
+            let (a, b) = (set(&left), set(&right));
+            prop_assert_eq!(a.union(&b), set(&(&left | &right)));
+            prop_assert_eq!(a.intersection(&b), set(&(&left & &right)));
+            prop_assert_eq!(a.difference(&b), set(&(&left - &right)));
+            prop_assert_eq!(a.recursive_difference(&b), set(&(&left - &right)));
+            let mut less = a.clone();
+            less.subtract(&b);
+            prop_assert_eq!(less, set(&(&left - &right)));
+            prop_assert_eq!(a.is_disjoint_from(&b), left.is_disjoint(&right));
+            prop_assert_eq!(a.is_subset_of(&b), left.is_subset(&right));
+            prop_assert!(a.intersection(&b).is_subset_of(&b));
+        }
+    }
+
+    /// As if one after the other had been joined.
+    #[test]
+    fn joined_at_once() {
+        let read = |fields| FieldSet::decode(&fields).unwrap();
+        let sets = [
+            read(json!({"f:a": {"v:1": {}}, "f:b": {"f:x": {}}})),
+            read(json!({"f:a": {".": {}, "v:1.0": {}, "v:2.0": {}}})),
+            read(json!({})),
+            read(json!({"f:a": {"v:2": {}}, "f:b": {}, "f:c": {}})),
+        ];
+        let one_by_one = sets.iter().fold(FieldSet::new(), |all, set| all.union(set));
+        let at_once = FieldSet::union_of(sets.clone());
+        assert_eq!(at_once.encode(), one_by_one.encode());
+        let expected = json!({"f:a": {".": {}, "v:1": {}, "v:2": {}},
+            "f:b": {".": {}, "f:x": {}}, "f:c": {}});
+        assert_eq!(at_once.encode(), expected);
+    }
 }

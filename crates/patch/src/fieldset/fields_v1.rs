@@ -105,23 +105,8 @@ fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
         });
     }
     let is_leaf = nodes.is_empty();
-    Ok((join(nodes), is_member || is_leaf))
-}
-
-/// Different spellings may be the same element: `v:1` and `v:1.0`.
-fn join(nodes: Vec<Node>) -> FieldSet {
-    let mut set = FieldSet::of_nodes(nodes);
-    if !set.nodes.is_sorted_by(|a, b| a.element < b.element) {
-        set.nodes.dedup_by(|later, earlier| {
-            let is_same = later.element == earlier.element;
-            if is_same {
-                earlier.is_member |= later.is_member;
-                earlier.below = earlier.below.union(&later.below);
-            }
-            is_same
-        });
-    }
-    set
+    // Different spellings may be the same element: `v:1` and `v:1.0`.
+    Ok((FieldSet::of_any_nodes(nodes), is_member || is_leaf))
 }
 
 /// `None` for kinds of elements that we do not know.

@@ -37,12 +37,11 @@ impl Managed {
 
     /// Of two entries for one manager the last counts.
     pub fn decode(list: &[Value]) -> Result<Self, ManagedFieldsError> {
-        let mut managed = Self::default();
-        for (at, entry) in list.iter().enumerate() {
+        let entries = list.iter().enumerate().map(|(at, entry)| {
             let members = entry.as_object().ok_or(ManagedFieldsError::NotAList)?;
-            managed.set(decode_entry(members, at)?);
-        }
-        Ok(managed)
+            decode_entry(members, at)
+        });
+        Ok(Self::of_entries(entries.collect::<Result<_, _>>()?))
     }
 
     /// The list, sorted: those who apply first, then by time.

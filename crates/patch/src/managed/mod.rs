@@ -10,6 +10,7 @@ pub use codec::ManagedFieldsError;
 
 use crate::fieldset::FieldSet;
 use optik_object::{Timestamp, quote, to_bytes};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How a manager writes.
@@ -43,10 +44,19 @@ pub struct Manager {
 impl Manager {
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
-        self.name == other.name
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        self.key() == other.key()
+    }
+
+    fn key(&self) -> Key<'_> {
+        Key {
+            name: &self.name,
+            operation: self.operation,
+            subresource: &self.subresource,
+            api_version: match self.operation {
+                Operation::Apply => "",
+                Operation::Update => &self.api_version,
+            },
+        }
     }
 
     /// Managers are sorted by this text.
@@ -65,6 +75,16 @@ impl Manager {
         }
         format!("{{{}}}", members.join(","))
     }
+}
+
+/// What managers are told apart by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    name: &'a str,
+    operation: Operation,
+    subresource: &'a str,
+    /// Empty for who applies.
+    api_version: &'a str,
 }
 
 /// As conflicts name it.
@@ -95,7 +115,39 @@ pub struct Managed {
     entries: Vec<Entry>,
 }
 
+/// Entries found by their managers, when there are many to be found.
+pub(crate) struct Index<'a>(BTreeMap<Key<'a>, &'a Entry>);
+
+impl<'a> Index<'a> {
+    pub(crate) fn find(&self, manager: &Manager) -> Option<&'a Entry> {
+        self.0.get(&manager.key()).copied()
+    }
+}
+
 impl Managed {
+    /// Of several entries for one manager the last counts, in the place of the first.
+    pub(crate) fn of_entries(entries: Vec<Entry>) -> Self {
+        let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+        let mut chosen = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            let place = *places.entry(entry.manager.key()).or_insert(chosen.len());
+            match chosen.get_mut(place) {
+                Some(known) => *known = at,
+                None => chosen.push(at),
+            }
+        }
+        let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
+        let chosen = chosen.into_iter().filter_map(|at| entries[at].take());
+        Self {
+            entries: chosen.collect(),
+        }
+    }
+
+    pub(crate) fn index(&self) -> Index<'_> {
+        let entries = self.entries.iter();
+        Index(entries.map(|entry| (entry.manager.key(), entry)).collect())
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -123,6 +175,12 @@ impl Managed {
             Some(known) => *known = entry,
             None => self.entries.push(entry),
         }
+    }
+
+    pub(crate) fn take(&mut self, manager: &Manager) -> Option<Entry> {
+        let mut entries = self.entries.iter();
+        let at = entries.position(|entry| entry.manager.is_same_as(manager))?;
+        Some(self.entries.swap_remove(at))
     }
 
     /// An entry of a manager that has none; nothing if it owns nothing.

@@ -11,14 +11,19 @@ pub fn reconcile(of: Type<'_>, fields: &FieldSet) -> Option<FieldSet> {
     if is_deduced_map(of) {
         return None;
     }
-    let mut changed: Option<Vec<Node>> = None;
-    for (at, node) in fields.nodes.iter().enumerate() {
-        let new = inner(of, &node.element).and_then(|of| reconcile_node(of, node));
-        if let Some(new) = new {
-            changed.get_or_insert_with(|| fields.nodes.clone())[at] = new;
-        }
+    let changed = fields.nodes.iter().map(|node| {
+        let of = inner(of, &node.element)?;
+        reconcile_node(of, node)
+    });
+    let changed: Vec<Option<Node>> = changed.collect();
+    if changed.iter().all(Option::is_none) {
+        return None;
     }
-    changed.map(|nodes| FieldSet { nodes })
+    let nodes = fields.nodes.iter().zip(changed);
+    let nodes = nodes.map(|(node, changed)| changed.unwrap_or_else(|| node.clone()));
+    Some(FieldSet {
+        nodes: nodes.collect(),
+    })
 }
 
 fn reconcile_node(of: Type<'_>, node: &Node) -> Option<Node> {

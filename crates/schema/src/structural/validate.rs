@@ -3,7 +3,7 @@
 //! Follows upstream's validator step by step where its order can be seen: which errors
 //! come first, which alternatives count as closest, what is said twice.
 
-use super::compare::Before;
+use super::compare::{Before, Judged};
 use super::format;
 use super::node::{Additional, Checks, Junctors, Structural, TypeName};
 use super::number::Number;
@@ -22,10 +22,12 @@ pub struct Validation<'a> {
 /// Everything that is wrong with a value.
 #[must_use]
 pub fn validate(schema: &Structural, value: &Value, how: Validation<'_>) -> Vec<FieldError> {
+    let judged = Judged::default();
     let before = how.old.map(|old| Before {
         schema,
         old,
         new: value,
+        judged: &judged,
     });
     let root = At::root("");
     let outcome = ratcheted(schema, value, &root, before);
@@ -450,8 +452,9 @@ fn check_items(
     outcome: &mut Outcome,
 ) {
     if let Some(of) = &schema.items {
+        let before = before.and_then(Before::items);
         for (index, item) in items.iter().enumerate() {
-            let before = before.and_then(|before| before.item(index));
+            let before = before.as_ref().and_then(|before| before.get(index));
             outcome.merge(ratcheted(of, item, &at.index(index), before));
         }
     }

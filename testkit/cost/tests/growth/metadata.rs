@@ -6,6 +6,7 @@ use optik_apiserver::Request;
 use serde_json::{Map, Value, json};
 
 const HERE: &str = "/api/v1/namespaces/default/configmaps";
+const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
 fn configmap(metadata: Value) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
@@ -60,6 +61,37 @@ fn managers(count: usize, fields: usize) -> Value {
                "fieldsV1": {"f:data": owned}})
     };
     (0..count).map(entry).collect()
+}
+
+/// As many managers as fields, each of a field of its own.
+fn owners_of_fields(operation: &str, count: usize) -> Value {
+    let entry = |at: usize| {
+        json!({"manager": format!("m{at}"), "operation": operation, "apiVersion": "v1",
+               "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+               "fieldsV1": {"f:data": {format!("f:k{at}"): {}}}})
+    };
+    (0..count).map(entry).collect()
+}
+
+/// An object of so many fields, and of managers.
+fn managed_by(fields: usize, managers: Value) -> Vec<Request> {
+    let mut object = data(fields);
+    let create = post(HERE, &object);
+    object["metadata"]["managedFields"] = managers;
+    vec![create, put(&format!("{HERE}/a"), &object)]
+}
+
+/// The managers are told by the request, which changes the first fields.
+fn managed(name: &str, items: usize, operation: &'static str, changes: fn(usize) -> usize) -> Case {
+    Case::new(name, items, move |n| {
+        let mut object = data(n);
+        for key in texts("k", changes(n)) {
+            object["data"][key] = "other".into();
+        }
+        object["metadata"]["managedFields"] = owners_of_fields(operation, n);
+        put(&format!("{HERE}/a?dryRun=All"), &object)
+    })
+    .after(|n| vec![post(HERE, &data(n))])
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -134,6 +166,80 @@ pub(crate) fn cases() -> Vec<Case> {
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
         .after(|n| vec![post(HERE, &data(n))]),
+        managed("updaters that differ", 1_500, "Update", |_| 1),
+        managed("updaters whose fields change", 1_500, "Update", |n| n),
+        managed("appliers that differ", 1_500, "Apply", |_| 1),
+        managed("appliers whose fields change", 1_500, "Apply", |n| n),
+        Case::new("one manager, again and again", 1_500, |n| {
+            let mut object = data(1);
+            let entry = owners_of_fields("Update", 1)[0].clone();
+            object["metadata"]["managedFields"] = vec![entry; n].into();
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|_| vec![post(HERE, &data(1))]),
+        Case::new("an apply against appliers", 1_500, |n| {
+            patch("apply", &format!("{HERE}/a"), &data(n))
+        })
+        .after(|n| managed_by(n, owners_of_fields("Apply", n))),
+        Case::new("an apply that takes what others own", 1_500, |n| {
+            let mut object = data(n);
+            for value in object["data"].as_object_mut().unwrap().values_mut() {
+                *value = "other".into();
+            }
+            patch("apply", &format!("{HERE}/a"), &object)
+        })
+        .after(|n| managed_by(n, owners_of_fields("Apply", n))),
+        Case::new("an apply that leaves all to others", 1_500, |n| {
+            let mut object = data(0);
+            object["data"] = json!({format!("k{n}"): "v"});
+            patch("apply", &format!("{HERE}/a"), &object)
+        })
+        .after(|n| {
+            let mut all = owners_of_fields("Apply", n);
+            let mut last = managers(1, n)[0].clone();
+            last["manager"] = "applier".into();
+            all.as_array_mut().unwrap().push(last);
+            managed_by(n, all)
+        }),
+        Case::new("a scaling of what appliers own", 1_500, |_| {
+            let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+                "metadata": {"name": "a", "namespace": "default"}, "spec": {"replicas": 2}});
+            put(&format!("{SETS}/a/scale?dryRun=All"), &scale)
+        })
+        .after(|n| {
+            let mut owners = owners_of_fields("Apply", n);
+            for owner in owners.as_array_mut().unwrap() {
+                owner["apiVersion"] = "apps/v1".into();
+                owner["fieldsV1"] = json!({"f:spec": {"f:replicas": {}}});
+            }
+            let labels = json!({"app": "a"});
+            let mut set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                "metadata": {"name": "a"},
+                "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "a", "image": "a"}]}}}});
+            let create = post(SETS, &set);
+            set["metadata"]["managedFields"] = owners;
+            vec![create, put(&format!("{SETS}/a"), &set)]
+        }),
+        Case::new("one element, spelled in many ways", 1_500, |n| {
+            let spaces = |at: usize| -> String {
+                let bits = (0..13).map(|bit| if at >> bit & 1 == 0 { ' ' } else { '\t' });
+                bits.collect()
+            };
+            let spelled = (0..n).map(|at| {
+                (
+                    format!("v:{}1", spaces(at)),
+                    json!({format!("f:k{at}"): {}}),
+                )
+            });
+            let mut entry = owners_of_fields("Update", 1);
+            entry[0]["fieldsV1"] = json!({"f:data": map(spelled)});
+            let mut object = data(1);
+            object["metadata"]["managedFields"] = entry;
+            put(&format!("{HERE}/a?dryRun=All"), &object)
+        })
+        .after(|_| vec![post(HERE, &data(1))]),
         Case::new("managers that make no sense", 2_000, |n| {
             let mut object = data(1);
             object["metadata"]["managedFields"] =

@@ -1,9 +1,9 @@
 //! Does an object keep the rules?
 
 use super::tree::{Compiled, OLD_SELF, Rules, SELF};
-use crate::structural::compare::Before;
+use crate::structural::compare::{Before, ByKeys, Judged};
 use crate::structural::path::{At, NOWHERE};
-use crate::structural::{ListType, Structural, TypeName};
+use crate::structural::{Structural, TypeName};
 use optik_object::{FieldError, FieldErrorKind, Map, Value as Json};
 use optik_rules::{CALL_COST_MAX, Fault, Outcome, Program, Shape, Value, Variables};
 use std::sync::Arc;
@@ -41,10 +41,12 @@ impl Rules {
                 ..Found::default()
             },
         };
+        let judged = Judged::default();
         let current = old.filter(|_| ratchet).map(|old| Before {
             schema,
             old,
             new: object,
+            judged: &judged,
         });
         let before = Correlation {
             current,
@@ -174,15 +176,14 @@ impl Run {
         let (Some(rules), Some(of)) = (&rules.items, &schema.items) else {
             return;
         };
-        let keys = schema.list_keys();
+        let old = old.and_then(|old| ByKeys::of(schema, old));
+        let known = before.current.and_then(Before::items);
         for (index, item) in items.iter().enumerate() {
             if self.stopped() {
                 return;
             }
-            let same = |old: &&Json| keys.iter().all(|key| old.get(&**key) == item.get(&**key));
-            let known = (schema.list == ListType::Map).then_some(old).flatten();
-            let old = known.and_then(|old| old.iter().find(same));
-            let before = before.below(|before| before.item(index));
+            let old = old.as_ref().and_then(|old| old.twin(item));
+            let before = before.below(|_| known.as_ref().and_then(|known| known.get(index)));
             self.value(rules, of, (item, old), &at.index(index), before);
         }
     }
