@@ -37,7 +37,7 @@ pub enum Generations {
 }
 
 impl Kind {
-    const fn new(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+    pub(crate) const fn new(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
         Self {
             group,
             version: "v1",
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    const fn cluster(mut self) -> Self {
+    pub(crate) const fn cluster(mut self) -> Self {
         self.namespaced = false;
         self
     }

@@ -9,8 +9,10 @@
 //! ```
 
 mod allocator;
+mod growth;
 
 pub use allocator::CountingAllocator;
+pub use growth::{Allowance, complaint};
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

@@ -5,14 +5,20 @@
 //! store was before and after, and what the answer showed.
 
 mod kinds;
+mod members;
 mod requests;
 mod rights;
 mod setup;
+mod verdict;
+#[cfg(test)]
+mod verdict_tests;
 
-pub use kinds::{Effect, Part, RESOURCES, Resource, marker};
+pub use kinds::{Effect, Names, Part, RESOURCES, Resource, marker};
+pub use members::Members;
 pub use requests::{METHODS, Sent, documents, requests};
-pub use rights::{Happened, Right, VERBS, Where, rights};
-pub use setup::set_up;
+pub use rights::{Right, VERBS, Where, rights};
+pub use setup::{definition, set_up};
+pub use verdict::{Change, Observed, Place, complaints, is_its_own};
 
 /// Where rights in a namespace are, and one in which they mean nothing.
 pub const NAMESPACE: &str = "oracle";

@@ -1,8 +1,8 @@
 //! Everything that a router could confuse.
 
-use super::kinds::Resource;
+use super::kinds::{Resource, merge};
 use super::rights::Right;
-use super::{NAMES, NAMESPACE, NEW_NAME, OTHER_NAMESPACE};
+use super::{NAMES, NAMESPACE, OTHER_NAMESPACE};
 use crate::Request;
 use bytes::Bytes;
 use http::Method;
@@ -22,6 +22,8 @@ const OVERRIDES: [(&str, &str); 6] = [
     ("x-rewrite-url", "/api/v1/secrets"),
     ("x-forwarded-prefix", "/api/v1/secrets"),
 ];
+
+const DRY_RUN: &str = "dryRun=All";
 
 /// What is sent, before it is said by whom.
 #[derive(Clone, Debug)]
@@ -57,11 +59,22 @@ impl Sent {
     #[must_use]
     pub fn dry(&self) -> Self {
         Self {
-            url: format!("{}?dryRun=All", self.url),
+            url: format!("{}?{DRY_RUN}", self.url),
             // Options in a body count instead of those in the query.
             body: self.body.clone().filter(|_| self.method != "DELETE"),
             ..self.clone()
         }
+    }
+
+    /// The same, with its effect; `None` if it is no dry run.
+    #[must_use]
+    pub fn wet(&self) -> Option<Self> {
+        let (path, query) = self.url.split_once('?')?;
+        let kept: Vec<_> = query.split('&').filter(|it| *it != DRY_RUN).collect();
+        (kept.join("&") != query).then(|| Self {
+            url: format!("{path}?{}", kept.join("&")),
+            ..self.clone()
+        })
     }
 
     /// The request, sent in the name of a user.
@@ -107,7 +120,7 @@ fn shapes(right: &Right) -> Vec<Sent> {
                 "-" => "/namespaces/".to_owned(),
                 namespace => format!("/namespaces/{namespace}"),
             };
-            for name in NAMES {
+            for name in resource.names.there {
                 for rest in ["", "/", "//", "///"] {
                     let rest = match rest {
                         "" => String::new(),
@@ -116,7 +129,7 @@ fn shapes(right: &Right) -> Vec<Sent> {
                         _ => format!("/{name}/{part}/a/b"),
                     };
                     // Collections have no name.
-                    if rest.is_empty() && name != NAMES[0] {
+                    if rest.is_empty() && name != resource.names.there[0] {
                         continue;
                     }
                     let path = format!("{root}{watch}{below}/{plural}{rest}");
@@ -150,18 +163,19 @@ fn body(
         namespace => namespace,
     };
     Some(match (method, depth) {
-        ("POST", 0) => {
-            let mut new = resource.object(namespace, NEW_NAME);
-            // Its sender may see it.
-            new["metadata"]["annotations"] = json!({});
-            new
-        }
+        ("POST", 0) => resource.new_object(namespace),
         ("POST" | "PUT" | "WATCH" | "PROPFIND", 2..) => resource.part_body(part, namespace, name),
         ("POST" | "PUT" | "WATCH" | "PROPFIND", _) => resource.changed(namespace, name),
-        ("PATCH", _) => json!({
-            "metadata": {"labels": {"changed": "yes"}}, "spec": {"replicas": 5},
-            "status": {"conditions": []},
-        }),
+        ("PATCH", _) => {
+            let mut patch = json!({
+                "metadata": {"labels": {"changed": "yes"}}, "spec": {"replicas": 5},
+                "status": resource.status(),
+            });
+            if depth > 1 {
+                merge(&mut patch, resource.part_change(part));
+            }
+            patch
+        }
         ("DELETE", _) => json!({"apiVersion": "v1", "kind": "DeleteOptions"}),
         _ => return None,
     })
@@ -178,9 +192,10 @@ fn object_path(resource: &Resource, namespace: &str, name: &str) -> String {
 /// The same requests, with words beside the path that ask for something else.
 fn queries_and_headers(right: &Right) -> Vec<Sent> {
     let resource = right.resource;
-    let object = object_path(resource, NAMESPACE, NAMES[0]);
-    let other = object_path(resource, NAMESPACE, NAMES[1]);
-    let collection = object.trim_end_matches(NAMES[0]).trim_end_matches('/');
+    let [one, two] = resource.names.there;
+    let object = object_path(resource, NAMESPACE, one);
+    let other = object_path(resource, NAMESPACE, two);
+    let collection = object.trim_end_matches(one).trim_end_matches('/');
     let mut all = Vec::new();
     for query in [
         "watch=1",
@@ -204,6 +219,7 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
                 let depth = usize::from(path != collection);
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let body = body(resource, "", method, depth, NAMESPACE, name);
+                let query = query.replace(NAMES[0], one).replace(NAMES[1], two);
                 let mut sent = Sent::new(method, format!("{path}?{query}"));
                 sent.body = body;
                 all.push(sent);
@@ -216,7 +232,7 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
                 let value = if value.is_empty() { wanted } else { value };
                 let mut sent = Sent::new(method, &*object);
                 sent.header = Some((name, value));
-                all.push(sent.with(resource.changed(NAMESPACE, NAMES[0])));
+                all.push(sent.with(resource.changed(NAMESPACE, one)));
             }
         }
     }
@@ -227,23 +243,25 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
 /// or to the object itself for one of them.
 fn odd_paths(resource: &Resource) -> Vec<Sent> {
     let (root, plural) = (resource.kind().root(), resource.plural);
-    let at = NAMES[0];
-    let secret = format!("namespaces/{NAMESPACE}/secrets/{at}");
+    let at = resource.names.there[0];
+    let coded = format!("%{:02X}{}", at.as_bytes()[0], &at[1..]);
+    let theirs = NAMES[0];
+    let secret = format!("namespaces/{NAMESPACE}/secrets/{theirs}");
     let mut all = Vec::new();
     for path in [
         format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}/"),
         format!("{root}/namespaces/{NAMESPACE}/{plural}//{at}"),
         format!("{root}//namespaces/{NAMESPACE}/{plural}/{at}"),
         format!("/{root}/namespaces/{NAMESPACE}/{plural}/{at}"),
-        format!("{root}/namespaces/{NAMESPACE}/{plural}/%6Fracle-a"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{coded}"),
         format!("{root}/namespaces/{NAMESPACE}/{plural}%2F{at}"),
         format!("{root}/namespaces/{NAMESPACE}%2F{plural}/{at}"),
         format!("{root}/namespaces%2F{NAMESPACE}%2F{plural}%2F{at}"),
         format!("{root}%2Fnamespaces/{NAMESPACE}/{plural}/{at}"),
         format!("{root}/namespaces/{OTHER_NAMESPACE}/../{NAMESPACE}/{plural}/{at}"),
-        format!("{root}/namespaces/{NAMESPACE}/{plural}/../secrets/{at}"),
-        format!("{root}/namespaces/{NAMESPACE}/{plural}/..%2Fsecrets%2F{at}"),
-        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}%2F..%2F..%2Fsecrets%2F{at}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/../secrets/{theirs}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/..%2Fsecrets%2F{theirs}"),
+        format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}%2F..%2F..%2Fsecrets%2F{theirs}"),
         format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}%00"),
         format!("{root}/namespaces/{NAMESPACE}/{plural}/{at};a=b"),
         format!("{root}/namespaces/{NAMESPACE}/{plural}/{at}/./"),
@@ -260,7 +278,7 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
         format!("/api/v1/{secret}/log"),
         format!("/api/v1/{secret}/status"),
         format!("/api/v1/{secret}/{plural}"),
-        format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{at}/secrets/{at}"),
+        format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{at}/secrets/{theirs}"),
         format!("/api/v1/WATCH/{secret}"),
         format!("/API/V1/{secret}"),
         format!("/api/v2/{secret}"),
@@ -268,7 +286,7 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
         format!("/apis/v1/{secret}"),
         format!("/api/v1/namespaces/{NAMESPACE}/status/{at}"),
         format!("/api/v1/namespaces/{NAMESPACE}/finalize/{at}"),
-        format!("/api/v1/namespaces/status/secrets/{at}"),
+        format!("/api/v1/namespaces/status/secrets/{theirs}"),
         format!("/api/v1/watch/namespaces/{NAMESPACE}/status"),
         "/api/v1/namespaces//status".to_owned(),
     ] {
@@ -284,11 +302,12 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
 
 /// Documents about the server, by a path of each sort.
 pub fn documents() -> impl Iterator<Item = Sent> {
-    const PATHS: [&str; 21] = [
+    const PATHS: [&str; 22] = [
         "/",
         "/api",
         "/api/v1",
         "/api/v1/",
+        "/api//",
         "/apis",
         "/apis/apps",
         "/apis/apps/v1",

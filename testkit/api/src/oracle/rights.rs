@@ -1,6 +1,7 @@
 //! Users with one right each.
 
 use super::kinds::{Effect, Part, RESOURCES, Resource};
+use super::verdict::Place;
 use super::{NAMES, NAMESPACE};
 use serde_json::{Value, json};
 
@@ -32,14 +33,6 @@ pub struct Right {
     pub part: Option<Part>,
     pub verb: &'static str,
     pub reach: Where,
-}
-
-/// What happened to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happened {
-    Made,
-    Changed,
-    Gone,
 }
 
 /// Every right that is tried.
@@ -117,45 +110,64 @@ impl Right {
         ]
     }
 
-    fn covers(&self, plural: &str, namespace: &str, name: &str) -> bool {
-        plural == self.resource.plural
-            && match self.reach {
-                Where::Everywhere => true,
-                Where::Namespace => namespace == NAMESPACE,
-                // A name is not known when an object is made.
-                Where::Object => {
-                    (namespace == NAMESPACE || namespace.is_empty()) && name == NAMES[0]
-                }
-            }
+    fn covers(&self, namespace: &str, name: &str) -> bool {
+        match self.reach {
+            Where::Everywhere => true,
+            Where::Namespace => namespace == NAMESPACE,
+            // A name is not known when an object is made.
+            Where::Object => (namespace == NAMESPACE || namespace.is_empty()) && name == NAMES[0],
+        }
     }
 
-    /// Whether this may happen to an object by it.
-    #[must_use]
-    pub fn allows(&self, happened: Happened, plural: &str, namespace: &str, name: &str) -> bool {
-        if !self.covers(plural, namespace, name) {
-            return false;
+    /// What may come of it.
+    pub(super) fn effect(&self) -> Effect {
+        match (self.verb, self.part) {
+            ("create", None) => self.resource.created,
+            ("create", Some(part)) => part.created,
+            ("update" | "patch", None) => Effect::Changes(self.resource.writable),
+            ("update" | "patch", Some(part)) => Effect::Changes(part.writable),
+            ("delete" | "deletecollection", None) => Effect::Removes(self.resource.waning),
+            _ => Effect::Nothing,
         }
-        match (self.verb, self.part.map(|part| part.created)) {
-            ("create", None) => happened == Happened::Made,
-            ("create", Some(Effect::Changes)) => happened == Happened::Changed,
-            ("create", Some(Effect::Removes)) => happened != Happened::Made,
-            ("create", Some(_)) => false,
-            ("update" | "patch", _) => happened == Happened::Changed,
-            // With finalizers or a grace period it is only marked.
-            ("delete" | "deletecollection", None) => happened != Happened::Made,
-            _ => false,
-        }
+    }
+
+    /// Whether it is about writing this object, however.
+    pub(super) fn acts_on(&self, place: &Place) -> bool {
+        let plural = self.resource.acts_on.unwrap_or(self.resource.plural);
+        place.plural == plural && self.covers(place.namespace, place.name)
+    }
+
+    /// Whether such a key is written together with what it writes.
+    pub(super) fn writes_aside(&self, key: &str) -> bool {
+        let mut aside = self.resource.aside.iter();
+        self.part.is_none()
+            && self.effect() != Effect::Nothing
+            && aside.any(|directory| key.contains(directory))
+    }
+
+    /// Whether such an object goes when what it removes is gone.
+    pub(super) fn takes_along(&self, place: &Place) -> bool {
+        matches!(self.effect(), Effect::Removes(_))
+            && self.resource.takes_along == Some(place.plural)
     }
 
     /// Whether an object that was there may be seen by it. A write answers with what it
-    /// wrote; who makes an object sees that one only.
-    #[must_use]
-    pub fn shows(&self, plural: &str, namespace: &str, name: &str) -> bool {
-        self.covers(plural, namespace, name) && self.verb != "create"
+    /// wrote, and with nothing else; who makes an object sees that one only.
+    pub(super) fn shows(&self, place: &Place, touched: bool) -> bool {
+        place.plural == self.resource.plural
+            && self.covers(place.namespace, place.name)
+            && match (self.verb, self.part) {
+                ("get" | "list" | "watch", None) => true,
+                ("get", Some(part)) => part.shows,
+                ("update" | "patch" | "delete" | "deletecollection", None) => touched,
+                ("update" | "patch", Some(part)) => part.shows && touched,
+                ("create", None) => self.effect() == Effect::Echo,
+                _ => false,
+            }
     }
 
-    #[must_use]
-    pub fn gives_tokens(&self) -> bool {
-        self.verb == "create" && self.part.is_some_and(|part| part.created == Effect::Token)
+    /// Whether it may be about many objects at once.
+    pub(super) fn is_of_many(&self) -> bool {
+        matches!(self.verb, "list" | "watch" | "deletecollection")
     }
 }

@@ -24,8 +24,8 @@ pub async fn set_up(client: &Client) -> Outcome {
         make(client, &path, &account).await?;
     }
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    make(client, definitions, &crate::crds::definition("widgets")).await?;
-    for resource in RESOURCES {
+    make(client, definitions, &definition()).await?;
+    for resource in RESOURCES.iter().filter(|resource| resource.kept) {
         let kind = resource.kind();
         let places: &[&str] = match kind.namespaced {
             true => &[NAMESPACE, OTHER_NAMESPACE],
@@ -38,7 +38,7 @@ pub async fn set_up(client: &Client) -> Outcome {
             };
             let path = format!("{}{below}/{}", kind.root(), resource.plural);
             until(client, &path, 200).await?;
-            for name in NAMES {
+            for name in resource.names.there {
                 make(client, &path, &resource.object(namespace, name)).await?;
             }
         }
@@ -49,6 +49,12 @@ pub async fn set_up(client: &Client) -> Outcome {
         }
     }
     in_force(client).await
+}
+
+/// Of the custom kind.
+#[must_use]
+pub fn definition() -> Value {
+    crate::crds::definition("widgets")
 }
 
 async fn make(client: &Client, path: &str, object: &Value) -> Outcome {

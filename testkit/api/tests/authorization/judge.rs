@@ -2,13 +2,18 @@
 
 use optik_api_testkit::Client;
 use optik_api_testkit::oracle::{
-    Happened, NAMES, NAMESPACE, NEW_NAME, OTHER_NAMESPACE, RESOURCES, Right, Sent, marker,
+    Change, NAMESPACE, OTHER_NAMESPACE, Observed, Place, RESOURCES, Right, Sent, complaints,
+    is_its_own, marker,
 };
 use optik_store::{Key, KeyRange, LeaseId, Op, Origin, Put, Revision, Snapshot, Store, Txn};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A transaction takes no more.
 const OPERATIONS_MAX: usize = 100;
+const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+const PAUSE: Duration = Duration::from_millis(1);
+const LOOKS_MAX: usize = 20_000;
 
 pub(crate) struct Judge<'a> {
     store: &'a Store,
@@ -21,23 +26,7 @@ pub(crate) struct Judge<'a> {
 /// An object by what shows it.
 struct Marker {
     text: String,
-    plural: &'static str,
-    namespace: &'static str,
-    name: &'static str,
-}
-
-/// What a request brought about, all of it allowed.
-pub(crate) struct Answered {
-    verb: &'static str,
-    changed: bool,
-    showed: bool,
-}
-
-impl Answered {
-    /// The verb of the right, if it was of use.
-    pub(crate) fn effects(&self) -> Option<&'static str> {
-        (self.changed || self.showed).then_some(self.verb)
-    }
+    place: Place,
 }
 
 impl<'a> Judge<'a> {
@@ -51,48 +40,62 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asks, and panics if anything came of it that the right does not allow.
-    pub(crate) async fn ask(&mut self, client: &Client, right: &Right, sent: &Sent) -> Answered {
+    /// Asks, and panics if anything came of it that the right does not allow. The verb of
+    /// the right, if it was of use.
+    pub(crate) async fn ask(
+        &mut self,
+        client: &Client,
+        right: &Right,
+        sent: &Sent,
+    ) -> Option<&'static str> {
         let body = body(client, sent, &right.user()).await;
-        let case = format!("{} sends {} {}", right.user(), sent.method, sent.url);
-        let mut showed = false;
-        for marker in &self.markers {
-            if body.contains(&marker.text) {
-                let may = right.shows(marker.plural, marker.namespace, marker.name);
-                assert!(may, "{case}\nand sees {}: {body}", marker.text);
-                showed = true;
-            }
+        let mut seen = Observed {
+            changes: self.take_back().await,
+            shown: self.shown(&body),
+            token: body.contains("\"token\":\"ey"),
+            dry: Vec::new(),
+        };
+        // What a dry run shows must be what it would change: so it is carried out.
+        if let Some(wet) = sent.wet().filter(|_| !seen.shown.is_empty()) {
+            client
+                .ask_until(wet.request(&right.user()), is_event)
+                .await
+                .unwrap();
+            seen.dry = self.take_back().await;
         }
-        let token = body.contains("\"token\":\"") && !body.contains("\"token\":\"\"");
-        assert!(!token || right.gives_tokens(), "{case}\nand gets {body}");
-        let changed = self.check_store(right, &case).await;
-        Answered {
-            verb: right.verb,
-            changed: changed || token,
-            showed,
-        }
+        let wrong = complaints(right, &seen);
+        assert!(
+            wrong.is_empty(),
+            "{} sends {} {}\n{}\n{body}",
+            right.user(),
+            sent.method,
+            sent.url,
+            wrong.join("\n")
+        );
+        let useful = !seen.changes.is_empty() || !seen.shown.is_empty() || seen.token;
+        useful.then_some(right.verb)
     }
 
-    /// Whether something changed, all of which is allowed and undone.
-    async fn check_store(&mut self, right: &Right, case: &str) -> bool {
-        let state = self.store.snapshot();
-        if state.revision() == self.revision {
-            return false;
+    fn shown(&self, body: &str) -> Vec<Place> {
+        let shown = self.markers.iter().filter(|it| body.contains(&it.text));
+        shown.map(|marker| marker.place.clone()).collect()
+    }
+
+    /// What changed, which is undone.
+    async fn take_back(&mut self) -> Vec<Change> {
+        if self.store.snapshot().revision() == self.revision {
+            return Vec::new();
         }
-        let after = entries(&state);
-        let mut undo = Vec::new();
+        let (revision, after) = self.settled().await;
+        self.revision = revision;
+        let (mut changes, mut undo, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (key, was, is) in differences(&self.before, &after) {
-            let happened = match (was.is_some(), is.is_some()) {
-                (false, _) => Happened::Made,
-                (true, true) => Happened::Changed,
-                (true, false) => Happened::Gone,
-            };
-            let (plural, namespace, name) = place(key);
-            assert!(
-                right.allows(happened, plural, namespace, name),
-                "{case}\nand {} is {happened:?}",
-                String::from_utf8_lossy(key.as_ref())
-            );
+            let change = change(key, was, is);
+            if is_its_own(&change) {
+                kept.push((key.clone(), is.cloned()));
+                continue;
+            }
+            changes.push(change);
             undo.push(match was {
                 None => Op::Delete(KeyRange::one(key.as_ref())),
                 Some(value) => Op::Put(Put {
@@ -102,8 +105,12 @@ impl<'a> Judge<'a> {
                 }),
             });
         }
-        let changed = !undo.is_empty();
-        self.revision = state.revision();
+        for (key, is) in kept {
+            match is {
+                Some(value) => self.before.insert(key, value),
+                None => self.before.remove(&key),
+            };
+        }
         for success in undo.chunks(OPERATIONS_MAX) {
             let undo = Txn {
                 success: success.to_vec(),
@@ -112,7 +119,39 @@ impl<'a> Judge<'a> {
             let undone = self.store.commit(undo, Origin::default()).await;
             self.revision = undone.expect("the store can be written").revision;
         }
-        changed
+        changes
+    }
+}
+
+impl Judge<'_> {
+    /// What the store holds. A definition that is deleted takes its objects with it, and
+    /// some time: all of that comes of the request, and not of the next one.
+    async fn settled(&self) -> (Revision, BTreeMap<Key, bytes::Bytes>) {
+        let mut pulse = tokio::time::interval(PAUSE);
+        for _ in 0..LOOKS_MAX {
+            let state = self.store.snapshot();
+            let all = entries(&state);
+            if !all.iter().any(|(key, value)| is_leaving(key, value)) {
+                return (state.revision(), all);
+            }
+            pulse.tick().await;
+        }
+        panic!("a definition does not go");
+    }
+}
+
+fn is_leaving(key: &Key, value: &bytes::Bytes) -> bool {
+    let mark = b"\"deletionTimestamp\":";
+    key.as_ref().starts_with(DEFINITIONS.as_bytes())
+        && value.windows(mark.len()).any(|part| part == mark)
+}
+
+fn change(key: &Key, was: Option<&bytes::Bytes>, is: Option<&bytes::Bytes>) -> Change {
+    let read = |value: &bytes::Bytes| serde_json::from_slice(value).unwrap_or_default();
+    Change {
+        place: Place::of_key(&String::from_utf8_lossy(key.as_ref())),
+        was: was.map(read),
+        is: is.map(read),
     }
 }
 
@@ -124,24 +163,49 @@ fn markers() -> Vec<Marker> {
             false => &[""],
         };
         for namespace in namespaces {
-            for name in NAMES {
+            let names = resource.names;
+            for name in [names.there[0], names.there[1], names.new] {
+                // The sender of a new object may see it; of a question, its echo is all.
+                if resource.kept && name == names.new {
+                    continue;
+                }
                 markers.push(Marker {
                     text: marker(resource.plural, namespace, name),
-                    plural: resource.plural,
-                    namespace,
-                    name,
+                    place: Place {
+                        plural: resource.plural,
+                        namespace,
+                        name,
+                        key: String::new(),
+                    },
                 });
             }
         }
     }
+    markers.push(component());
     markers
+}
+
+/// It is not ours, so it has no marker.
+fn component() -> Marker {
+    Marker {
+        text: "\"type\":\"Healthy\"".to_owned(),
+        place: Place {
+            plural: "componentstatuses",
+            namespace: "",
+            name: "etcd-0",
+            key: String::new(),
+        },
+    }
 }
 
 /// The body of the answer; of a watch, what is there already.
 async fn body(client: &Client, sent: &Sent, user: &str) -> String {
-    let first_event = |body: &[u8]| body.starts_with(b"{\"type\":") && body.ends_with(b"\n");
-    let answer = client.ask_until(sent.request(user), first_event).await;
+    let answer = client.ask_until(sent.request(user), is_event).await;
     answer.unwrap().text()
+}
+
+fn is_event(body: &[u8]) -> bool {
+    body.starts_with(b"{\"type\":") && body.ends_with(b"\n")
 }
 
 fn entries(state: &Snapshot) -> BTreeMap<Key, bytes::Bytes> {
@@ -165,25 +229,4 @@ fn differences<'a>(
         .filter(|(_, was, is)| was != is)
         .chain(made)
         .collect()
-}
-
-/// `/registry/[GROUP/]PLURAL/[NAMESPACE/]NAME`, whatever the kind's directory is called.
-fn place(key: &Key) -> (&'static str, &'static str, &'static str) {
-    let text = String::from_utf8_lossy(key.as_ref()).into_owned();
-    let found = |resource: &&optik_api_testkit::oracle::Resource| {
-        let directory = match resource.plural {
-            "nodes" => "minions",
-            plural => plural,
-        };
-        text.contains(&format!("/{directory}/"))
-    };
-    let plural = RESOURCES.iter().find(found).map_or("", |it| it.plural);
-    let one_of = |words: &[&'static str]| {
-        let found = words
-            .iter()
-            .find(|word| text.split('/').any(|part| part == **word));
-        found.copied().unwrap_or_default()
-    };
-    let namespace = one_of(&[NAMESPACE, OTHER_NAMESPACE]);
-    (plural, namespace, one_of(&[NAMES[0], NAMES[1], NEW_NAME]))
 }

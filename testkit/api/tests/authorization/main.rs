@@ -11,6 +11,22 @@ use optik_api_testkit::{Client, Target};
 use optik_server_testkit::{Engine, TestServer};
 use std::collections::BTreeSet;
 
+/// Which kinds are asked about together: they share a server.
+const ASKED: [&[&str]; 5] = [
+    &["configmaps", "secrets", "widgets"],
+    &["pods"],
+    &["serviceaccounts", "deployments", "leases"],
+    &["services", "events", "customresourcedefinitions"],
+    &[
+        "nodes",
+        "namespaces",
+        "roles",
+        "clusterroles",
+        "rolebindings",
+        "certificatesigningrequests",
+    ],
+];
+
 async fn start() -> (TestServer, Client) {
     let server = TestServer::start_bare(Engine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
@@ -25,8 +41,7 @@ async fn nothing_happens_without_the_right(plurals: &[&str]) {
     let mut effects = BTreeSet::new();
     for right in rights {
         for sent in oracle::requests(&right) {
-            let answer = judge.ask(&client, &right, &sent).await;
-            effects.extend(answer.effects());
+            effects.extend(judge.ask(&client, &right, &sent).await);
         }
     }
     // A judge that never sees anything allowed would see nothing forbidden either.
@@ -38,29 +53,61 @@ async fn nothing_happens_without_the_right(plurals: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_config_maps_secrets_and_custom_objects() {
-    nothing_happens_without_the_right(&["configmaps", "secrets", "widgets"]).await;
+    nothing_happens_without_the_right(ASKED[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_pods() {
-    nothing_happens_without_the_right(&["pods"]).await;
+    nothing_happens_without_the_right(ASKED[1]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_accounts_workloads_and_leases() {
-    nothing_happens_without_the_right(&["serviceaccounts", "deployments", "leases"]).await;
+    nothing_happens_without_the_right(ASKED[2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_services_events_and_definitions() {
+    nothing_happens_without_the_right(ASKED[3]).await;
+}
+
+/// Of these nothing is kept, and each has a verb or two.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_is_no_object() {
+    let (server, client) = start().await;
+    let mut judge = Judge::new(&server.store);
+    let mut useful = BTreeSet::new();
+    let rights = oracle::rights().filter(|right| !right.resource.kept);
+    for right in rights {
+        for sent in oracle::requests(&right) {
+            let verb = judge.ask(&client, &right, &sent).await;
+            useful.extend(verb.map(|verb| (right.resource.plural, verb)));
+        }
+    }
+    let expected = [
+        ("bindings", "create"),
+        ("componentstatuses", "get"),
+        ("componentstatuses", "list"),
+        ("localsubjectaccessreviews", "create"),
+        ("subjectaccessreviews", "create"),
+        ("tokenreviews", "create"),
+    ];
+    assert_eq!(useful, BTreeSet::from(expected));
+    server.stop().await;
+}
+
+/// Every row is in one of the tests above.
+#[test]
+fn every_resource_is_asked_about() {
+    let kept = RESOURCES.iter().filter(|resource| resource.kept);
+    let kept: BTreeSet<_> = kept.map(|resource| resource.plural).collect();
+    let asked: BTreeSet<_> = ASKED.concat().into_iter().collect();
+    assert_eq!(kept, asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_cluster() {
-    let plurals = [
-        "nodes",
-        "namespaces",
-        "roles",
-        "clusterroles",
-        "certificatesigningrequests",
-    ];
-    nothing_happens_without_the_right(&plurals).await;
+    nothing_happens_without_the_right(ASKED[4]).await;
 }
 
 fn shape(sent: &Sent) -> Option<Shape> {

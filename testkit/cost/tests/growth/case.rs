@@ -6,26 +6,22 @@ use http::{HeaderValue, Method};
 use optik_access::User;
 pub(crate) use optik_apiserver::Request;
 use optik_apiserver::{ApiServer, Body};
-use optik_cost::{Cost, measured};
+use optik_cost::{Allowance, Cost, measured};
 use optik_store::{Options, Store};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Four times the size costs at most eight times as much: half of what quadratic work costs.
-const GROWTH_MAX: f64 = 8.0;
-/// What costs less is not judged by its time: there is too little of it to tell.
-const TIME_JUDGED: Duration = Duration::from_millis(20);
 /// How often a cost is looked at before it counts as too much.
 const LOOKS: usize = 5;
 /// How often it is looked whether a kind is served.
 const LOOKS_FOR_A_KIND: usize = 1_000_000;
-/// As many bytes of memory may be held for each byte of a request and what it is about.
-const PEAK_BYTES_PER_BYTE_MAX: u64 = 256;
-/// And besides.
-const PEAK_BYTES_FREE: u64 = 4 << 20;
+/// What a request and what it is about may take.
+const ALLOWANCE: Allowance = Allowance {
+    held_bytes_per_byte: 256,
+    free_bytes: 4 << 20,
+};
 
 /// In a body: the revision that the last answer before it tells.
 pub(crate) const LAST_REVISION: &str = "<last revision>";
@@ -262,36 +258,10 @@ fn complaint(shared: &World, case: &Case) -> Option<String> {
 }
 
 fn judge(small: &Measured, large: &Measured) -> Option<String> {
-    let ratio = |small: f64, large: f64| large / small.max(1.0);
-    let time = ratio(
-        small.cost.time.as_nanos() as f64,
-        large.cost.time.as_nanos() as f64,
-    );
-    let bytes = ratio(
-        small.cost.allocated_bytes as f64,
-        large.cost.allocated_bytes as f64,
-    );
-    let about = || {
-        let told = String::from_utf8_lossy(&large.answer[..large.answer.len().min(200)]);
-        format!("{} bytes, {} {told}", large.sent_bytes, large.status)
-    };
-    if large.cost.time > TIME_JUDGED && time > GROWTH_MAX {
-        let (small, large) = (small.cost.time, large.cost.time);
-        return Some(format!("time {small:?} -> {large:?}; {}", about()));
-    }
-    if large.cost.allocated_bytes > PEAK_BYTES_FREE && bytes > GROWTH_MAX {
-        let (small, large) = (small.cost.allocated_bytes, large.cost.allocated_bytes);
-        return Some(format!("allocated {small} -> {large}; {}", about()));
-    }
-    let held_max = PEAK_BYTES_FREE + PEAK_BYTES_PER_BYTE_MAX * large.sent_bytes as u64;
-    if large.cost.peak_bytes > held_max {
-        return Some(format!(
-            "holds {} bytes; {}",
-            large.cost.peak_bytes,
-            about()
-        ));
-    }
-    None
+    let bytes = large.sent_bytes as u64;
+    let wrong = optik_cost::complaint(small.cost, large.cost, bytes, ALLOWANCE)?;
+    let told = String::from_utf8_lossy(&large.answer[..large.answer.len().min(200)]);
+    Some(format!("{wrong}; {bytes} bytes, {} {told}", large.status))
 }
 
 /// For people who run it with `--nocapture` and `COSTS=1`.
