@@ -8,14 +8,14 @@ use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, Held, Unsent};
 use crate::audit::{Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
-use crate::flow::{Full, Lane};
+use crate::flow::{Lane, Place};
 use crate::handler::Handler;
 use crate::metrics::{self, Passed};
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
 use crate::tenure::{self, Claim, Proof};
-use crate::upload;
+use crate::upload::{Refusal, Upload};
 use crate::websocket;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -36,13 +36,12 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 /// Nothing takes less: what is due sooner is late, however fast we are.
 const TIME_MIN: Duration = Duration::from_micros(1);
-
-/// Requests with longer heads do not wait for a place.
-const HEAD_WAITING_BYTES_MAX: usize = 32 * 1024;
 
 /// By which clients learn which flow their request was of.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -246,37 +245,33 @@ impl<H: Handler> Exchange<'_, H> {
         trail: &mut Trail,
     ) -> Result<Response, Status> {
         let (shared, about) = (self.shared, self.about);
-        let user = match self.admit(&mut head, trail).await {
+        let mut upload = Upload::new(body, &head.headers);
+        let user = match self.admit(&mut head, &mut upload, trail).await {
             Ok(user) => user,
             Err(refusal) => {
                 trail.held = Held::default();
                 let waits = head.headers.contains_key(EXPECT);
                 // They may be long, and are of no use any more.
                 drop(head);
-                upload::forget(body, waits).await;
+                upload.forget(waits).await;
                 return Ok(*refusal);
             }
         };
-        if let Some(page) = pages::find(&shared.health, about).await {
-            return Ok(page);
-        }
-        if about.info.non_resource_path() == Some("/metrics") {
-            return Ok(metrics_page(shared).await);
+        if pages::is_own(about.info) {
+            // Nobody reads it, and a page may take a while.
+            drop(upload);
+            return match pages::find(&shared.health, about).await {
+                Some(page) => Ok(page),
+                None => metrics_page(shared).await,
+            };
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
-        let body = match self.form.long_running {
-            // Streams have no place, so nothing would bound how much they send.
-            true => {
-                upload::forget(body, head.headers.contains_key(EXPECT)).await;
-                Bytes::new()
-            }
-            false => {
-                let head = upload::head_bytes(&head.headers);
-                let (body, room) = upload::read(body, head, &shared.uploads, &user).await?;
-                trail.held.room = room;
-                body
-            }
+        let received = self.receive(upload, &head.headers, &user, &mut trail.held);
+        let body = match received.await {
+            Ok(body) => body,
+            Err(Refusal::Full) => return Ok(self.come_again()),
+            Err(Refusal::Bad(status)) => return Err(status),
         };
         let request = Request {
             info: Arc::clone(about.info),
@@ -295,9 +290,37 @@ impl<H: Handler> Exchange<'_, H> {
         done
     }
 
+    async fn receive(
+        &self,
+        mut upload: Upload<Incoming>,
+        headers: &HeaderMap,
+        user: &User,
+        held: &mut Held,
+    ) -> Result<Bytes, Refusal> {
+        let waits = headers.contains_key(EXPECT);
+        if self.form.long_running {
+            // Streams have no place, so nothing would bound how much they send.
+            upload.forget(waits).await;
+            return Ok(Bytes::new());
+        }
+        let taken = upload.take(&self.shared.uploads, user).await;
+        if let Err(Refusal::Full) = taken {
+            *held = Held::default();
+            upload.forget(waits).await;
+        }
+        let (body, room) = taken?;
+        held.room = room;
+        Ok(body)
+    }
+
     /// As whom the request is carried out, when it is its turn; or the answer to those for
     /// whom it is not.
-    async fn admit(&self, head: &mut Parts, trail: &mut Trail) -> Result<Arc<User>, Box<Response>> {
+    async fn admit(
+        &self,
+        head: &mut Parts,
+        upload: &mut Upload<Incoming>,
+        trail: &mut Trail,
+    ) -> Result<Arc<User>, Box<Response>> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
         let identity = &self.caller.identity;
@@ -334,15 +357,11 @@ impl<H: Handler> Exchange<'_, H> {
             trail.flow = handler.flow(&user, &asked);
         }
         if let Some(lane) = self.lane() {
-            // Nothing else bounds what the heads of those who wait take.
-            let may_wait = || upload::head_bytes(headers) <= HEAD_WAITING_BYTES_MAX;
-            match shared.flow.enter(lane, &user, may_wait).await {
-                Ok(place) => trail.held.place = place,
-                Err(Full) => {
-                    let now = options.clock.monotonic();
-                    return Err(Box::new(too_many(shared.flow.come_again_after(now))));
-                }
-            }
+            let place = self.place(lane, &user, upload).await;
+            trail.held.place = place.map_err(|refusal| match refusal {
+                Refusal::Full => Box::new(self.come_again()),
+                Refusal::Bad(status) => Box::new(refused(&status, accepted(headers))),
+            })?;
         }
         let allowed = handler.authorize(&user, &asked);
         if let Some(record) = &mut trail.record {
@@ -355,6 +374,27 @@ impl<H: Handler> Exchange<'_, H> {
             None => Claim::own(proof, caller),
         });
         Ok(user)
+    }
+
+    /// A place among the requests that are carried out, after a while if need be.
+    async fn place(
+        &self,
+        lane: Lane,
+        user: &User,
+        upload: &mut Upload<Incoming>,
+    ) -> Result<Option<Place>, Refusal> {
+        let flow = &self.shared.flow;
+        if let Ok(place) = flow.at_once(lane, user) {
+            return Ok(place);
+        }
+        upload.wait(&self.shared.uploads, user).await?;
+        Ok(flow.enter(lane, user).await?)
+    }
+
+    /// There is no room for it, nor to wait for that.
+    fn come_again(&self) -> Response {
+        let now = self.shared.options.clock.monotonic();
+        too_many(self.shared.flow.come_again_after(now))
     }
 
     /// Who failed to prove who they are is nobody.
@@ -415,12 +455,25 @@ fn too_many(seconds: u64) -> Response {
 }
 
 /// What the server counts, and what its handler does.
-async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
-    shared.metrics.forget(|of| shared.handler.serves(of));
-    let tasks = shared.options.supervisor.metrics();
-    let text = metrics::page(&shared.metrics) + &tasks + &shared.handler.metrics().await;
+///
+/// There may be thousands of lines. One page at a time is written, by a thread that serves no
+/// connections, also if those who asked for it have gone.
+async fn metrics_page<H: Handler>(shared: &Arc<Shared<H>>) -> Result<Response, Status> {
+    let turn = Arc::clone(&shared.scrapes).lock_owned().await;
+    let (behind, runtime) = (Arc::clone(shared), Handle::current());
+    let text = spawn_blocking(move || {
+        let _turn = turn;
+        behind.metrics.forget(|of| behind.handler.serves(of));
+        let tasks = behind.options.supervisor.metrics();
+        let own = metrics::page(&behind.metrics) + &tasks;
+        own + &runtime.block_on(behind.handler.metrics())
+    });
+    let text = text.await.map_err(|error| {
+        tracing::error!(%error, "metrics cannot be written");
+        Status::internal("the metrics could not be written")
+    })?;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
+    Ok(Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind))
 }
 
 /// What somebody may not do.
