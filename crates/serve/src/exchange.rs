@@ -5,7 +5,7 @@
 
 use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, Held, Unsent};
-use crate::audit::{Heard, Record};
+use crate::audit::{Beside, Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
 use crate::flow::{Lane, Place};
@@ -80,7 +80,8 @@ struct Trail {
     /// Its place among the requests that are carried out, and its body's room. While a write
     /// is carried out, they are with that.
     held: Held,
-    record: Option<Box<Record>>,
+    /// What is written down about it.
+    record: Beside<Record>,
 }
 
 /// Answers one request. There is always an answer.
@@ -146,12 +147,8 @@ pub(crate) async fn answer<H: Handler>(
     if method == Method::HEAD {
         response = without_body(response);
     }
-    let mut record = trail.record.take();
-    if let Some(record) = &mut record {
-        record.ended(response.status().as_u16(), form.long_running);
-    }
-    // A stream ends later; everything else ends now.
-    let record = record.filter(|_| form.long_running);
+    let code = response.status().as_u16();
+    let record = trail.record.ended(code, form.long_running).await;
     let unsent = Unsent::new(in_flight, trail.held);
     Ok(response.map(|content| Body::new(content, unsent, trail.due, record)))
 }
@@ -193,9 +190,7 @@ impl<H: Handler> Exchange<'_, H> {
         let work = async {
             let response = self.respond(head, body, trail).await;
             let response = response.unwrap_or_else(|status| refused(&status, accept));
-            if let Some(record) = &mut trail.record {
-                record.answered(&response);
-            }
+            trail.record.answered(&response).await;
             let end = || tenure::end(self.shared, trail.claim.take(), self.about.info);
             form.apply(response, end).await
         };
@@ -227,9 +222,7 @@ impl<H: Handler> Exchange<'_, H> {
         trail: &mut Trail,
     ) -> http::Response<Content> {
         trail.record = self.begin_record(headers, None);
-        if let Some(record) = &mut trail.record {
-            record.answered(&response);
-        }
+        trail.record.answered(&response).await;
         self.formed(response).await
     }
 
@@ -280,11 +273,9 @@ impl<H: Handler> Exchange<'_, H> {
             user,
             body,
         };
-        if let Some(record) = &mut trail.record {
-            record.sent(&request.headers, &request.body);
-        }
+        trail.record.sent(&request.headers, &request.body).await;
         let done = self.carry_out(request, &mut trail.held).await;
-        if let (Err(_), Some(record)) = (&done, &mut trail.record) {
+        if let (Err(_), Some(record)) = (&done, trail.record.here()) {
             record.panicked();
         }
         done
@@ -348,7 +339,7 @@ impl<H: Handler> Exchange<'_, H> {
         let asked = about.info.attributes();
         let other = impersonated(handler, &caller, headers, &asked);
         let other = other.map_err(|status| denied(&status, headers))?;
-        if let (Some(other), Some(record)) = (&other, &mut trail.record) {
+        if let (Some(other), Some(record)) = (&other, trail.record.here()) {
             record.acting_as(&other.user);
         }
         let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
@@ -364,7 +355,7 @@ impl<H: Handler> Exchange<'_, H> {
             })?;
         }
         let allowed = handler.authorize(&user, &asked);
-        if let Some(record) = &mut trail.record {
+        if let Some(record) = trail.record.here() {
             record.decided(allowed.is_ok(), handler.reason(&user, &asked));
         }
         allowed.map_err(|status| denied(&status, headers))?;
@@ -398,8 +389,10 @@ impl<H: Handler> Exchange<'_, H> {
     }
 
     /// Who failed to prove who they are is nobody.
-    fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Option<Box<Record>> {
-        let audit = self.shared.options.audit.as_ref()?;
+    fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Beside<Record> {
+        let Some(audit) = &self.shared.options.audit else {
+            return Beside::Empty;
+        };
         let nobody = User::default();
         let heard = Heard {
             id: self.id.to_str().unwrap_or_default(),
@@ -408,7 +401,7 @@ impl<H: Handler> Exchange<'_, H> {
             from: self.caller.from,
             user: user.unwrap_or(&nobody),
         };
-        Record::begin(audit, &heard).map(Box::new)
+        Record::begin(audit, &heard).map(Box::new).into()
     }
 
     /// Whose turn it is concerns everything but streams, and questions whether we live.
