@@ -29,8 +29,23 @@ use tokio_rustls::server::TlsStream;
 
 const FRAME_BYTES_MAX: u32 = 256 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// Room for the windows of all streams, so that one slow upload holds up no other.
-const CONNECTION_WINDOW_BYTES: u32 = 100 * STREAM_WINDOW_BYTES;
+/// What may have come on a connection and not been read, on all its streams together.
+///
+/// Nothing lies there for long: a body is received as fast as it comes, by requests that are
+/// carried out and by those that wait (see `upload`), or nobody wants it, and it is thrown
+/// away. So this need not have room for the windows of all streams, and one that lay unread
+/// would hold up all others.
+///
+/// What one user makes us hold is then, beside some 2 MiB for each connection that is in the
+/// middle of sending (this window, half as much again for the frames that it may come in, a
+/// frame, and a head that is not complete):
+///
+/// ```text
+///  16 MiB  waiting for a place or for room   waiting_per_user_bytes_max
+///   8 MiB  long requests that are worked on  bodies_per_user_bytes_max
+///  28 MiB  short ones                        450 places of 64 KiB
+/// ```
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// How much is encrypted and sent at a time. A packet on the loopback device carries
 /// 65,483 bytes: with what TLS adds, 64 KiB would be one packet and a crumb.
 pub(crate) const PORTION_BYTES: usize = 60 * 1024;

@@ -5,17 +5,17 @@
 
 use crate::access::{Asked, Identity, authenticate, has_ignored_token, impersonated};
 use crate::answer::{AUDIT_ID, AuditIds, Body, Content, Form, Held, Unsent};
-use crate::audit::{Heard, Record};
+use crate::audit::{Beside, Heard, Record};
 use crate::carry::Carried;
 use crate::deadline;
-use crate::flow::{Full, Lane};
+use crate::flow::{Lane, Place};
 use crate::handler::Handler;
 use crate::metrics::{self, Passed};
 use crate::pages;
 use crate::peers::Peer;
 use crate::server::Shared;
 use crate::tenure::{self, Claim, Proof};
-use crate::upload;
+use crate::upload::{Refusal, Upload};
 use crate::websocket;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -36,13 +36,12 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 /// Nothing takes less: what is due sooner is late, however fast we are.
 const TIME_MIN: Duration = Duration::from_micros(1);
-
-/// Requests with longer heads do not wait for a place.
-const HEAD_WAITING_BYTES_MAX: usize = 32 * 1024;
 
 /// By which clients learn which flow their request was of.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -81,7 +80,8 @@ struct Trail {
     /// Its place among the requests that are carried out, and its body's room. While a write
     /// is carried out, they are with that.
     held: Held,
-    record: Option<Box<Record>>,
+    /// What is written down about it.
+    record: Beside<Record>,
 }
 
 /// Answers one request. There is always an answer.
@@ -147,12 +147,8 @@ pub(crate) async fn answer<H: Handler>(
     if method == Method::HEAD {
         response = without_body(response);
     }
-    let mut record = trail.record.take();
-    if let Some(record) = &mut record {
-        record.ended(response.status().as_u16(), form.long_running);
-    }
-    // A stream ends later; everything else ends now.
-    let record = record.filter(|_| form.long_running);
+    let code = response.status().as_u16();
+    let record = trail.record.ended(code, form.long_running).await;
     let unsent = Unsent::new(in_flight, trail.held);
     Ok(response.map(|content| Body::new(content, unsent, trail.due, record)))
 }
@@ -194,9 +190,7 @@ impl<H: Handler> Exchange<'_, H> {
         let work = async {
             let response = self.respond(head, body, trail).await;
             let response = response.unwrap_or_else(|status| refused(&status, accept));
-            if let Some(record) = &mut trail.record {
-                record.answered(&response);
-            }
+            trail.record.answered(&response).await;
             let end = || tenure::end(self.shared, trail.claim.take(), self.about.info);
             form.apply(response, end).await
         };
@@ -228,9 +222,7 @@ impl<H: Handler> Exchange<'_, H> {
         trail: &mut Trail,
     ) -> http::Response<Content> {
         trail.record = self.begin_record(headers, None);
-        if let Some(record) = &mut trail.record {
-            record.answered(&response);
-        }
+        trail.record.answered(&response).await;
         self.formed(response).await
     }
 
@@ -246,37 +238,33 @@ impl<H: Handler> Exchange<'_, H> {
         trail: &mut Trail,
     ) -> Result<Response, Status> {
         let (shared, about) = (self.shared, self.about);
-        let user = match self.admit(&mut head, trail).await {
+        let mut upload = Upload::new(body, &head.headers);
+        let user = match self.admit(&mut head, &mut upload, trail).await {
             Ok(user) => user,
             Err(refusal) => {
                 trail.held = Held::default();
                 let waits = head.headers.contains_key(EXPECT);
                 // They may be long, and are of no use any more.
                 drop(head);
-                upload::forget(body, waits).await;
+                upload.forget(waits).await;
                 return Ok(*refusal);
             }
         };
-        if let Some(page) = pages::find(&shared.health, about).await {
-            return Ok(page);
-        }
-        if about.info.non_resource_path() == Some("/metrics") {
-            return Ok(metrics_page(shared).await);
+        if pages::is_own(about.info) {
+            // Nobody reads it, and a page may take a while.
+            drop(upload);
+            return match pages::find(&shared.health, about).await {
+                Some(page) => Ok(page),
+                None => metrics_page(shared).await,
+            };
         }
         // Nothing behind this point needs credentials, so nothing there can leak them.
         head.headers.remove(AUTHORIZATION);
-        let body = match self.form.long_running {
-            // Streams have no place, so nothing would bound how much they send.
-            true => {
-                upload::forget(body, head.headers.contains_key(EXPECT)).await;
-                Bytes::new()
-            }
-            false => {
-                let head = upload::head_bytes(&head.headers);
-                let (body, room) = upload::read(body, head, &shared.uploads, &user).await?;
-                trail.held.room = room;
-                body
-            }
+        let received = self.receive(upload, &head.headers, &user, &mut trail.held);
+        let body = match received.await {
+            Ok(body) => body,
+            Err(Refusal::Full) => return Ok(self.come_again()),
+            Err(Refusal::Bad(status)) => return Err(status),
         };
         let request = Request {
             info: Arc::clone(about.info),
@@ -285,19 +273,45 @@ impl<H: Handler> Exchange<'_, H> {
             user,
             body,
         };
-        if let Some(record) = &mut trail.record {
-            record.sent(&request.headers, &request.body);
-        }
+        trail.record.sent(&request.headers, &request.body).await;
         let done = self.carry_out(request, &mut trail.held).await;
-        if let (Err(_), Some(record)) = (&done, &mut trail.record) {
+        if let (Err(_), Some(record)) = (&done, trail.record.here()) {
             record.panicked();
         }
         done
     }
 
+    async fn receive(
+        &self,
+        mut upload: Upload<Incoming>,
+        headers: &HeaderMap,
+        user: &User,
+        held: &mut Held,
+    ) -> Result<Bytes, Refusal> {
+        let waits = headers.contains_key(EXPECT);
+        if self.form.long_running {
+            // Streams have no place, so nothing would bound how much they send.
+            upload.forget(waits).await;
+            return Ok(Bytes::new());
+        }
+        let taken = upload.take(&self.shared.uploads, user).await;
+        if let Err(Refusal::Full) = taken {
+            *held = Held::default();
+            upload.forget(waits).await;
+        }
+        let (body, room) = taken?;
+        held.room = room;
+        Ok(body)
+    }
+
     /// As whom the request is carried out, when it is its turn; or the answer to those for
     /// whom it is not.
-    async fn admit(&self, head: &mut Parts, trail: &mut Trail) -> Result<Arc<User>, Box<Response>> {
+    async fn admit(
+        &self,
+        head: &mut Parts,
+        upload: &mut Upload<Incoming>,
+        trail: &mut Trail,
+    ) -> Result<Arc<User>, Box<Response>> {
         let (shared, about) = (self.shared, self.about);
         let options = &shared.options;
         let identity = &self.caller.identity;
@@ -325,7 +339,7 @@ impl<H: Handler> Exchange<'_, H> {
         let asked = about.info.attributes();
         let other = impersonated(handler, &caller, headers, &asked);
         let other = other.map_err(|status| denied(&status, headers))?;
-        if let (Some(other), Some(record)) = (&other, &mut trail.record) {
+        if let (Some(other), Some(record)) = (&other, trail.record.here()) {
             record.acting_as(&other.user);
         }
         let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
@@ -334,18 +348,14 @@ impl<H: Handler> Exchange<'_, H> {
             trail.flow = handler.flow(&user, &asked);
         }
         if let Some(lane) = self.lane() {
-            // Nothing else bounds what the heads of those who wait take.
-            let may_wait = || upload::head_bytes(headers) <= HEAD_WAITING_BYTES_MAX;
-            match shared.flow.enter(lane, &user, may_wait).await {
-                Ok(place) => trail.held.place = place,
-                Err(Full) => {
-                    let now = options.clock.monotonic();
-                    return Err(Box::new(too_many(shared.flow.come_again_after(now))));
-                }
-            }
+            let place = self.place(lane, &user, upload).await;
+            trail.held.place = place.map_err(|refusal| match refusal {
+                Refusal::Full => Box::new(self.come_again()),
+                Refusal::Bad(status) => Box::new(refused(&status, accepted(headers))),
+            })?;
         }
         let allowed = handler.authorize(&user, &asked);
-        if let Some(record) = &mut trail.record {
+        if let Some(record) = trail.record.here() {
             record.decided(allowed.is_ok(), handler.reason(&user, &asked));
         }
         allowed.map_err(|status| denied(&status, headers))?;
@@ -357,9 +367,32 @@ impl<H: Handler> Exchange<'_, H> {
         Ok(user)
     }
 
+    /// A place among the requests that are carried out, after a while if need be.
+    async fn place(
+        &self,
+        lane: Lane,
+        user: &User,
+        upload: &mut Upload<Incoming>,
+    ) -> Result<Option<Place>, Refusal> {
+        let flow = &self.shared.flow;
+        if let Ok(place) = flow.at_once(lane, user) {
+            return Ok(place);
+        }
+        upload.wait(&self.shared.uploads, user).await?;
+        Ok(flow.enter(lane, user).await?)
+    }
+
+    /// There is no room for it, nor to wait for that.
+    fn come_again(&self) -> Response {
+        let now = self.shared.options.clock.monotonic();
+        too_many(self.shared.flow.come_again_after(now))
+    }
+
     /// Who failed to prove who they are is nobody.
-    fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Option<Box<Record>> {
-        let audit = self.shared.options.audit.as_ref()?;
+    fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Beside<Record> {
+        let Some(audit) = &self.shared.options.audit else {
+            return Beside::Empty;
+        };
         let nobody = User::default();
         let heard = Heard {
             id: self.id.to_str().unwrap_or_default(),
@@ -368,7 +401,7 @@ impl<H: Handler> Exchange<'_, H> {
             from: self.caller.from,
             user: user.unwrap_or(&nobody),
         };
-        Record::begin(audit, &heard).map(Box::new)
+        Record::begin(audit, &heard).map(Box::new).into()
     }
 
     /// Whose turn it is concerns everything but streams, and questions whether we live.
@@ -415,12 +448,25 @@ fn too_many(seconds: u64) -> Response {
 }
 
 /// What the server counts, and what its handler does.
-async fn metrics_page<H: Handler>(shared: &Shared<H>) -> Response {
-    shared.metrics.forget(|of| shared.handler.serves(of));
-    let tasks = shared.options.supervisor.metrics();
-    let text = metrics::page(&shared.metrics) + &tasks + &shared.handler.metrics().await;
+///
+/// There may be thousands of lines. One page at a time is written, by a thread that serves no
+/// connections, also if those who asked for it have gone.
+async fn metrics_page<H: Handler>(shared: &Arc<Shared<H>>) -> Result<Response, Status> {
+    let turn = Arc::clone(&shared.scrapes).lock_owned().await;
+    let (behind, runtime) = (Arc::clone(shared), Handle::current());
+    let text = spawn_blocking(move || {
+        let _turn = turn;
+        behind.metrics.forget(|of| behind.handler.serves(of));
+        let tasks = behind.options.supervisor.metrics();
+        let own = metrics::page(&behind.metrics) + &tasks;
+        own + &runtime.block_on(behind.handler.metrics())
+    });
+    let text = text.await.map_err(|error| {
+        tracing::error!(%error, "metrics cannot be written");
+        Status::internal("the metrics could not be written")
+    })?;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind)
+    Ok(Response::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind))
 }
 
 /// What somebody may not do.

@@ -64,22 +64,29 @@ impl Flow {
         self.refusals.one_more(second)
     }
 
-    /// A place for a request, perhaps after a while, if it may wait. Administrators need
-    /// none: they must be able to help.
-    pub(crate) async fn enter(
-        &self,
-        lane: Lane,
-        user: &User,
-        may_wait: impl FnOnce() -> bool,
-    ) -> Result<Option<Place>, Full> {
+    /// A place for a request, if there is room. Administrators need none: they must be able
+    /// to help.
+    pub(crate) fn at_once(&self, lane: Lane, user: &User) -> Result<Option<Place>, Full> {
+        match self.pool(lane, user) {
+            None => Ok(None),
+            Some(pool) => pool.at_once(&user.name).map(Some).ok_or(Full),
+        }
+    }
+
+    /// The same, perhaps after a while.
+    pub(crate) async fn enter(&self, lane: Lane, user: &User) -> Result<Option<Place>, Full> {
+        match self.pool(lane, user) {
+            None => Ok(None),
+            Some(pool) => pool.enter(&user.name).await.map(Some),
+        }
+    }
+
+    fn pool(&self, lane: Lane, user: &User) -> Option<&Arc<Pool>> {
         let pool = match lane {
             Lane::Reading => &self.reading,
             Lane::Writing => &self.writing,
         };
-        if pool.places == 0 || user.is_master() {
-            return Ok(None);
-        }
-        pool.enter(&user.name, may_wait).await.map(Some)
+        Some(pool).filter(|pool| pool.places > 0 && !user.is_master())
     }
 }
 
@@ -127,18 +134,21 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn enter(
-        self: &Arc<Self>,
-        user: &str,
-        may_wait: impl FnOnce() -> bool,
-    ) -> Result<Place, Full> {
+    fn at_once(self: &Arc<Self>, user: &str) -> Option<Place> {
+        let mut state = self.lock();
+        self.take(&mut state, user)
+    }
+
+    fn take(self: &Arc<Self>, state: &mut State, user: &str) -> Option<Place> {
+        let room = self.has_room_for(state, user);
+        room.then(|| self.place(state.take(user)))
+    }
+
+    async fn enter(self: &Arc<Self>, user: &str) -> Result<Place, Full> {
         let waiting = {
             let mut state = self.lock();
-            if self.has_room_for(&state, user) {
-                return Ok(self.place(state.take(user)));
-            }
-            if !may_wait() {
-                return Err(Full);
+            if let Some(place) = self.take(&mut state, user) {
+                return Ok(place);
             }
             self.queue(&mut state, user)?
         };
@@ -205,18 +215,23 @@ impl Pool {
 
     /// The first in turn who may have a place.
     fn next(&self, state: &mut State) -> Option<(Arc<str>, oneshot::Sender<Place>)> {
-        let mut turns = 0..state.turns.len();
-        let at = turns.find(|at| self.has_room_for(state, &state.turns[*at]))?;
-        let user = state.turns.remove(at)?;
-        let queue = state.queues.get_mut(&user)?;
-        let first = queue.pop_front();
-        if queue.is_empty() {
-            state.queues.remove(&user);
-        } else {
-            state.turns.push_back(Arc::clone(&user));
+        loop {
+            let mut turns = 0..state.turns.len();
+            let at = turns.find(|at| self.has_room_for(state, &state.turns[*at]))?;
+            let user = state.turns.remove(at)?;
+            let queue = state.queues.entry(Arc::clone(&user)).or_default();
+            let first = queue.pop_front();
+            if queue.is_empty() {
+                state.queues.remove(&user);
+            } else {
+                state.turns.push_back(Arc::clone(&user));
+            }
+            // A queue may have become empty, for those who gave up do not stay in it.
+            if let Some(first) = first {
+                state.queued -= 1;
+                return Some((user, first));
+            }
         }
-        state.queued -= usize::from(first.is_some());
-        Some((user, first?))
     }
 }
 
@@ -278,7 +293,7 @@ mod tests {
         name: &'static str,
     ) -> (Waiting, Option<Result<Option<Place>, Full>>) {
         let flow = Arc::clone(flow);
-        let mut waiting = async move { flow.enter(lane, &user(name), || true).await }.boxed();
+        let mut waiting = async move { flow.enter(lane, &user(name)).await }.boxed();
         let now = (&mut waiting).now_or_never();
         (waiting, now)
     }
@@ -366,8 +381,24 @@ mod tests {
         let flow = flow();
         let (_place, _) = come(&flow, Lane::Reading, "flood");
         let admin = user("admin").and_in(optik_access::MASTERS);
-        let needed = flow.enter(Lane::Reading, &admin, || true).await;
+        let needed = flow.enter(Lane::Reading, &admin).await;
         assert!(needed.unwrap().is_none());
+    }
+
+    /// Not even when nobody is left in a queue that has its turn.
+    #[tokio::test]
+    async fn a_queue_of_nobody_takes_no_turn() {
+        let flow = flow();
+        let (_, first) = come(&flow, Lane::Reading, "flood");
+        let (mut kim, _) = come(&flow, Lane::Reading, "kim");
+        {
+            let mut state = flow.reading.lock();
+            state.turns.push_front("gone".into());
+            state.queues.insert("gone".into(), VecDeque::new());
+        }
+        drop(first);
+        assert!((&mut kim).now_or_never().unwrap().is_ok());
+        assert!(!flow.reading.lock().queues.contains_key("gone"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -375,9 +406,8 @@ mod tests {
         let flow = flow();
         let (_, _place) = come(&flow, Lane::Reading, "flood");
         let kim = user("kim");
-        let refused = flow.enter(Lane::Reading, &kim, || false);
-        assert_eq!(refused.now_or_never().unwrap().unwrap_err(), Full);
-        let waited = flow.enter(Lane::Reading, &kim, || true).await;
+        assert_eq!(flow.at_once(Lane::Reading, &kim).unwrap_err(), Full);
+        let waited = flow.enter(Lane::Reading, &kim).await;
         assert_eq!(waited.unwrap_err(), Full);
     }
 }

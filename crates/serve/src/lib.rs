@@ -17,6 +17,7 @@ mod flow;
 mod gather;
 mod handler;
 mod kubeconfig;
+mod memory;
 mod metrics;
 mod options;
 mod pages;

@@ -98,6 +98,10 @@ pub struct Limits {
     pub requests_waiting_per_user_max: usize,
     /// How long they wait.
     pub wait_max: Duration,
+    /// What those who wait take of our memory, heads and bodies.
+    pub waiting_bytes_max: usize,
+    /// And of one user.
+    pub waiting_per_user_bytes_max: usize,
     /// Long bodies that are received or worked on, all together; further ones wait.
     pub bodies_bytes_max: usize,
     /// And of one user.
@@ -125,6 +129,8 @@ impl Default for Limits {
             requests_waiting_max: 10_000,
             requests_waiting_per_user_max: 500,
             wait_max: Duration::from_secs(15),
+            waiting_bytes_max: 64 << 20,
+            waiting_per_user_bytes_max: 16 << 20,
             bodies_bytes_max: 32 << 20,
             bodies_per_user_bytes_max: 8 << 20,
             review_period: Duration::from_secs(10),

@@ -44,6 +44,8 @@ pub(crate) struct Shared<H> {
     pub(crate) options: Options,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
+    /// Of those who want to read them.
+    pub(crate) scrapes: Arc<tokio::sync::Mutex<()>>,
     pub(crate) flow: Flow,
     pub(crate) uploads: Uploads,
     pub(crate) peers: Arc<Peers>,
@@ -70,6 +72,7 @@ impl<H: Handler> Server<H> {
                 options.supervisor.clone(),
             ),
             metrics: Metrics::new(options.clock.wall()),
+            scrapes: Arc::default(),
             flow: Flow::new(limits),
             uploads: Uploads::new(limits),
             peers: Arc::default(),

@@ -1,5 +1,7 @@
 //! Reading what a client sends, but not more than we are willing to hold.
 
+use crate::flow::Full;
+use crate::memory::{Memory, Room};
 use crate::options::Limits;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -7,12 +9,9 @@ use http_body::Body;
 use optik_access::User;
 use optik_apiserver::BODY_BYTES_MAX;
 use optik_object::Status;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// What is a little too long is received and thrown away; more is not worth it.
@@ -26,7 +25,7 @@ const REFUSED_MAX: Duration = Duration::from_millis(250);
 /// Lets somebody who is refused finish sending, if that is little and soon: a stream that is
 /// closed on what is being sent takes the answer with it, in some clients of HTTP/2. Who
 /// waits to be asked for the body is not to send it.
-pub(crate) async fn forget<B>(mut body: B, waits: bool)
+async fn forget<B>(mut body: B, waits: bool)
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
@@ -49,122 +48,164 @@ where
 const SHORT_BYTES_MAX: usize = 64 * 1024;
 /// What a header takes beside its name and value, about.
 const HEADER_BYTES: usize = 100;
-
-/// What long requests take of our memory: so much in all, and so much for each user. Who
-/// finds no room waits, behind requests of their own first.
-#[derive(Debug)]
-pub(crate) struct Uploads {
-    all: Arc<Semaphore>,
-    /// Users who have room, or wait for it.
-    users: Mutex<BTreeMap<String, Weak<Semaphore>>>,
-    all_kib: u32,
-    user_kib: u32,
-}
-
-/// Room for a body, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Room {
-    _all: OwnedSemaphorePermit,
-    _own: OwnedSemaphorePermit,
-}
-
-impl Uploads {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let kib = |bytes: usize| u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
-        let all_kib = kib(limits.bodies_bytes_max);
-        Self {
-            all: Arc::new(Semaphore::new(all_kib as usize)),
-            users: Mutex::default(),
-            all_kib,
-            user_kib: kib(limits.bodies_per_user_bytes_max).min(all_kib),
-        }
-    }
-
-    /// Room for so many bytes. Administrators need none, as they need no place.
-    async fn room(&self, user: &User, bytes: usize) -> Option<Room> {
-        if user.is_master() {
-            return None;
-        }
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        // The user's own room first: who has a share of everybody's waits for nothing.
-        let own = self.of_user(&user.name);
-        let own = own.acquire_many_owned(kib.min(self.user_kib)).await;
-        let all = Arc::clone(&self.all);
-        let all = all.acquire_many_owned(kib.min(self.all_kib)).await;
-        let (Ok(own), Ok(all)) = (own, all) else {
-            unreachable!("these semaphores are never closed")
-        };
-        Some(Room {
-            _all: all,
-            _own: own,
-        })
-    }
-
-    fn of_user(&self, name: &str) -> Arc<Semaphore> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = users.get(name).and_then(Weak::upgrade) {
-            return known;
-        }
-        users.retain(|_, own| own.strong_count() > 0);
-        let own = Arc::new(Semaphore::new(self.user_kib as usize));
-        users.insert(name.to_owned(), Arc::downgrade(&own));
-        own
-    }
-}
+/// What a request takes that waits, beside its head and body, about.
+const WAITING_BYTES: usize = 8 * 1024;
 
 /// What a head takes of our memory, about.
-pub(crate) fn head_bytes(headers: &HeaderMap) -> usize {
+fn head_bytes(headers: &HeaderMap) -> usize {
     let each = headers.iter();
     each.map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES)
         .sum()
 }
 
-/// The whole body, and the room that it takes together with its head.
-///
-/// # Errors
-/// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
-pub(crate) async fn read<B>(
-    mut body: B,
+/// Why a body is not received.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Those who wait take all the memory that is for them.
+    Full,
+    Bad(Status),
+}
+
+impl From<Full> for Refusal {
+    fn from(_: Full) -> Self {
+        Self::Full
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self::Bad(status)
+    }
+}
+
+/// What requests take of our memory.
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    /// Long ones that are received or worked on.
+    working: Memory,
+    /// Those who wait, for a place or for room among those. What a client sends is received
+    /// meanwhile: unread it would not be counted by its user, but lie in its connection,
+    /// and keep others on that from sending. Who finds no room here is to come again.
+    waiting: Memory,
+}
+
+impl Uploads {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            working: Memory::new(limits.bodies_bytes_max, limits.bodies_per_user_bytes_max),
+            waiting: Memory::new(limits.waiting_bytes_max, limits.waiting_per_user_bytes_max),
+        }
+    }
+}
+
+/// What comes behind the head of a request.
+pub(crate) struct Upload<B> {
+    body: B,
     head_bytes: usize,
-    uploads: &Uploads,
-    user: &User,
-) -> Result<(Bytes, Option<Room>), Status>
+    /// All of it, if it was received before its request had its turn.
+    early: Option<Early>,
+}
+
+struct Early {
+    body: Bytes,
+    room: Option<Room>,
+}
+
+impl<B> Upload<B>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
-    if body.is_end_stream() && head_bytes <= SHORT_BYTES_MAX {
-        return Ok((Bytes::new(), None));
-    }
-    let announced = body.size_hint().lower();
-    if announced > BODY_BYTES_MAX as u64 {
-        if announced <= DISCARDED_BYTES_MAX {
-            // A client in the middle of sending reads no answer, and a connection that is
-            // closed on what it sent takes the answer with it.
-            let _ = timeout(DISCARDING_MAX, discard(&mut body)).await;
+    pub(crate) fn new(body: B, headers: &HeaderMap) -> Self {
+        Self {
+            body,
+            head_bytes: head_bytes(headers),
+            early: None,
         }
-        return Err(Status::body_too_large());
     }
-    // One that does not say how long it is may become as long as any.
-    let expected = match body.size_hint().exact() {
-        Some(exact) => exact as usize,
-        None => BODY_BYTES_MAX,
-    };
-    let mut room = None;
-    if head_bytes + expected > SHORT_BYTES_MAX {
-        room = uploads.room(user, head_bytes + expected).await;
+
+    /// As [`forget`], for what is left of it.
+    pub(crate) async fn forget(self, waits: bool) {
+        forget(self.body, waits).await;
     }
-    Ok((collect(body).await?, room))
+
+    /// Receives all of it, for a request that has to wait.
+    ///
+    /// # Errors
+    /// As [`Upload::take`].
+    pub(crate) async fn wait(&mut self, uploads: &Uploads, user: &User) -> Result<(), Refusal> {
+        if self.early.is_some() {
+            return Ok(());
+        }
+        let expected = self.expected().await?;
+        let bytes = WAITING_BYTES + self.head_bytes + expected;
+        let room = uploads.waiting.at_once(user, bytes)?;
+        let body = collect(&mut self.body).await?;
+        // What comes in one piece may keep more than itself.
+        let body = Bytes::copy_from_slice(&body);
+        self.early = Some(Early { body, room });
+        Ok(())
+    }
+
+    /// The whole body, and the room that it takes together with its head.
+    ///
+    /// # Errors
+    /// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
+    pub(crate) async fn take(
+        &mut self,
+        uploads: &Uploads,
+        user: &User,
+    ) -> Result<(Bytes, Option<Room>), Refusal> {
+        if self.early.is_none() {
+            let bytes = self.head_bytes + self.expected().await?;
+            let room = match bytes > SHORT_BYTES_MAX {
+                true => uploads.working.at_once(user, bytes),
+                false => Ok(None),
+            };
+            match room {
+                Ok(room) => return Ok((collect(&mut self.body).await?, room)),
+                Err(Full) => self.wait(uploads, user).await?,
+            }
+        }
+        let early = self.early.take();
+        let Early { body, room: waited } = early.expect("it has been received");
+        let bytes = self.head_bytes + body.len();
+        let mut room = None;
+        if bytes > SHORT_BYTES_MAX {
+            room = uploads.working.room(user, bytes).await;
+        }
+        drop(waited);
+        Ok((body, room))
+    }
+
+    /// How long it is, or may become.
+    async fn expected(&mut self) -> Result<usize, Status> {
+        let announced = self.body.size_hint().lower();
+        if announced > BODY_BYTES_MAX as u64 {
+            if announced <= DISCARDED_BYTES_MAX {
+                // A client in the middle of sending reads no answer, and a connection that is
+                // closed on what it sent takes the answer with it.
+                let _ = timeout(DISCARDING_MAX, discard(&mut self.body)).await;
+            }
+            return Err(Status::body_too_large());
+        }
+        Ok(match self.body.size_hint().exact() {
+            _ if self.body.is_end_stream() => 0,
+            Some(exact) => exact as usize,
+            // One that does not say how long it is may become as long as any.
+            None => BODY_BYTES_MAX,
+        })
+    }
 }
 
-async fn collect<B>(mut body: B) -> Result<Bytes, Status>
+async fn collect<B>(body: &mut B) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
     // Most bodies come in one piece, which needs no copy.
-    let Some(first) = piece(&mut body).await? else {
+    let Some(first) = piece(body).await? else {
         return Ok(Bytes::new());
     };
-    let Some(second) = piece(&mut body).await? else {
+    let Some(second) = piece(body).await? else {
         return within(first.len()).map(|()| first);
     };
     let mut whole = BytesMut::from(first);
@@ -172,7 +213,7 @@ where
     while let Some(more) = next {
         within(whole.len() + more.len())?;
         whole.extend_from_slice(&more);
-        next = piece(&mut body).await?;
+        next = piece(body).await?;
     }
     Ok(whole.freeze())
 }
@@ -225,42 +266,57 @@ mod tests {
         }
     }
 
-    /// What a user sends waits behind what they sent before; others wait for everybody.
-    #[tokio::test]
-    async fn long_bodies_have_bounded_room() {
-        let uploads = Uploads::new(&Limits {
+    fn uploads() -> Uploads {
+        Uploads::new(&Limits {
             bodies_bytes_max: 3 << 20,
-            bodies_per_user_bytes_max: 2 << 20,
+            bodies_per_user_bytes_max: 1 << 20,
+            waiting_bytes_max: 3 << 20,
+            waiting_per_user_bytes_max: 1 << 20,
             ..Limits::default()
-        });
-        let room = |name: &'static str, mib: usize| {
-            let uploads = &uploads;
-            async move { uploads.room(&user(name), mib << 20).await.is_some() }
-        };
-        let (kim, eve) = (user("kim"), user("eve"));
-        let first = uploads.room(&kim, 2 << 20).now_or_never().unwrap().unwrap();
-        assert!(
-            room("kim", 1).now_or_never().is_none(),
-            "that was her share"
-        );
-        let second = uploads.room(&eve, 1 << 20).now_or_never().unwrap();
-        assert!(room("eve", 1).now_or_never().is_none(), "nobody has room");
-        drop((first, second));
-        for (head, body, counts) in [(200, 70_000, true), (70_000, 0, true), (200, 9_000, false)] {
-            let body = http_body_util::Full::new(Bytes::from(vec![b' '; body]));
-            let (_, room) = read(body, head, &uploads, &kim).await.unwrap();
-            assert_eq!(room.is_some(), counts, "{head}");
+        })
+    }
+
+    fn upload(head_bytes: usize, body: usize) -> Upload<http_body_util::Full<Bytes>> {
+        Upload {
+            body: http_body_util::Full::new(Bytes::from(vec![b' '; body])),
+            head_bytes,
+            early: None,
         }
-        // Larger than the share of a user: alone, but not never.
-        assert_eq!(room("kim", 5).now_or_never(), Some(true));
-        let admin = user("admin").and_in(optik_access::MASTERS);
-        let unbounded = uploads.room(&admin, 100 << 20).now_or_never();
-        assert!(unbounded.unwrap().is_none(), "administrators need none");
-        assert_eq!(room("kim", 1).now_or_never(), Some(true));
-        assert_eq!(
-            uploads.users.lock().unwrap().len(),
-            1,
-            "others are forgotten"
-        );
+    }
+
+    #[tokio::test]
+    async fn what_is_long_takes_room() {
+        let (uploads, kim) = (uploads(), user("kim"));
+        for (head, body, counts) in [(200, 70_000, true), (70_000, 0, true), (200, 9_000, false)] {
+            let (received, room) = upload(head, body).take(&uploads, &kim).await.unwrap();
+            assert_eq!((received.len(), room.is_some()), (body, counts), "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_received_and_counted() {
+        let (uploads, kim) = (uploads(), user("kim"));
+        let working = upload(0, 1 << 20).take(&uploads, &kim).await.unwrap();
+        // This one has a place, that one waits for it: both have come.
+        let mut long = upload(0, 300_000);
+        let mut placed = Box::pin(long.take(&uploads, &kim));
+        assert!((&mut placed).now_or_never().is_none());
+        let mut waiting = upload(0, 600_000);
+        waiting.wait(&uploads, &kim).await.unwrap();
+        for (head, body) in [(0, 200_000), (200_000, 0)] {
+            let mut more = upload(head, body);
+            let refused = more.wait(&uploads, &kim).await.unwrap_err();
+            assert!(matches!(refused, Refusal::Full), "{refused:?}");
+            let refused = upload(head, body).take(&uploads, &kim).await.unwrap_err();
+            assert!(matches!(refused, Refusal::Full), "{refused:?}");
+        }
+        let eve = user("eve");
+        upload(0, 200_000).wait(&uploads, &eve).await.unwrap();
+        drop(working);
+        let (body, room) = placed.await.unwrap();
+        assert_eq!((body.len(), room.is_some()), (300_000, true));
+        let (body, room) = waiting.take(&uploads, &kim).await.unwrap();
+        assert_eq!((body.len(), room.is_some()), (600_000, true));
+        upload(0, 900_000).wait(&uploads, &kim).await.unwrap();
     }
 }

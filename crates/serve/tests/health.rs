@@ -6,11 +6,12 @@ use futures::future::join_all;
 use http::Method;
 use optik_platform::{ManualClock, UnixMillis};
 use optik_serve::{Options, StoreHealth};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use support::client::{Client, Version, request};
 use support::{Port, Running};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 const ALL: &str = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n\
@@ -180,6 +181,57 @@ async fn the_store_is_asked_once_for_all() {
         assert_eq!(asked.load(Ordering::Relaxed), times);
         clock.advance(Duration::from_secs(1));
     }
+}
+
+/// Also if whoever asked has gone before there was an answer.
+#[tokio::test]
+async fn a_question_outlives_those_who_asked() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let gate = Arc::new(Notify::new());
+    let (counter, answers) = (Arc::clone(&asked), Arc::clone(&gate));
+    let options = Options {
+        store: Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let answers = Arc::clone(&answers);
+            Box::pin(async move {
+                answers.notified().await;
+                StoreHealth::Well
+            })
+        }),
+        clock: Arc::new(ManualClock::new(UnixMillis(1))),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    let mut client = Client::plain(&running, Version::Http2).await;
+    let mut other = client.share();
+    for _ in 0..3 {
+        let mut probe = Box::pin(other.get("/readyz", &[]));
+        assert!(futures::poll!(&mut probe).is_pending());
+        // What was sent before this has come by now, first the probe, then its reset.
+        assert_eq!(client.get("/livez/ping", &[]).await.status, 200);
+        drop(probe);
+        assert_eq!(client.get("/livez/ping", &[]).await.status, 200);
+    }
+    gate.notify_one();
+    assert_eq!(client.get("/readyz", &[]).await.status, 200);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// Nobody's requests wait while a thread writes down what the server counts.
+#[tokio::test]
+async fn metrics_are_written_beside_requests() {
+    let running = Running::start(Port::Plain).await;
+    let (done, waiting) = mpsc::channel();
+    *running.handler.counting.lock().unwrap() = Some(waiting);
+    let mut scraper = client(&running).await;
+    let mut other = client(&running).await;
+    let meanwhile = async {
+        assert_eq!(other.get("/who", &[]).await.status, 200);
+        done.send(()).expect("it waits");
+    };
+    let (page, ()) = tokio::join!(scraper.get("/metrics", &[]), meanwhile);
+    assert_eq!(page.status, 200);
+    assert!(page.text().ends_with("counted 1\n"), "{}", page.text());
 }
 
 #[tokio::test]

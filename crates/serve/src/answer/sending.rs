@@ -6,8 +6,8 @@
 //! whenever it has nothing else to do ([`Deadline`]).
 
 use crate::flow::Place;
+use crate::memory::Room;
 use crate::peers::InFlight;
-use crate::upload::Room;
 use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
 use optik_apiserver::Piece;

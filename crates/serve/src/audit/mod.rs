@@ -1,8 +1,11 @@
 //! Who did what, written to a file line by line, in the form that Kubernetes has for it.
 
+mod beside;
+mod entry;
 mod log;
 mod record;
 
+pub(crate) use beside::Beside;
 pub use log::{AuditFile, AuditFileError, Rotation};
 pub(crate) use record::{Heard, Record};
 

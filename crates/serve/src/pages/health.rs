@@ -2,6 +2,8 @@
 
 use crate::options::{StoreCheck, StoreHealth};
 use crate::query;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use optik_apiserver::Response;
@@ -9,10 +11,10 @@ use optik_object::quote;
 use optik_platform::{Clock, Monotonic};
 use optik_supervisor::{Impact, Supervisor};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// A store that does not answer within this is not well.
@@ -86,7 +88,7 @@ impl Health {
             store: Store {
                 check,
                 clock,
-                found: Mutex::default(),
+                known: Arc::default(),
             },
             supervisor,
             ready: AtomicBool::new(false),
@@ -188,24 +190,56 @@ impl Health {
 struct Store {
     check: StoreCheck,
     clock: Arc<dyn Clock>,
-    /// What was found, and when.
-    found: Mutex<Option<(Monotonic, StoreHealth)>>,
+    known: Arc<Mutex<Known>>,
 }
+
+#[derive(Default)]
+struct Known {
+    /// What was found, and when.
+    found: Option<(Monotonic, StoreHealth)>,
+    /// A question without an answer so far.
+    asked: Option<Question>,
+}
+
+type Question = Shared<BoxFuture<'static, StoreHealth>>;
 
 impl Store {
     async fn health(&self) -> StoreHealth {
-        // Whoever comes while somebody asks waits, and gets the same answer.
-        let mut found = self.found.lock().await;
-        if let Some((at, health)) = *found
-            && self.clock.monotonic().since(at) < STORE_ANSWER_AGE_MAX
-        {
-            return health;
-        }
-        let health = timeout(STORE_ANSWER_MAX, (self.check)()).await;
-        let health = health.unwrap_or(StoreHealth::Unreadable);
-        *found = Some((self.clock.monotonic(), health));
-        health
+        let question = {
+            let mut known = lock(&self.known);
+            if let Some((at, health)) = known.found
+                && self.clock.monotonic().since(at) < STORE_ANSWER_AGE_MAX
+            {
+                return health;
+            }
+            known.asked.get_or_insert_with(|| self.ask()).clone()
+        };
+        question.await
     }
+
+    /// Asks, and remembers the answer, whether or not somebody waits for it: whoever asks and
+    /// goes away does not make the store answer more often than whoever stays.
+    fn ask(&self) -> Question {
+        let check = Arc::clone(&self.check);
+        let answer = timeout(STORE_ANSWER_MAX, async move { check().await });
+        let (clock, known) = (Arc::clone(&self.clock), Arc::clone(&self.known));
+        // Spawned here: one question, which ends in time. A panic is an answer, too.
+        let asked = tokio::spawn(async move {
+            let health = match AssertUnwindSafe(answer).catch_unwind().await {
+                Ok(Ok(health)) => health,
+                Ok(Err(_)) | Err(_) => StoreHealth::Unreadable,
+            };
+            let found = Some((clock.monotonic(), health));
+            *lock(&known) = Known { found, asked: None };
+            health
+        });
+        let answered = asked.map(|health| health.unwrap_or(StoreHealth::Unreadable));
+        answered.boxed().shared()
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn plain(status: StatusCode, text: impl Into<String>) -> Response {

@@ -10,10 +10,21 @@ use optik_access::RequestInfo;
 use optik_apiserver::Response;
 use optik_object::Status;
 
+/// Whether this crate answers it, metrics included.
+pub(crate) fn is_own(info: &RequestInfo) -> bool {
+    let path = info.non_resource_path().unwrap_or_default();
+    is_probe(info) || is_version(path) || path == "/metrics"
+}
+
+fn is_version(path: &str) -> bool {
+    path == "/version" || path.starts_with("/version/")
+}
+
+/// The page that is asked for; `None` if it is no page of this kind.
 pub(crate) async fn find(health: &Health, asked: Asked<'_>) -> Option<Response> {
     match asked.info.non_resource_path()? {
         "/version" | "/version/" => Some(version::page(asked.info.verb())),
-        path if path.starts_with("/version/") => Some(Status::resource_not_found().into()),
+        path if is_version(path) => Some(Status::resource_not_found().into()),
         path => health.page(path, asked.query).await,
     }
 }

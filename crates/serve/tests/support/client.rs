@@ -142,6 +142,14 @@ impl Client {
         }
     }
 
+    /// For another request at the same time on the same connection.
+    pub(crate) fn share(&self) -> Self {
+        match self {
+            Self::Http1(_) => panic!("HTTP/1.1 has one request at a time"),
+            Self::Http2(sender) => Self::Http2(sender.clone()),
+        }
+    }
+
     /// The answer, its body still to come.
     pub(crate) async fn begin(
         &mut self,

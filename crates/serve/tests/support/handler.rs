@@ -8,8 +8,9 @@ use optik_access::{Attributes, User, without_roles};
 use optik_apiserver::{Body, Piece, Request, Response};
 use optik_object::Status;
 use optik_serve::{Handler, StillGood};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub(crate) struct Scripted {
     pub(crate) robot: Arc<AtomicBool>,
     /// Whom roles let do nothing.
     pub(crate) banned: Arc<watch::Sender<Vec<&'static str>>>,
+    /// What `/metrics` keeps its thread waiting for, if anything.
+    pub(crate) counting: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
 
 impl Default for Scripted {
@@ -33,6 +36,7 @@ impl Default for Scripted {
             finished: Arc::new(watch::channel(0).0),
             robot: Arc::new(AtomicBool::new(true)),
             banned: Arc::new(watch::channel(Vec::new()).0),
+            counting: Arc::default(),
         }
     }
 }
@@ -93,6 +97,14 @@ impl Handler for Scripted {
             "panic" => panic!("as asked"),
             _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
         }
+    }
+
+    async fn metrics(&self) -> String {
+        if let Some(done) = self.counting.lock().expect("kept").take() {
+            let waited = done.recv_timeout(Duration::from_secs(20));
+            waited.expect("others are served while this thread is busy");
+        }
+        "counted 1\n".to_owned()
     }
 
     fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
