@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
 /// How many batches of an answer are made ahead at most.
 const WIDTH_MAX: usize = 4;
-/// As much is held in all while the length of answers is found out.
+/// As much is held in all of answers that cannot be sent as they are made.
 const HELD_BYTES_MAX: usize = 128 << 20;
 const KIB: usize = 1024;
 
@@ -22,6 +22,7 @@ pub(crate) struct Press {
     threads: Arc<Semaphore>,
     /// In KiB.
     room: Arc<Semaphore>,
+    room_bytes: usize,
 }
 
 enum Turn<J, T> {
@@ -41,6 +42,7 @@ impl Press {
             // With one processor there is nobody else to do it.
             threads: Arc::new(Semaphore::new(if cores > 1 { cores } else { 0 })),
             room: Arc::new(Semaphore::new(held_bytes / KIB)),
+            room_bytes: held_bytes / KIB * KIB,
         }
     }
 
@@ -92,6 +94,12 @@ impl Press {
     pub(crate) fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(bytes.div_ceil(KIB)).ok()?;
         Arc::clone(&self.room).try_acquire_many_owned(kib).ok()
+    }
+
+    /// The same for what cannot be had in pieces. What is longer than there can be room for
+    /// is held while nothing else is.
+    pub(crate) fn hold_whole(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.hold(bytes.min(self.room_bytes))
     }
 }
 

@@ -7,8 +7,11 @@
 //! the request.
 
 mod review;
+#[cfg(test)]
+mod tests;
 
 use crate::calling::{Destination, Outside, Posting};
+use crate::custom::Custom;
 use crate::kinds::{Kind, parse_stored};
 use crate::trouble::damaged;
 use bytes::Bytes;
@@ -22,6 +25,9 @@ const AGENT: &str = "kube-apiserver-admission";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How many objects one question is about, at most.
 const TOGETHER: usize = 500;
+/// And how many bytes they have as they are stored, unless it is one alone: parsed and asked
+/// about, they take many times as much.
+const TOGETHER_BYTES: usize = 4 << 20;
 
 /// The webhook that converts the objects of a definition.
 #[derive(Clone, Debug)]
@@ -60,16 +66,17 @@ impl Converter {
     ) -> Result<Vec<Object>, Status> {
         let others = objects.iter_mut().filter(|one| one.api_version() != to);
         let mut others: Vec<&mut Object> = others.collect();
-        for some in others.chunks_mut(TOGETHER) {
-            let given: Vec<&Object> = some.iter().map(|object| &**object).collect();
-            let converted = self.ask(outside, to, &given).await;
-            let converted = converted.map_err(|error| {
-                let of = given.first().map(|first| named(first)).unwrap_or_default();
-                Status::storage_failure(format!("conversion webhook for {of} {error}"))
-            })?;
-            for (object, converted) in some.iter_mut().zip(converted) {
-                **object = converted;
-            }
+        let given: Vec<&Object> = others.iter().map(|object| &**object).collect();
+        let Some(first) = given.first() else {
+            return Ok(objects);
+        };
+        let converted = self.ask(outside, to, &given).await;
+        let converted = converted.map_err(|error| {
+            let of = named(first);
+            Status::storage_failure(format!("conversion webhook for {of} {error}"))
+        })?;
+        for (object, converted) in others.iter_mut().zip(converted) {
+            **object = converted;
         }
         Ok(objects)
     }
@@ -107,6 +114,27 @@ fn named(object: &Object) -> String {
     format!("{}, Kind={}", object.api_version(), object.kind())
 }
 
+/// Objects that one question is about.
+#[derive(Default)]
+pub(crate) struct Portion {
+    objects: usize,
+    bytes: usize,
+}
+
+impl Portion {
+    /// Whether an object belongs to it, which it does from then on.
+    pub(crate) fn takes(&mut self, version: &Version) -> bool {
+        let bytes = self.bytes + version.value().len();
+        let fits = self.objects < TOGETHER && bytes <= TOGETHER_BYTES;
+        let takes = fits || self.objects == 0;
+        if takes {
+            self.objects += 1;
+            self.bytes = bytes;
+        }
+        takes
+    }
+}
+
 /// What is stored, in the version of a kind. Where a webhook converts, it is asked; for
 /// all other kinds this is nothing.
 pub(crate) async fn read_as(
@@ -117,27 +145,36 @@ pub(crate) async fn read_as(
     let Some((custom, converter)) = kind.converter() else {
         return Ok(versions);
     };
-    let mut objects = Vec::with_capacity(versions.len());
-    for version in &versions {
+    let mut shown = Vec::with_capacity(versions.len());
+    let mut rest = &versions[..];
+    while !rest.is_empty() {
+        let mut portion = Portion::default();
+        let count = rest.iter().take_while(|version| portion.takes(version));
+        let (some, others) = rest.split_at(count.count());
+        let objects = renewed(kind, custom, some)?;
+        let converted = converter.convert(outside, &kind.api_version, objects);
+        for (version, mut object) in some.iter().zip(converted.await?) {
+            custom.prune_own(&mut object);
+            let bytes = object.encode();
+            let bytes = bytes.map_err(|error| Status::internal(&error.to_string()))?;
+            shown.push(version.with_value(Bytes::from(bytes)));
+        }
+        rest = others;
+    }
+    Ok(shown)
+}
+
+/// What is stored, in the version it is stored in, as the schema is today.
+fn renewed(kind: &Kind, custom: &Custom, versions: &[Arc<Version>]) -> Result<Vec<Object>, Status> {
+    let objects = versions.iter().map(|version| {
         let unreadable = |error| damaged(&String::from_utf8_lossy(version.key()), error);
         let mut object = parse_stored(version.value()).map_err(unreadable)?;
         if object.api_version() != kind.api_version {
             custom.renew(&mut object);
         }
-        objects.push(object);
-    }
-    let converted = converter
-        .convert(outside, &kind.api_version, objects)
-        .await?;
-    let shown = versions.into_iter().zip(converted);
-    shown
-        .map(|(version, mut object)| {
-            custom.prune_own(&mut object);
-            let bytes = object.encode();
-            let bytes = bytes.map_err(|error| Status::internal(&error.to_string()))?;
-            Ok(version.with_value(Bytes::from(bytes)))
-        })
-        .collect()
+        Ok(object)
+    });
+    objects.collect()
 }
 
 /// The same for one object.

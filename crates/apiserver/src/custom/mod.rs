@@ -63,7 +63,9 @@ pub(crate) struct Versions {
     pub(crate) converter: Option<Converter>,
     pub(crate) all: Vec<VersionSchema>,
     /// Which of them is kept.
-    pub(crate) stored: usize,
+    stored: usize,
+    /// Where they are, sorted by what they are called.
+    by_name: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -123,10 +125,27 @@ impl VersionSchema {
 }
 
 impl Versions {
+    pub(crate) fn new(
+        converter: Option<Converter>,
+        all: Vec<VersionSchema>,
+        stored: usize,
+    ) -> Self {
+        let mut by_name: Vec<usize> = (0..all.len()).collect();
+        by_name.sort_by_key(|at| &all[*at].api_version);
+        Self {
+            converter,
+            all,
+            stored,
+            by_name,
+        }
+    }
+
     pub(crate) fn find(&self, api_version: &str) -> Option<&VersionSchema> {
-        self.all
-            .iter()
-            .find(|version| version.api_version == api_version)
+        let name = |at: &usize| self.all[*at].api_version.as_str();
+        let found = self
+            .by_name
+            .binary_search_by(|at| name(at).cmp(api_version));
+        found.ok().map(|found| &self.all[self.by_name[found]])
     }
 
     pub(crate) fn stored(&self) -> &VersionSchema {

@@ -4,7 +4,7 @@ use super::definition::{Definition, versions};
 use super::schemas::of_version;
 use crate::conversion::Converter;
 use crate::custom::{Custom, ScalePaths, Source, VersionSchema, Versions};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, version_order};
 use optik_catalog::{
     Action, Behaviour, Column, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
     ResponseKind, ScaleSelector, Scaling, Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
@@ -13,6 +13,7 @@ use optik_object::selector::UnknownField;
 use optik_object::{Object, Value};
 use optik_schema::structural::Structural;
 use optik_store::Version;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -39,17 +40,15 @@ const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// The schemas of all versions; equal ones are one.
 pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<Versions> {
-    let mut known: Vec<(&Value, Arc<Structural>)> = Vec::new();
+    // By their texts: an order is needed, and values have none.
+    let mut known: BTreeMap<String, Arc<Structural>> = BTreeMap::new();
     let mut all = Vec::new();
     let mut stored = 0;
     for (index, version) in versions(object).iter().enumerate() {
         let schema = of_version(version).unwrap_or(&Value::Null);
-        let found = known.iter().find(|(value, _)| *value == schema);
-        let compiled = match found {
-            Some((_, compiled)) => Arc::clone(compiled),
-            None => Arc::new(Structural::read(schema)),
-        };
-        known.push((schema, Arc::clone(&compiled)));
+        let compiled = known.entry(schema.to_string());
+        let compiled = compiled.or_insert_with(|| Arc::new(Structural::read(schema)));
+        let compiled = Arc::clone(compiled);
         let name = version["name"].as_str().unwrap_or_default();
         let api_version = format!("{}/{name}", definition.group);
         all.push(VersionSchema::new(api_version, compiled));
@@ -57,11 +56,7 @@ pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<V
             stored = index;
         }
     }
-    Arc::new(Versions {
-        converter: Converter::read(object),
-        all,
-        stored,
-    })
+    Arc::new(Versions::new(Converter::read(object), all, stored))
 }
 
 /// The kinds of a definition that is served.
@@ -76,6 +71,7 @@ pub(super) fn compile(
     if !definition.is_served() {
         return kinds;
     }
+    let newest = newest(object);
     for (own, version) in versions(object).iter().enumerate() {
         if version["served"] != Value::Bool(true) {
             continue;
@@ -88,7 +84,7 @@ pub(super) fn compile(
                 stored: Arc::clone(stored),
                 identity: format!("{} {}", definition.uid, definition.generation),
             },
-            deprecation: deprecation(object, definition, version),
+            deprecation: deprecation(definition, version, newest),
             terminating: definition.deleting,
             established: definition.established,
             life: life.clone(),
@@ -251,8 +247,16 @@ fn fields(definition: &Definition, version: &Value) -> Fields {
     }
 }
 
+/// The newest version that may be used.
+fn newest(object: &Object) -> Option<&str> {
+    let versions = versions(object).iter();
+    let served = versions.filter(|other| other["served"] == true && other["deprecated"] != true);
+    let names = served.filter_map(|other| other["name"].as_str());
+    names.max_by_key(|other| version_order(other))
+}
+
 /// What clients of a deprecated version are told: its own words, or where to go.
-fn deprecation(object: &Object, definition: &Definition, version: &Value) -> Option<String> {
+fn deprecation(definition: &Definition, version: &Value, newest: Option<&str>) -> Option<String> {
     if version["deprecated"] != Value::Bool(true) {
         return None;
     }
@@ -262,15 +266,9 @@ fn deprecation(object: &Object, definition: &Definition, version: &Value) -> Opt
     let (group, kind) = (&definition.group, &definition.accepted.kind);
     let name = version["name"].as_str().unwrap_or_default();
     let mut text = format!("{group}/{name} {kind} is deprecated");
-    let served = versions(object)
-        .iter()
-        .filter(|other| other["served"] == true && other["deprecated"] != true);
-    let names = served.filter_map(|other| other["name"].as_str());
-    let newest = names
-        .filter(|other| crate::kinds::version_order(other) > crate::kinds::version_order(name))
-        .max_by_key(|other| crate::kinds::version_order(other));
-    if let Some(newest) = newest {
-        text.push_str(&format!("; use {group}/{newest} {kind}"));
+    let newer = newest.filter(|newest| version_order(newest) > version_order(name));
+    if let Some(newer) = newer {
+        text.push_str(&format!("; use {group}/{newer} {kind}"));
     }
     Some(text)
 }

@@ -8,7 +8,7 @@ use optik_object::{FieldError, Object, Value};
 use optik_schema::structural::{
     Leniency, Structural, TypeName, check_coherence, check_defaults, check_keywords, check_rules,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is forgiven because the stored definition does it already.
 #[derive(Clone, Copy, Default)]
@@ -54,6 +54,8 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
     let names = ("validation.openAPIV3Schema", "schema.openAPIV3Schema");
     let parts = parts(object, "schema", names);
     let common = parts.len() == 1;
+    let known = old.into_iter().flat_map(versions).filter_map(of_version);
+    let known: BTreeSet<String> = known.map(Value::to_string).collect();
     for (path, schema, version) in parts {
         let Some(schema) = schema.and_then(|schema| schema.get("openAPIV3Schema")) else {
             continue;
@@ -66,11 +68,7 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
         if with_status {
             check_root(schema, &path, errors);
         }
-        let known = old.is_some_and(|old| {
-            versions(old)
-                .iter()
-                .any(|old| of_version(old) == Some(schema))
-        });
+        let known = !known.is_empty() && known.contains(&schema.to_string());
         check_schema(schema, &path, forgiven, known, errors);
     }
 }
@@ -260,6 +258,10 @@ pub(super) fn check_selectable(
     errors: &mut Vec<FieldError>,
 ) {
     let member = "selectableFields";
+    let before = old.into_iter().flat_map(versions);
+    let before: BTreeMap<&str, Option<&Value>> = before
+        .map(|version| (text(Some(version), "name"), version.get(member)))
+        .collect();
     for (path, fields, version) in parts(object, member, (member, member)) {
         let Some(Value::Array(fields)) = fields else {
             continue;
@@ -272,11 +274,8 @@ pub(super) fn check_selectable(
             check_selected(given, schema.as_ref(), path, &mut seen, errors);
         }
         let name = text(Some(version), "name");
-        let had = old.is_some_and(|old| {
-            let mut versions = versions(old).iter();
-            let version = versions.find(|version| text(Some(version), "name") == name);
-            version.and_then(|version| version.get(member)) == Some(&Value::Array(fields.clone()))
-        });
+        let had = before.get(name).copied().flatten();
+        let had = had.and_then(Value::as_array) == Some(fields);
         if seen.len() > SELECTABLE_MAX && !had {
             errors.push(FieldError::too_many(path, seen.len(), SELECTABLE_MAX));
         }

@@ -20,17 +20,20 @@ use crate::piece::Piece;
 use crate::press::Press;
 use crate::selection::Selection;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use optik_object::Status;
 use optik_store::Version;
 use page::find;
 use pieces::{measured, rest};
 use scan::{Scan, Source};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use writer::{Writer, head, metadata};
 
 /// How much of a list is written before its beginning is sent.
 const FIRST_BYTES: usize = 64 * 1024;
+/// When to come again if too many lists are being converted.
+const RETRY_SECONDS: u32 = 1;
 
 /// A list to be written.
 pub(crate) enum Listed {
@@ -54,8 +57,11 @@ pub(crate) async fn list(
     listing: Listing,
 ) -> Result<Listed, Status> {
     let mut page = find(&outside.store, &listing).await?;
+    let mut room = None;
     if listing.kind.converter().is_some() {
-        page.source = Box::pin(converted(outside, &listing, page.source)).await?;
+        let converted = Box::pin(converted(outside, press, &listing, page.source)).await?;
+        page.source = converted.source;
+        room = converted.room;
     }
     let metadata = metadata(&listing, &page);
     let mut scan = Scan(page.source);
@@ -70,9 +76,8 @@ pub(crate) async fn list(
         ink: listing.ink,
     };
     if writer.ink.as_ref().is_some_and(Ink::needs_length) {
-        return Ok(Listed::Pieces(
-            measured(Arc::clone(press), scan, writer).await,
-        ));
+        let pieces = measured(Arc::clone(press), scan, writer).await;
+        return Ok(Listed::Pieces(held(pieces, room)));
     }
     let mut first = writer.begin(0);
     let versions = scan.batch(FIRST_BYTES).unwrap_or_default();
@@ -86,15 +91,59 @@ pub(crate) async fn list(
     }
     let first = stream::once(std::future::ready(Piece::from(first)));
     let rest = rest(Arc::clone(press), scan, writer, items);
-    Ok(Listed::Pieces(first.chain(rest).boxed()))
+    Ok(Listed::Pieces(held(first.chain(rest), room)))
+}
+
+/// Room that is given back with the last piece.
+fn held(
+    pieces: impl Stream<Item = Piece> + Send + 'static,
+    room: Option<OwnedSemaphorePermit>,
+) -> BoxStream<'static, Piece> {
+    let pieces = pieces.map(move |piece| {
+        let _ = &room;
+        piece
+    });
+    pieces.boxed()
+}
+
+struct Converted {
+    source: Source,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// Everything in the version that is asked for: where a webhook converts, all of it is
-/// gathered first. Selectors look at what is stored.
-async fn converted(outside: &Outside, listing: &Listing, source: Source) -> Result<Source, Status> {
+/// gathered first, because a conversion that fails fails the whole list. Selectors look at
+/// what is stored.
+async fn converted(
+    outside: &Outside,
+    press: &Press,
+    listing: &Listing,
+    source: Source,
+) -> Result<Converted, Status> {
     let versions = matching(listing, source);
+    let room = room_to_convert(press, &listing.kind, &versions)?;
     let versions = read_as(outside, &listing.kind, versions).await?;
-    Ok(Source::Gathered(versions.into_iter()))
+    Ok(Converted {
+        source: Source::Gathered(versions.into_iter()),
+        room,
+    })
+}
+
+/// Room for objects that are held until all of them are converted, by what is stored of
+/// them. Whoever comes when there is none comes again.
+fn room_to_convert(
+    press: &Press,
+    kind: &Kind,
+    versions: &[Arc<Version>],
+) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    if kind.converter().is_none() {
+        return Ok(None);
+    }
+    let bytes = versions.iter().map(|version| version.value().len()).sum();
+    let room = press.hold_whole(bytes);
+    let text = "too many objects are being converted, please try again later";
+    let full = || Status::too_many_requests(text, RETRY_SECONDS);
+    room.map(Some).ok_or_else(full)
 }
 
 fn matching(listing: &Listing, source: Source) -> Vec<Arc<Version>> {
@@ -114,13 +163,21 @@ pub(crate) struct Gathered {
     pub(crate) versions: Vec<Arc<Version>>,
     /// The list up to its first item.
     pub(crate) head: Vec<u8>,
+    /// Held as long as the versions are, if a webhook converts them.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
-pub(crate) async fn gather(outside: &Outside, listing: &Listing) -> Result<Gathered, Status> {
+pub(crate) async fn gather(
+    outside: &Outside,
+    press: &Press,
+    listing: &Listing,
+) -> Result<Gathered, Status> {
     let page = find(&outside.store, listing).await?;
     let head = head(&listing.kind, &metadata(listing, &page));
+    let versions = matching(listing, page.source);
     Ok(Gathered {
-        versions: matching(listing, page.source),
+        room: room_to_convert(press, &listing.kind, &versions)?,
+        versions,
         head,
     })
 }

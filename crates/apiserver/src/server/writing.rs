@@ -146,7 +146,7 @@ impl Shared {
             ink: Ink::of(form, &*self.clock),
         };
         let writing = asked.writing(self, WriteOptions::default(), "deletecollection");
-        let body = write::delete_all(&writing, &listing, &options).await?;
+        let body = write::delete_all(&writing, &self.press, &listing, &options).await?;
         self.formed(form, asked.kind, StatusCode::OK, body)
     }
 

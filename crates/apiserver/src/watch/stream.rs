@@ -5,7 +5,7 @@ use super::schedule::{Due, Schedule};
 use super::teller::{Teller, failure};
 use super::{Begin, Surroundings, Watching};
 use crate::calling::Outside;
-use crate::conversion::read_as;
+use crate::conversion::{Portion, read_as};
 use crate::kinds::{Kind, Shown};
 use crate::selection::Selection;
 use bytes::Bytes;
@@ -58,6 +58,8 @@ enum Phase {
     Converting {
         converted: BoxFuture<'static, Result<Vec<Arc<Version>>, Status>>,
         news: News,
+        /// What comes after.
+        after: Box<Phase>,
     },
     Ended,
 }
@@ -68,8 +70,6 @@ struct News {
     events: Vec<(EventType, Revision)>,
     /// Where that leaves the watch.
     through: Revision,
-    /// It is the state that the watch begins with.
-    initial: bool,
 }
 
 impl Stream {
@@ -219,31 +219,52 @@ impl Stream {
         self.kind.converter().is_some()
     }
 
+    /// Has the next part of the initial state converted: as much as one question is about.
     fn convert_state(&mut self) -> Bytes {
         let Phase::Initial { state, rest } = &self.phase else {
             return Bytes::new();
         };
-        let matching = state
-            .entries(rest)
-            .filter(|version| self.selection.matches(&self.kind, version));
-        let versions: Vec<Arc<Version>> = matching.cloned().collect();
+        let mut versions: Vec<Arc<Version>> = Vec::new();
+        let mut portion = Portion::default();
+        let mut last = None;
+        let mut stopped = None;
+        for (scanned, version) in state.entries(rest).enumerate() {
+            let matches = self.selection.matches(&self.kind, version);
+            if scanned >= SCAN_OBJECTS_MAX || matches && !portion.takes(version) {
+                stopped = last;
+                break;
+            }
+            versions.extend(matches.then(|| Arc::clone(version)));
+            last = Some(version.key());
+        }
+        let after = match stopped {
+            Some(last) => Phase::Initial {
+                state: state.clone(),
+                rest: rest.after(last),
+            },
+            None => Phase::InitialEnd,
+        };
         let events = versions.iter();
         let events = events.map(|version| (EventType::Added, version.mod_revision()));
         let news = News {
             events: events.collect(),
             through: self.told,
-            initial: true,
         };
-        self.convert(versions, news)
+        self.convert(versions, news, after)
     }
 
+    /// Has the next commits converted. A commit is told as a whole.
     fn convert_batch(&mut self) -> Bytes {
-        let Phase::Telling { batch, .. } = &self.phase else {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let Phase::Telling { batch, mut next } = phase else {
             return Bytes::new();
         };
         let (mut versions, mut events) = (Vec::new(), Vec::new());
         let mut through = self.told;
-        for commit in batch.commits() {
+        let mut portion = Portion::default();
+        let mut has_room = true;
+        let commits = batch.commits();
+        while has_room && let Some(commit) = commits.get(next) {
             for event in batch.events_of(commit) {
                 let Some(event_type) = change(&self.kind, &self.selection, event) else {
                     continue;
@@ -252,32 +273,34 @@ impl Stream {
                     EventType::Added | EventType::Modified => Some(event.version()),
                     EventType::Deleted => event.prior(),
                 };
+                has_room &= shown.is_none_or(|version| portion.takes(version));
                 versions.extend(shown.cloned());
                 events.extend(shown.map(|_| (event_type, event.version().mod_revision())));
             }
             through = commit.revision();
+            next += 1;
         }
-        let news = News {
-            events,
-            through,
-            initial: false,
+        let after = match next < commits.len() {
+            true => Phase::Telling { batch, next },
+            false => Phase::Live,
         };
-        self.convert(versions, news)
+        self.convert(versions, News { events, through }, after)
     }
 
-    fn convert(&mut self, versions: Vec<Arc<Version>>, news: News) -> Bytes {
+    fn convert(&mut self, versions: Vec<Arc<Version>>, news: News, after: Phase) -> Bytes {
         let (outside, kind) = (self.outside.clone(), Arc::clone(&self.kind));
         let converted = async move { read_as(&outside, &kind, versions).await };
         self.phase = Phase::Converting {
             converted: converted.boxed(),
             news,
+            after: Box::new(after),
         };
         Bytes::new()
     }
 
     fn tell_converted(&mut self, converted: Result<Vec<Arc<Version>>, Status>) -> Bytes {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
-        let Phase::Converting { news, .. } = phase else {
+        let Phase::Converting { news, after, .. } = phase else {
             return Bytes::new();
         };
         let versions = match converted {
@@ -293,10 +316,7 @@ impl Stream {
             self.teller.write(&self.kind, event_type, shown, &mut out);
         }
         self.told = news.through;
-        self.phase = match news.initial {
-            true => Phase::InitialEnd,
-            false => Phase::Live,
-        };
+        self.phase = *after;
         out.into()
     }
 }

@@ -7,6 +7,7 @@ use crate::definitions;
 use crate::kinds::Shown;
 use crate::list::{Gathered, Listing, gather};
 use crate::namespaces::IMMORTAL;
+use crate::press::Press;
 use crate::trouble::damaged;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -372,11 +373,17 @@ fn gone(
 /// nothing. The answer lists them as they were.
 pub(crate) async fn delete_all(
     writing: &Writing<'_>,
+    press: &Press,
     listing: &Listing,
     options: &DeleteOptions,
 ) -> Result<Bytes, Status> {
     let kind = writing.kind;
-    let Gathered { versions, head } = gather(writing.outside, listing).await?;
+    let gathered = gather(writing.outside, press, listing).await?;
+    let Gathered {
+        versions,
+        head,
+        room: _room,
+    } = gathered;
     let shown = read_as(writing.outside, kind, versions.clone()).await?;
     let mut shown = shown.into_iter();
     let mut out = head;

@@ -35,6 +35,8 @@ pub(crate) struct Case {
     items: usize,
     /// What has to happen before, in a server of its own.
     before: Option<Make<Vec<Request>>>,
+    /// Whether what was defined before is made of it while the request is answered.
+    at_once: bool,
     request: Make<Request>,
 }
 
@@ -48,12 +50,18 @@ impl Case {
             name: name.into(),
             items,
             before: None,
+            at_once: false,
             request: Box::new(request),
         }
     }
 
     pub(crate) fn after(mut self, before: impl Fn(usize) -> Vec<Request> + 'static) -> Self {
         self.before = Some(Box::new(before));
+        self
+    }
+
+    pub(crate) fn at_once(mut self) -> Self {
+        self.at_once = true;
         self
     }
 }
@@ -182,20 +190,21 @@ fn measure(shared: &World, case: &Case, items: usize) -> Measured {
     let world = own.as_ref().map_or(shared, |(world, _)| world);
     let mut sent_bytes = 0;
     let mut last = Vec::new();
-    for request in own.iter().flat_map(|(_, before)| before.clone()) {
+    for mut request in own.iter().flat_map(|(_, before)| before.clone()) {
+        request.body = with_revision(&request.body, &last);
         sent_bytes += request.body.len();
         let (status, answer) = world.ask(request);
         let told = String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
-        world.wait_for_kind(case, &answer);
+        if !case.at_once {
+            world.wait_for_kind(case, &answer);
+        }
         // What is refused is not there, then.
         let well = status < 300 || status == 422;
         assert!(well, "{}: before: {status} {told}", case.name);
         last = answer;
     }
     let mut request = (case.request)(items);
-    if !last.is_empty() {
-        request.body = with_revision(&request.body, &last);
-    }
+    request.body = with_revision(&request.body, &last);
     sent_bytes += request.body.len() + request.query.len();
     let ((status, answer), cost) = measured(|| world.ask(request));
     Measured {
@@ -207,6 +216,9 @@ fn measure(shared: &World, case: &Case, items: usize) -> Measured {
 }
 
 fn with_revision(body: &Bytes, answer: &[u8]) -> Bytes {
+    if answer.is_empty() {
+        return body.clone();
+    }
     let (answer, body) = (
         String::from_utf8_lossy(answer),
         String::from_utf8_lossy(body),

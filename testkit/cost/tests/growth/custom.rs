@@ -1,6 +1,6 @@
 //! Definitions, their objects, and expressions.
 
-use crate::case::{Case, LAST_REVISION, patch, post, put, texts};
+use crate::case::{Case, LAST_REVISION, get, patch, post, put, texts};
 use optik_apiserver::Request;
 use serde_json::{Map, Value, json};
 
@@ -39,6 +39,42 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(updates());
     cases.extend(policies());
     cases
+}
+
+fn versions(count: usize, change: impl Fn(usize, &mut Value)) -> Value {
+    let mut of = definition(json!({"type": "object"}));
+    let one = of["spec"]["versions"][0].clone();
+    let version = |at: usize| {
+        let mut version = one.clone();
+        version["name"] = format!("v{}", at + 1).into();
+        version["storage"] = (at == 0).into();
+        change(at, &mut version);
+        version
+    };
+    of["spec"]["versions"] = (0..count).map(version).collect();
+    of
+}
+
+/// Alike up to the last member.
+fn versions_that_differ(count: usize) -> Value {
+    versions(count, |at, version| {
+        let mut spec = properties(30, &json!({"type": "string"}));
+        spec["properties"][format!("z{at}")] = json!({"type": "string"});
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec;
+    })
+}
+
+fn deprecated_versions(count: usize) -> Value {
+    versions(count, |at, version| {
+        version["deprecated"] = (at % 2 == 0).into();
+    })
+}
+
+/// The kinds of a definition are made while somebody asks for its objects.
+fn made(name: &str, items: usize, make: fn(usize) -> Value) -> Case {
+    Case::new(format!("definition, made: {name}"), items, |_| get(THINGS))
+        .after(move |n| vec![post(DEFINITIONS, &make(n))])
+        .at_once()
 }
 
 fn definitions() -> Vec<Case> {
@@ -131,19 +167,39 @@ fn definitions() -> Vec<Case> {
             of["x-kubernetes-validations"] = json!([{"rule": rule.join(" && ")}]);
             definition(of)
         }),
-        define("versions", 100, |n| {
-            let mut of = definition(json!({"type": "object"}));
-            let one = of["spec"]["versions"][0].clone();
-            of["spec"]["versions"] = (0..n)
-                .map(|at| {
-                    let mut version = one.clone();
-                    version["name"] = format!("v{}", at + 1).into();
-                    version["storage"] = (at == 0).into();
-                    version
-                })
-                .collect();
-            of
-        }),
+        define("versions", 100, |n| versions(n, |_, _| {})),
+        define("versions that differ", 100, versions_that_differ),
+        define("deprecated versions", 400, deprecated_versions),
+        Case::new("definition, updated: versions that differ", 100, |n| {
+            let mut of = versions_that_differ(n);
+            of["metadata"]["resourceVersion"] = LAST_REVISION.into();
+            let last = &mut of["spec"]["versions"][n - 1]["schema"]["openAPIV3Schema"];
+            last["properties"]["spec"]["properties"]["p0"] = json!({"type": "integer"});
+            put(&format!("{DEFINITIONS}/things.example.com?dryRun=All"), &of)
+        })
+        .after(|n| vec![post(DEFINITIONS, &versions_that_differ(n))])
+        .at_once(),
+        Case::new(
+            "definition, updated: none of the versions was stored",
+            1_000,
+            |n| {
+                let mut of = versions(n, |_, version| version["storage"] = true.into());
+                of["spec"]["versions"].as_array_mut().unwrap().remove(0);
+                of["metadata"]["resourceVersion"] = LAST_REVISION.into();
+                put(&format!("{DEFINITIONS}/things.example.com?dryRun=All"), &of)
+            },
+        )
+        .after(|n| {
+            let of = versions(1, |_, _| {});
+            let mut told = of.clone();
+            told["metadata"]["resourceVersion"] = LAST_REVISION.into();
+            told["status"] = json!({"storedVersions": vec!["v1"; n]});
+            let status = put(&format!("{DEFINITIONS}/things.example.com/status"), &told);
+            vec![post(DEFINITIONS, &of), status]
+        })
+        .at_once(),
+        made("versions that differ", 100, versions_that_differ),
+        made("deprecated versions", 400, deprecated_versions),
         define("columns", 500, |n| {
             let mut of = definition(json!({"type": "object"}));
             of["spec"]["versions"][0]["additionalPrinterColumns"] = texts("c", n)

@@ -1,0 +1,220 @@
+use super::*;
+use crate::calling::{Call, CallError, Caller, Reply};
+use crate::definitions::{Book, DIRECTORY};
+use crate::list::{Listed, Listing, list};
+use crate::options::{Fresh, ListAt, ListPlan, WatchAt, WatchPlan};
+use crate::piece::Piece;
+use crate::press::Press;
+use crate::selection::Selection;
+use crate::watch::{Surroundings, Watching, watch};
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt, ready};
+use http::StatusCode;
+use optik_platform::{SystemClock, SystemEntropy};
+use optik_store::{Options, Origin, Put, Store, Txn};
+use serde_json::json;
+use std::sync::Mutex;
+
+const MIB: usize = 1 << 20;
+
+/// Writes the wanted version into objects, and down how many they were.
+#[derive(Default)]
+struct Renaming(Mutex<Vec<usize>>);
+
+impl Renaming {
+    fn asked(&self) -> Vec<usize> {
+        self.0.lock().unwrap().drain(..).collect()
+    }
+}
+
+struct Shared(Arc<Renaming>);
+
+impl Caller for Shared {
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+        let asked: Value = serde_json::from_slice(&call.body).unwrap();
+        let mut objects = asked["request"]["objects"].as_array().unwrap().clone();
+        self.0.0.lock().unwrap().push(objects.len());
+        for object in &mut objects {
+            object["apiVersion"] = asked["request"]["desiredAPIVersion"].clone();
+        }
+        let answer = json!({"kind": "ConversionReview", "apiVersion": asked["apiVersion"],
+            "response": {"uid": asked["request"]["uid"], "result": {"status": "Success"},
+                "convertedObjects": objects}});
+        let reply = Reply {
+            status: StatusCode::OK,
+            content_type: "application/json".into(),
+            body: answer.to_string().into(),
+        };
+        ready(Ok(reply)).boxed()
+    }
+}
+
+/// A kind of which `v1` is kept and `v2` is converted.
+struct World {
+    outside: Outside,
+    webhook: Arc<Renaming>,
+    kind: Arc<Kind>,
+}
+
+impl World {
+    /// With objects that long.
+    async fn with(lengths: &[usize]) -> Self {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let put = async |key: String, object: &Value| {
+            let put = Put::new(key, optik_object::encode(object).unwrap());
+            let put = store.commit(Txn::put(put), Origin::default());
+            put.await.unwrap();
+        };
+        put(format!("{DIRECTORY}things.example.com"), &definition()).await;
+        let mut book = Book::default();
+        book.open(&store.snapshot());
+        let kinds = book.kinds();
+        let kind = kinds.iter().find(|kind| kind.api_version.ends_with("/v2"));
+        let kind = Arc::clone(kind.unwrap());
+        for (at, length) in lengths.iter().enumerate() {
+            let name = format!("{at:04}");
+            let object = json!({"apiVersion": "example.com/v1", "kind": "Thing",
+                "metadata": {"name": name, "namespace": "n"}, "text": "x".repeat(*length)});
+            put(kind.key(Some("n"), &name), &object).await;
+        }
+        let webhook = Arc::new(Renaming::default());
+        let outside = Outside {
+            caller: Arc::new(Shared(Arc::clone(&webhook))),
+            store,
+            entropy: Arc::new(SystemEntropy),
+        };
+        Self {
+            outside,
+            webhook,
+            kind,
+        }
+    }
+
+    async fn list(&self, press: &Arc<Press>) -> Result<Listed, Status> {
+        let listing = Listing {
+            kind: Arc::clone(&self.kind),
+            namespace: Some("n".into()),
+            selection: Selection::default(),
+            plan: ListPlan {
+                at: ListAt::Latest,
+                limit: None,
+            },
+            ink: None,
+        };
+        list(&self.outside, press, listing).await
+    }
+
+    /// The state that a watch begins with.
+    async fn watched(&self, objects: usize) -> Vec<Value> {
+        let around = Surroundings {
+            store: self.outside.store.clone(),
+            outside: self.outside.clone(),
+            encoded: Arc::default(),
+            entropy: Arc::new(SystemEntropy),
+            clock: Arc::new(SystemClock::default()),
+        };
+        let watching = Watching {
+            kind: Arc::clone(&self.kind),
+            namespace: Some("n".into()),
+            selection: Selection::default(),
+            plan: WatchPlan {
+                at: WatchAt::Initial(Fresh::Latest),
+                bookmarks: false,
+                announce: false,
+                timeout_seconds: None,
+            },
+            form: crate::form::Form::default(),
+        };
+        let mut pieces = watch(&around, watching).await;
+        let mut events: Vec<Value> = Vec::new();
+        while events.len() < objects {
+            let piece = pieces.next().await.unwrap().into_bytes();
+            let lines = piece.split(|byte| *byte == b'\n');
+            let lines = lines.filter(|line| !line.is_empty());
+            events.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+        }
+        events
+    }
+}
+
+fn definition() -> Value {
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema":
+            {"type": "object", "properties": {"text": {"type": "string"}}}}})
+    };
+    let names =
+        json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+    let holds = |kind: &str| json!({"type": kind, "status": "True"});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com", "uid": "u", "generation": 1},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names,
+            "versions": [version("v1", true), version("v2", false)],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": "https://example.com/"},
+                "conversionReviewVersions": ["v1"]}}},
+        "status": {"acceptedNames": names, "storedVersions": ["v1"],
+            "conditions": [holds("NamesAccepted"), holds("Established")]},
+    })
+}
+
+async fn items_of(listed: Listed) -> Vec<Value> {
+    let bytes = match listed {
+        Listed::Whole(bytes) => bytes.to_vec(),
+        Listed::Pieces(pieces) => {
+            let pieces: Vec<Piece> = pieces.collect().await;
+            let pieces = pieces.into_iter().map(Piece::into_bytes);
+            pieces.collect::<Vec<_>>().concat()
+        }
+    };
+    let mut list: Value = serde_json::from_slice(&bytes).unwrap();
+    list["items"].as_array_mut().map(std::mem::take).unwrap()
+}
+
+/// Many objects, or long ones, are not all asked about at once, nor held parsed.
+#[tokio::test]
+async fn questions_are_short() {
+    let many = vec![10; 1_200];
+    let long = vec![MIB; 10];
+    for (lengths, expected) in [(&many, vec![500, 500, 200]), (&long, vec![3, 3, 3, 1])] {
+        let world = World::with(lengths).await;
+        let listed = world.list(&Arc::new(Press::new())).await.unwrap();
+        let items = items_of(listed).await;
+        assert!(
+            items
+                .iter()
+                .all(|item| item["apiVersion"] == "example.com/v2")
+        );
+        assert_eq!(items.len(), lengths.len());
+        assert_eq!(world.webhook.asked(), expected, "a list");
+        let events = world.watched(lengths.len()).await;
+        let names = events
+            .iter()
+            .map(|event| &event["object"]["metadata"]["name"]);
+        let names: Vec<&str> = names.map(|name| name.as_str().unwrap()).collect();
+        assert!(names.is_sorted() && names.len() == lengths.len());
+        assert_eq!(world.webhook.asked(), expected, "a watch");
+        world.outside.store.close().await;
+    }
+}
+
+/// Lists that are held until all of them is converted share the room there is.
+#[tokio::test]
+async fn lists_wait_for_room_elsewhere() {
+    let world = World::with(&[MIB / 4; 8]).await;
+    let press = Arc::new(Press::with(1, 3 * MIB));
+    let first = world.list(&press).await.unwrap();
+    assert_eq!(world.webhook.asked().len(), 1);
+    let refused = world.list(&press).await.err().unwrap();
+    assert_eq!(refused.code(), 429);
+    assert!(world.webhook.asked().is_empty(), "it is not even asked");
+    assert_eq!(items_of(first).await.len(), 8);
+    let again = world.list(&press).await.unwrap();
+    drop(again);
+    // What is longer than the room is held alone.
+    let narrow = Arc::new(Press::with(1, MIB));
+    let whole = world.list(&narrow).await.unwrap();
+    assert_eq!(world.list(&narrow).await.err().unwrap().code(), 429);
+    assert_eq!(items_of(whole).await.len(), 8);
+    world.outside.store.close().await;
+}
