@@ -296,7 +296,7 @@ fn of_deputy(deputy: Deputy, target: &Target, verb: Option<Verb>) -> Result<Endp
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::kinds::Kinds;
     use optik_access::{RequestInfo, Shape};
@@ -335,9 +335,15 @@ mod tests {
         }
     }
 
+    fn built_in() -> Kinds {
+        Kinds::of(optik_catalog::builtin())
+    }
+
     /// Every kind, every shape of a path, every part, every method.
-    fn every_request(mut check: impl FnMut(&Kind, Shape, &str, &str, &ResourceRequest)) {
-        let kinds = Kinds::of(optik_catalog::builtin());
+    pub(in crate::server) fn every_request(
+        kinds: &Kinds,
+        mut check: impl FnMut(&Kind, Shape, &str, &str, &ResourceRequest),
+    ) {
         for kind in &kinds.all {
             for shape in Shape::all() {
                 let parts = kind.resource.subresources.iter();
@@ -364,7 +370,7 @@ mod tests {
     #[test]
     fn an_endpoint_carries_out_the_verb_that_was_authorized() {
         let mut reached = BTreeMap::<String, BTreeSet<&str>>::new();
-        every_request(|kind, _, _, method, request| {
+        every_request(&built_in(), |kind, _, _, method, request| {
             let Ok(endpoint) = Endpoint::find(kind, request) else {
                 return;
             };
@@ -413,8 +419,7 @@ mod tests {
     /// Discovery and the endpoints agree about what can be done with each resource.
     #[test]
     fn every_verb_of_discovery_has_an_endpoint_and_no_other() {
-        let kinds = Kinds::of(optik_catalog::builtin());
-        for kind in &kinds.all {
+        for kind in &built_in().all {
             let scope = match kind.is_namespaced() {
                 true => PathScope::Namespaced,
                 false => PathScope::Cluster,
@@ -442,7 +447,7 @@ mod tests {
     #[test]
     fn watch_paths_only_watch() {
         let mut watches = 0;
-        every_request(|kind, shape, part, method, request| {
+        every_request(&built_in(), |kind, shape, part, method, request| {
             if !shape.watch {
                 return;
             }

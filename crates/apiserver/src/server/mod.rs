@@ -7,6 +7,8 @@ mod endpoint;
 mod long;
 mod own;
 mod reading;
+#[cfg(test)]
+mod rows;
 mod writing;
 
 pub(crate) use asked::Asked;

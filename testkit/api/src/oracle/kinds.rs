@@ -176,7 +176,10 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("leases"),
     Resource::new("certificatesigningrequests").with(
         &["/status", "/spec"],
-        &[STATUS, part("approval", &["/status/conditions"])],
+        &[
+            LABELED_STATUS,
+            part("approval", &["/status/conditions", "/metadata/labels"]),
+        ],
     ),
     Resource {
         names: Names {
@@ -273,10 +276,22 @@ impl Resource {
         if !namespace.is_empty() {
             object["metadata"]["namespace"] = namespace.into();
         }
-        if self.plural == "events" {
-            object["involvedObject"]["namespace"] = namespace.into();
-        }
+        merge(&mut object, self.peculiar(namespace));
         object
+    }
+
+    /// Without which some endpoint would refuse what it is asked for.
+    fn peculiar(&self, namespace: &str) -> Value {
+        match self.plural {
+            "events" => json!({"involvedObject": {"namespace": namespace}}),
+            // Resizing keeps the class of service. A volume would be missed in updates.
+            "pods" => json!({"spec": {
+                "automountServiceAccountToken": false, "containers": [container(1)],
+            }}),
+            // A view of what is not there cannot be changed.
+            "widgets" => json!({"spec": {"replicas": 1}}),
+            _ => json!({}),
+        }
     }
 
     /// What is posted, and shows nothing of what was there: its sender may see it.
@@ -378,9 +393,7 @@ impl Resource {
             "ephemeralcontainers" => json!({"spec": {"ephemeralContainers": [
                 {"name": "e", "image": "i"},
             ]}}),
-            "resize" => json!({"spec": {"containers": [
-                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}},
-            ]}}),
+            "resize" => json!({"spec": {"containers": [container(2)]}}),
             "finalize" => json!({"spec": {"finalizers": ["oracle.test/changed"]}}),
             "approval" => json!({"status": {"conditions": [{
                 "type": "Approved", "status": "True", "reason": "Oracle",
@@ -388,6 +401,11 @@ impl Resource {
             _ => json!({}),
         }
     }
+}
+
+fn container(cpus: u32) -> Value {
+    let requests = json!({"cpu": cpus.to_string()});
+    json!({"name": "c", "image": "i", "resources": {"requests": requests}})
 }
 
 /// Members of objects are merged, all else is replaced.
@@ -402,13 +420,15 @@ pub(super) fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// The signer is nobody's, so that nothing but rights on requests is asked for.
+/// Nobody's.
+pub(super) const SIGNER: &str = "example.test/oracle";
+
 fn signing_request(name: &str) -> Value {
     json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": {"name": name},
         "spec": {
-            "signerName": "example.test/oracle", "usages": ["client auth"],
+            "signerName": SIGNER, "usages": ["client auth"],
             "request": request_pem(),
         },
     })

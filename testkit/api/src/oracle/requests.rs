@@ -77,6 +77,30 @@ impl Sent {
         })
     }
 
+    /// The same on an object as it is now, if its body is such an object: who updates sends
+    /// the whole of it, and of many kinds its revision.
+    #[must_use]
+    pub fn upon(&self, stored: &Value, revision: u64) -> Self {
+        let mut sent = self.clone();
+        let Some(body) = &mut sent.body else {
+            return sent;
+        };
+        if body["kind"] == stored["kind"] {
+            let change = std::mem::replace(body, stored.clone());
+            merge(body, change);
+        }
+        body["metadata"]["resourceVersion"] = revision.to_string().into();
+        sent
+    }
+
+    /// The object that it puts: namespace and name.
+    #[must_use]
+    pub fn puts(&self) -> Option<(&str, &str)> {
+        let metadata = &self.body.as_ref().filter(|_| self.method == "PUT")?["metadata"];
+        let namespace = metadata["namespace"].as_str().unwrap_or_default();
+        Some((namespace, metadata["name"].as_str()?))
+    }
+
     /// The request, sent in the name of a user.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! Users with one right each.
 
 use super::kinds::{Effect, Part, RESOURCES, Resource};
+use super::members::Members;
 use super::verdict::Place;
 use super::{NAMES, NAMESPACE};
 use serde_json::{Value, json};
@@ -98,7 +99,8 @@ impl Right {
         if self.reach == Where::Object {
             rule["resourceNames"] = json!([NAMES[0]]);
         }
-        let role = json!({"metadata": {"name": name}, "rules": [rule]});
+        let rules: Vec<_> = std::iter::once(rule).chain(self.on_signers()).collect();
+        let role = json!({"metadata": {"name": name}, "rules": rules});
         let binding = json!({
             "metadata": {"name": name},
             "roleRef": {"kind": kind, "name": name, "apiGroup": "rbac.authorization.k8s.io"},
@@ -108,6 +110,19 @@ impl Right {
             (format!("{below}{prefix}roles"), role),
             (format!("{below}{prefix}rolebindings"), binding),
         ]
+    }
+
+    /// Without it, nobody approves or signs. It lets nobody do anything by itself.
+    fn on_signers(&self) -> Option<Value> {
+        let verb = match (self.resource.plural, self.part?.name) {
+            ("certificatesigningrequests", "approval") => "approve",
+            ("certificatesigningrequests", "status") => "sign",
+            _ => return None,
+        };
+        Some(json!({
+            "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": [verb],
+            "resourceNames": [super::kinds::SIGNER],
+        }))
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
@@ -164,6 +179,18 @@ impl Right {
                 ("create", None) => self.effect() == Effect::Echo,
                 _ => false,
             }
+    }
+
+    /// Whether anything can be seen or changed by it.
+    #[must_use]
+    pub fn is_of_use(&self) -> bool {
+        let nothing = Effect::Changes(Members::only(&[]));
+        let writes = self.effect() != Effect::Nothing && self.effect() != nothing;
+        let shows = match self.part {
+            None => matches!(self.verb, "get" | "list" | "watch"),
+            Some(part) => self.verb == "get" && part.shows,
+        };
+        writes || shows
     }
 
     /// Whether it may be about many objects at once.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// A transaction takes no more.
 const OPERATIONS_MAX: usize = 100;
+const ALL: &str = "/registry/";
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 const PAUSE: Duration = Duration::from_millis(1);
 const LOOKS_MAX: usize = 20_000;
@@ -20,6 +21,8 @@ pub(crate) struct Judge<'a> {
     /// What the store holds before each request.
     before: BTreeMap<Key, bytes::Bytes>,
     revision: Revision,
+    /// By resource, namespace and name.
+    keys: BTreeMap<(&'static str, String, String), Key>,
     markers: Vec<Marker>,
 }
 
@@ -32,22 +35,28 @@ struct Marker {
 impl<'a> Judge<'a> {
     pub(crate) fn new(store: &'a Store) -> Self {
         let state = store.snapshot();
+        let before = entries(&state);
+        let of = |key: &Key| {
+            let place = place(key);
+            (
+                place.plural,
+                place.namespace.to_owned(),
+                place.name.to_owned(),
+            )
+        };
         Self {
             store,
-            before: entries(&state),
+            keys: before.keys().map(|key| (of(key), key.clone())).collect(),
+            before,
             revision: state.revision(),
             markers: markers(),
         }
     }
 
-    /// Asks, and panics if anything came of it that the right does not allow. The verb of
-    /// the right, if it was of use.
-    pub(crate) async fn ask(
-        &mut self,
-        client: &Client,
-        right: &Right,
-        sent: &Sent,
-    ) -> Option<&'static str> {
+    /// Asks, and panics if anything came of it that the right does not allow. Whether the
+    /// right was of use.
+    pub(crate) async fn ask(&mut self, client: &Client, right: &Right, sent: &Sent) -> bool {
+        let sent = &self.informed(right, sent);
         let body = body(client, sent, &right.user()).await;
         let mut seen = Observed {
             changes: self.take_back().await,
@@ -72,8 +81,21 @@ impl<'a> Judge<'a> {
             sent.url,
             wrong.join("\n")
         );
-        let useful = !seen.changes.is_empty() || !seen.shown.is_empty() || seen.token;
-        useful.then_some(right.verb)
+        !seen.changes.is_empty() || !seen.shown.is_empty() || seen.token
+    }
+
+    /// What its sender could not know, so that nothing but the right can be missing.
+    fn informed(&self, right: &Right, sent: &Sent) -> Sent {
+        let stored = sent.puts().and_then(|(namespace, name)| {
+            let place = (right.resource.plural, namespace.to_owned(), name.to_owned());
+            let key = self.keys.get(&place)?;
+            self.store.snapshot().get(key.as_ref()).cloned()
+        });
+        let Some(stored) = stored else {
+            return sent.clone();
+        };
+        let object = serde_json::from_slice(stored.value()).unwrap_or_default();
+        sent.upon(&object, stored.mod_revision().get())
     }
 
     fn shown(&self, body: &str) -> Vec<Place> {
@@ -86,21 +108,21 @@ impl<'a> Judge<'a> {
         if self.store.snapshot().revision() == self.revision {
             return Vec::new();
         }
-        let (revision, after) = self.settled().await;
-        self.revision = revision;
+        let state = self.settled().await;
+        self.revision = state.revision();
         let (mut changes, mut undo, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        for (key, was, is) in differences(&self.before, &after) {
-            let change = change(key, was, is);
+        for (key, was, is) in differences(&self.before, &state) {
+            let change = change(&key, was.as_ref(), is.as_ref());
             if is_its_own(&change) {
-                kept.push((key.clone(), is.cloned()));
+                kept.push((key, is));
                 continue;
             }
             changes.push(change);
             undo.push(match was {
                 None => Op::Delete(KeyRange::one(key.as_ref())),
                 Some(value) => Op::Put(Put {
-                    key: key.clone(),
-                    value: Some(value.clone()),
+                    key,
+                    value: Some(value),
                     lease: Some(LeaseId::NONE),
                 }),
             });
@@ -126,13 +148,16 @@ impl<'a> Judge<'a> {
 impl Judge<'_> {
     /// What the store holds. A definition that is deleted takes its objects with it, and
     /// some time: all of that comes of the request, and not of the next one.
-    async fn settled(&self) -> (Revision, BTreeMap<Key, bytes::Bytes>) {
+    async fn settled(&self) -> Snapshot {
         let mut pulse = tokio::time::interval(PAUSE);
         for _ in 0..LOOKS_MAX {
             let state = self.store.snapshot();
-            let all = entries(&state);
-            if !all.iter().any(|(key, value)| is_leaving(key, value)) {
-                return (state.revision(), all);
+            let definitions = KeyRange::prefix(DEFINITIONS);
+            let leaving = state
+                .entries(&definitions)
+                .any(|entry| is_leaving(entry.value()));
+            if !leaving {
+                return state;
             }
             pulse.tick().await;
         }
@@ -140,16 +165,19 @@ impl Judge<'_> {
     }
 }
 
-fn is_leaving(key: &Key, value: &bytes::Bytes) -> bool {
+fn is_leaving(definition: &[u8]) -> bool {
     let mark = b"\"deletionTimestamp\":";
-    key.as_ref().starts_with(DEFINITIONS.as_bytes())
-        && value.windows(mark.len()).any(|part| part == mark)
+    definition.windows(mark.len()).any(|part| part == mark)
+}
+
+fn place(key: &Key) -> Place {
+    Place::of_key(&String::from_utf8_lossy(key.as_ref()))
 }
 
 fn change(key: &Key, was: Option<&bytes::Bytes>, is: Option<&bytes::Bytes>) -> Change {
     let read = |value: &bytes::Bytes| serde_json::from_slice(value).unwrap_or_default();
     Change {
-        place: Place::of_key(&String::from_utf8_lossy(key.as_ref())),
+        place: place(key),
         was: was.map(read),
         is: is.map(read),
     }
@@ -209,24 +237,28 @@ fn is_event(body: &[u8]) -> bool {
 }
 
 fn entries(state: &Snapshot) -> BTreeMap<Key, bytes::Bytes> {
-    let all = state.entries(&KeyRange::prefix("/registry/"));
+    let all = state.entries(&KeyRange::prefix(ALL));
     all.map(|entry| (entry.key().clone(), entry.value().clone()))
         .collect()
 }
 
-type Difference<'a> = (&'a Key, Option<&'a bytes::Bytes>, Option<&'a bytes::Bytes>);
+type Difference = (Key, Option<bytes::Bytes>, Option<bytes::Bytes>);
 
-fn differences<'a>(
-    before: &'a BTreeMap<Key, bytes::Bytes>,
-    after: &'a BTreeMap<Key, bytes::Bytes>,
-) -> Vec<Difference<'a>> {
-    let gone_or_changed = before
-        .iter()
-        .map(|(key, was)| (key, Some(was), after.get(key)));
-    let made = after.iter().filter(|(key, _)| !before.contains_key(*key));
-    let made = made.map(|(key, is)| (key, None, Some(is)));
-    gone_or_changed
-        .filter(|(_, was, is)| was != is)
-        .chain(made)
-        .collect()
+/// Both are in the order of keys, and walked together.
+fn differences(before: &BTreeMap<Key, bytes::Bytes>, state: &Snapshot) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut before = before.iter().peekable();
+    let all = KeyRange::prefix(ALL);
+    for entry in state.entries(&all) {
+        while let Some((key, was)) = before.next_if(|(key, _)| *key < entry.key()) {
+            found.push((key.clone(), Some(was.clone()), None));
+        }
+        let was = before.next_if(|(key, _)| *key == entry.key());
+        let was = was.map(|(_, was)| was.clone());
+        if was.as_ref() != Some(entry.value()) {
+            found.push((entry.key().clone(), was, Some(entry.value().clone())));
+        }
+    }
+    found.extend(before.map(|(key, was)| (key.clone(), Some(was.clone()), None)));
+    found
 }

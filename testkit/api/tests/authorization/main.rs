@@ -34,20 +34,43 @@ async fn start() -> (TestServer, Client) {
     (server, client)
 }
 
+/// By these nothing can be done at all.
+const USELESS: [&str; 10] = [
+    // A name is not known before there is an object, or of a collection.
+    "oracle-create-secrets-object",
+    "oracle-create-widgets-object",
+    "oracle-deletecollection-secrets-object",
+    "oracle-deletecollection-widgets-object",
+    // There is no such endpoint.
+    "oracle-deletecollection-namespaces-everywhere",
+    "oracle-get-namespaces-finalize-everywhere",
+    "oracle-patch-namespaces-finalize-everywhere",
+    // It takes the right to give away the role that is bound.
+    "oracle-create-rolebindings-namespace",
+    "oracle-update-rolebindings-namespace",
+    "oracle-patch-rolebindings-namespace",
+];
+
 async fn nothing_happens_without_the_right(plurals: &[&str]) {
     let (server, client) = start().await;
     let mut judge = Judge::new(&server.store);
     let rights = oracle::rights().filter(|right| plurals.contains(&right.resource.plural));
-    let mut effects = BTreeSet::new();
+    let mut useless = BTreeSet::new();
     for right in rights {
+        let mut useful = false;
         for sent in oracle::requests(&right) {
-            effects.extend(judge.ask(&client, &right, &sent).await);
+            useful |= judge.ask(&client, &right, &sent).await;
+        }
+        if right.is_of_use() && !useful {
+            useless.insert(right.user());
         }
     }
     // A judge that never sees anything allowed would see nothing forbidden either.
-    for verb in oracle::VERBS {
-        assert!(effects.contains(verb), "nobody could {verb} anything");
-    }
+    let unexpected: Vec<_> = useless
+        .iter()
+        .filter(|user| !USELESS.contains(&user.as_str()))
+        .collect();
+    assert!(unexpected.is_empty(), "of no use: {unexpected:#?}");
     server.stop().await;
 }
 
@@ -80,8 +103,9 @@ async fn of_what_is_no_object() {
     let rights = oracle::rights().filter(|right| !right.resource.kept);
     for right in rights {
         for sent in oracle::requests(&right) {
-            let verb = judge.ask(&client, &right, &sent).await;
-            useful.extend(verb.map(|verb| (right.resource.plural, verb)));
+            if judge.ask(&client, &right, &sent).await {
+                useful.insert((right.resource.plural, right.verb));
+            }
         }
     }
     let expected = [
