@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 /// The longest body, less a little for what is around the items.
 const BODY_BYTES: usize = 3 * 1024 * 1024 - 4096;
-/// The longest object that the store keeps, likewise.
-const STORED_BYTES: usize = 1_400_000;
+/// What the finalizers of an object may take: beside the record of who owns them, there is no
+/// room for more values.
+const LISTED_BYTES: usize = 500_000;
 
 /// Members of an object of which each has an owner: more would be too many values.
 const WIDE_BYTES: usize = 400_000;
@@ -32,7 +33,7 @@ pub(super) struct Attack {
 
 /// What has to be there for some of them.
 pub(super) fn objects() -> [Value; 2] {
-    let finalizers = items(STORED_BYTES / 2, |at| format!("a.io/{at}").into());
+    let finalizers = items(LISTED_BYTES, |at| format!("a.io/{at}").into());
     [
         json!({"metadata": {"name": "listed", "finalizers": finalizers}}),
         json!({"metadata": {"name": "wide"}, "data": members(WIDE_BYTES, |at| (format!("k{at}"), "".into()))}),
@@ -226,7 +227,7 @@ fn patches(user: &User) -> Vec<Attack> {
             .collect();
     let mut wide = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wide"}});
     wide["data"] = members(WIDE_BYTES, |at| (format!("k{at}"), "w".into()));
-    let order = items(STORED_BYTES / 2, |at| format!("a.io/{at}").into());
+    let order = items(LISTED_BYTES, |at| format!("a.io/{at}").into());
     vec![
         patch(
             "items put in at the front",
