@@ -13,6 +13,7 @@ mod openapi;
 mod protobuf;
 mod roles;
 mod schemas;
+mod threats;
 mod tidy;
 
 use std::path::PathBuf;

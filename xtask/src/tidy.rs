@@ -1,6 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
-use crate::{Outcome, root};
+use crate::{Outcome, root, threats};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -155,9 +155,11 @@ pub(crate) fn run() -> Outcome {
         }
     }
     check_dependencies(&mut complaints)?;
-    for file in tracked_files()? {
-        check_file(&file, &mut complaints);
+    let files = tracked_files()?;
+    for file in &files {
+        check_file(file, &mut complaints);
     }
+    threats::check(&files, &mut complaints);
     if complaints.is_empty() {
         println!("tidy");
         Ok(())
