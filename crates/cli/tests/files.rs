@@ -156,3 +156,54 @@ fn keys_and_logs_in_places_of_their_own_are_for_their_owner() {
         serve_once(&words);
     }
 }
+
+/// A directory for certificates that was there before may be looked into by others: it is
+/// not ours to close, but our keys are. Who may write to it could take their place.
+#[test]
+fn a_directory_for_certificates_keeps_its_mode() {
+    const WARNING: &str = "others on this machine may put keys of theirs in place of ours";
+    let scratch = tempfile::tempdir().expect("a directory");
+    for (open, warned) in [(0o755, false), (0o775, true), (0o777, true)] {
+        let certs = scratch.path().join(format!("{open:o}"));
+        fs::create_dir(&certs).expect("made");
+        set_mode(&certs, open);
+        let words = ["--ephemeral", "--cert-dir", text(&certs)];
+        let said = serve_once(&words);
+        assert_eq!(said.contains(WARNING), warned, "{open:o}: {said}");
+        for key in ["ca.key", "apiserver.key", "admin.key", "sa.key"] {
+            set_mode(&certs.join(key), 0o644);
+        }
+        serve_once(&words);
+        let directory = [(certs.clone(), format!("{open:o}"))];
+        assert_eq!(open_to_others(&certs), BTreeMap::from(directory));
+    }
+}
+
+/// Earlier versions let everybody read them.
+#[test]
+fn audit_logs_that_were_set_aside_are_for_their_owner() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| scratch.path().join(name);
+    let (log, policy) = (path("audit.log"), path("policy.yaml"));
+    let rules = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+    fs::write(&policy, rules).expect("written");
+    let before = ["2025-11-15T18-00-46.832", "2026-01-15T18-00-46.832"];
+    let before = before.map(|time| path(&format!("audit-{time}.log")));
+    let theirs = path("audit-of-somebody-else.log");
+    for file in before.iter().chain([&theirs]) {
+        fs::write(file, "{}\n").expect("written");
+        set_mode(file, 0o644);
+    }
+    let words = [
+        "--ephemeral",
+        "--audit-policy-file",
+        text(&policy),
+        "--audit-log-path",
+        text(&log),
+    ];
+    serve_once(&words);
+    for file in before.iter().chain([&log]) {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+    assert_eq!(mode(&theirs), 0o644);
+}

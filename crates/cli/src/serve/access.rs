@@ -11,7 +11,8 @@ use optik_access::jwt::{KeyError, PublicKey, SigningKey};
 use optik_apiserver::{AccessOptions, AccountOptions, Authorization};
 use optik_platform::{Clock, SystemClock, SystemEntropy, UnixMillis};
 use optik_serve::pki::{
-    Circumstances, Pki, keep_private, private_directory, server_names, write_private,
+    Circumstances, Pki, keep_private, private_directory, server_names, warn_if_writable,
+    write_private,
 };
 use optik_serve::{Audit, AuditFile, Kubeconfig, Limits, Origins, Rotation, TlsMaterial, Tokens};
 use optik_store::Store;
@@ -378,6 +379,9 @@ impl Access {
         let address = ports.tls.local_addr();
         let address = address.map_err(|cause| Failure::new("cannot listen", cause))?;
         let papers = self.papers(home, address, clock, None)?;
+        if let Some(directory) = &self.cert_dir {
+            warn_if_writable(directory);
+        }
         let url = format!("https://{}", reachable(address));
         let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
         let authority = papers.pki.server_authority.clone();

@@ -62,13 +62,30 @@ impl AuditFile {
             path: path.into(),
             cause,
         })?;
-        Ok(Self {
+        let file = Self {
             path: path.into(),
             rotation,
             clock,
             open: Mutex::new(open),
             failed: AtomicBool::new(false),
-        })
+        };
+        if let Err(error) = file.close_to_others() {
+            tracing::warn!(%error, "others on this machine may read old audit logs");
+        }
+        Ok(file)
+    }
+
+    /// Those that were set aside: earlier versions let everybody read them.
+    fn close_to_others(&self) -> io::Result<()> {
+        for name in self.set_aside()? {
+            let path = self.directory().join(name);
+            // It may be a link, to what is none of our business.
+            let found = std::fs::symlink_metadata(&path)?;
+            if found.is_file() && found.permissions().mode() & OTHERS != 0 {
+                std::fs::set_permissions(&path, Permissions::from_mode(OWNER))?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {
@@ -129,15 +146,18 @@ impl AuditFile {
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
-    /// Removes what is too old, and what is too much.
-    fn forget(&self, now: UnixMillis) -> io::Result<()> {
-        let (stem, extension) = self.names();
-        let directory = match self.path.parent() {
+    fn directory(&self) -> &Path {
+        match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
-        };
+        }
+    }
+
+    /// The names of those that were set aside, the oldest first.
+    fn set_aside(&self) -> io::Result<Vec<String>> {
+        let (stem, extension) = self.names();
         let start = format!("{stem}-");
-        let mut aside: Vec<String> = std::fs::read_dir(directory)?
+        let mut aside: Vec<String> = std::fs::read_dir(self.directory())?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter(|name| {
                 let time = name
@@ -146,8 +166,14 @@ impl AuditFile {
                 time.is_some_and(|time| time.len() == 23 && time.as_bytes()[10] == b'T')
             })
             .collect();
-        // The names sort by time.
+        // They sort by time.
         aside.sort_unstable();
+        Ok(aside)
+    }
+
+    /// Removes what is too old, and what is too much.
+    fn forget(&self, now: UnixMillis) -> io::Result<()> {
+        let aside = self.set_aside()?;
         let keep = match self.rotation.files_max {
             0 => aside.len(),
             count => count,
@@ -158,7 +184,7 @@ impl AuditFile {
             .and_then(|path| path.file_name()?.to_str().map(str::to_owned));
         for (at, name) in aside.iter().enumerate() {
             if at < surplus || oldest.as_ref().is_some_and(|oldest| name < oldest) {
-                std::fs::remove_file(directory.join(name))?;
+                std::fs::remove_file(self.directory().join(name))?;
             }
         }
         Ok(())

@@ -10,6 +10,8 @@ const OWNER_DIRECTORY: u32 = 0o700;
 const OWNER: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 const EVERYBODY: u32 = 0o644;
+/// For anybody but the owner.
+const WRITABLE: u32 = 0o022;
 
 pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
     create_directory(path).map_err(|cause| PkiError::Write {
@@ -85,6 +87,16 @@ pub fn keep_private(path: &Path) {
     }
     if let Err(error) = fs::set_permissions(path, Permissions::from_mode(OWNER)) {
         tracing::warn!(%error, path = %path.display(), "others on this machine may read a key");
+    }
+}
+
+/// Says if others may write to a directory with our keys. Who else may look into it, and
+/// what else is in it, is the business of whoever gave it to us: keys are closed one by one.
+pub fn warn_if_writable(path: &Path) {
+    let writable = |found: fs::Metadata| found.permissions().mode() & WRITABLE != 0;
+    if fs::metadata(path).is_ok_and(writable) {
+        let path = path.display();
+        tracing::warn!(%path, "others on this machine may put keys of theirs in place of ours");
     }
 }
 

@@ -5,7 +5,7 @@ mod authority;
 mod files;
 mod pem;
 
-pub use files::{keep_private, private_directory, write_private};
+pub use files::{keep_private, private_directory, warn_if_writable, write_private};
 pub(crate) use pem::elliptic;
 
 use authority::{Authority, Leaf, Standing};
