@@ -226,7 +226,7 @@ async fn serve_api(
     keep_authorities_known(options, &api, &entrance, around).await;
     let words = options.controllers.iter().map(String::as_str);
     let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
-    chosen.start(supervisor, &api, store, Some(&entrance.authority));
+    chosen.start(supervisor, &api, store, &entrance.authorities());
     if let Ok(address) = ports.tls.local_addr() {
         optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
     }
@@ -319,18 +319,11 @@ async fn keep_authorities_known(
 ) {
     let (store, supervisor) = (&around.store, &around.supervisor);
     if !options.etcd.is_empty() {
-        let own = optik_lifecycle::Authorities {
-            server: entrance.authority.clone(),
-            client: entrance.client_authorities.clone(),
-        };
+        let own = entrance.authorities();
         optik_lifecycle::start_noting_authorities(supervisor, store, own).await;
     }
-    let (api, store) = (api.clone(), store.clone());
-    let authorities = entrance.client_authorities.clone();
-    supervisor.spawn(Task::upkeep("authentication-config"), move || {
-        let (api, store) = (api.clone(), store.clone());
-        optik_lifecycle::keep_authentication_published(api, store, authorities.clone())
-    });
+    let own = entrance.authorities();
+    optik_lifecycle::start_publishing_authentication(supervisor, api, store, own);
 }
 
 async fn open(options: &Serve, supervisor: &Supervisor) -> Result<Store, Failure> {

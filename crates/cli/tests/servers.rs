@@ -245,17 +245,65 @@ fn what_was_refused_is_tried_again() {
     server.stop();
 }
 
+const AUTHENTICATION: &str =
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+
+/// The authorities of clients, as other programs of the cluster see them.
+fn believed(server: &Server) -> Option<String> {
+    let (_, found) = server.get(AUTHENTICATION);
+    found["data"]["client-ca-file"].as_str().map(str::to_owned)
+}
+
 /// kube-controller-manager and its kin look here for whose certificates to believe.
 #[test]
 fn the_authorities_of_clients_are_published() {
     let scratch = tempfile::tempdir().expect("a directory");
     // kube-apiserver does it itself, whichever controllers run.
     let server = alone(scratch.path(), &["--controllers="]);
-    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-    let pem = eventually("it is published", || {
-        let (_, found) = server.get(path);
-        found["data"]["client-ca-file"].as_str().map(str::to_owned)
-    });
+    let pem = eventually("it is published", || believed(&server));
     assert_eq!(count(&pem), 1, "{pem}");
     server.stop();
+}
+
+/// An authority of somebody else: that of a server which is started for it.
+fn foreign_authority(scratch: &Path, name: &str) -> String {
+    let certs = scratch.join(name);
+    let words = [
+        "--controllers=",
+        "--cert-dir",
+        certs.to_str().expect("text"),
+    ];
+    alone(scratch, &words).stop();
+    let pem = fs::read_to_string(certs.join("ca.crt")).expect("made");
+    pem.trim().to_owned()
+}
+
+/// Whose certificates are believed is said as soon as they are, also to other servers.
+#[test]
+fn published_authorities_of_clients_follow_their_file() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let [first, second] = ["first", "second"].map(|name| foreign_authority(scratch.path(), name));
+    let file = scratch.path().join("clients.crt");
+    fs::write(&file, &first).expect("written");
+    let etcd = etcd(scratch.path());
+    let given = format!("--client-ca-file={}", file.display());
+    let words = [&*given, "--certificate-check-interval=1s"];
+    let one = Server::on_etcd(&home(scratch.path(), "one"), &etcd.url, &words);
+    // It knows of the file only what the other one notes.
+    let two = Server::on_etcd(&home(scratch.path(), "two"), &etcd.url, &[]);
+    let says = |server: &Server, here: &str, gone: &str| {
+        let pem = believed(server)?;
+        (count(&pem) == 2 && pem.contains(here) && !pem.contains(gone)).then_some(())
+    };
+    for (here, gone) in [(&first, &second), (&second, &first)] {
+        fs::write(&file, here).expect("written");
+        for server in [&one, &two] {
+            eventually("it is published", || says(server, here, gone));
+        }
+    }
+    one.rest();
+    for server in [one, two] {
+        server.stop();
+    }
+    etcd.server.end();
 }

@@ -14,6 +14,8 @@ use optik_supervisor::{Supervisor, Task};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 pub(crate) const DIRECTORY: &str = "/optik/authorities/";
 /// How long what a server notes outlives it.
@@ -41,13 +43,21 @@ impl Purpose {
     }
 }
 
-/// The authorities of one server, as PEM.
-#[derive(Clone, Debug)]
+/// The authorities of one server, as PEM. They may change while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities {
     /// Whom its clients must trust.
     pub server: String,
     /// Whom it believes about its clients.
     pub client: String,
+}
+
+/// Completes when they have changed.
+pub(crate) async fn change(own: &mut watch::Receiver<Authorities>) {
+    if own.changed().await.is_err() {
+        // Nobody is left to change them.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// These and those that other servers note, each once, in an order that does not depend on
@@ -81,15 +91,23 @@ const NOTING: Task = Task::upkeep("authorities").that_completes();
 
 /// Notes the authorities of this server for the others, and keeps the notes. To be called
 /// before anything is published: who does not know of us would take back what we publish.
-pub async fn start_noting_authorities(supervisor: &Supervisor, store: &Store, own: Authorities) {
-    let mut first = Some(keep(store, &own, None).await);
+pub async fn start_noting_authorities(
+    supervisor: &Supervisor,
+    store: &Store,
+    mut own: watch::Receiver<Authorities>,
+) {
+    let noted = own.borrow_and_update().clone();
+    let mut first = Some(keep(store, &noted, None).await);
     let store = store.clone();
     let start = move || {
-        let (store, own, first) = (store.clone(), own.clone(), first.take());
+        let (store, mut own, first) = (store.clone(), own.clone(), first.take());
         async move {
             let first = match first {
                 Some(first) => first,
-                None => keep(&store, &own, None).await,
+                None => {
+                    let noted = own.borrow_and_update().clone();
+                    keep(&store, &noted, None).await
+                }
             };
             keep_noted(store, own, first).await;
         }
@@ -97,12 +115,17 @@ pub async fn start_noting_authorities(supervisor: &Supervisor, store: &Store, ow
     supervisor.spawn(NOTING, start);
 }
 
-async fn keep_noted(store: Store, own: Authorities, first: Result<LeaseId, LeaseError>) {
-    let (mut lease, mut done) = (None, first);
+async fn keep_noted(
+    store: Store,
+    mut own: watch::Receiver<Authorities>,
+    first: Result<LeaseId, LeaseError>,
+) {
+    let (mut lease, mut outdated, mut done) = (None, Vec::new(), first);
     loop {
         let pause = match done {
             Ok(kept) => {
                 lease = Some(kept);
+                forget(&store, &mut outdated).await;
                 RENEW_INTERVAL
             }
             Err(LeaseError::Commit(CommitError::Stopped)) => return,
@@ -111,8 +134,22 @@ async fn keep_noted(store: Store, own: Authorities, first: Result<LeaseId, Lease
                 TRY_AGAIN
             }
         };
-        tokio::time::sleep(pause).await;
-        done = keep(&store, &own, lease).await;
+        tokio::select! {
+            () = sleep(pause) => {}
+            // Those of now are noted before those of before go: there are always some.
+            () = change(&mut own) => outdated.extend(lease.take()),
+        }
+        let noted = own.borrow_and_update().clone();
+        done = keep(&store, &noted, lease).await;
+    }
+}
+
+/// Takes back what is not true any more. What stays in spite of this ends with its lease.
+async fn forget(store: &Store, outdated: &mut Vec<LeaseId>) {
+    for lease in outdated.drain(..) {
+        if let Err(error) = store.revoke_lease(lease).await {
+            tracing::debug!(%error, "authorities of before stay noted for a while");
+        }
     }
 }
 
@@ -199,5 +236,34 @@ mod tests {
         assert_eq!(union(&store.snapshot(), Purpose::Server, ""), "");
         assert!(keep(&store, &own, Some(lease)).await.is_ok());
         assert_eq!(union(&store.snapshot(), Purpose::Server, ""), pem("a"));
+    }
+
+    /// Nobody believes any more in what is not noted any more.
+    #[tokio::test]
+    async fn notes_follow_what_changes() {
+        let store = Store::open(Options::ephemeral()).unwrap();
+        let client = |text: &str| Authorities {
+            server: pem("s"),
+            client: pem(text),
+        };
+        let supervisor = Supervisor::default();
+        let (changes, own) = watch::channel(client("a"));
+        start_noting_authorities(&supervisor, &store, own).await;
+        let noted = || union(&store.snapshot(), Purpose::Client, "");
+        assert_eq!(noted(), pem("a"));
+        changes.send_replace(client("b"));
+        let followed = async {
+            while noted() != pem("b") {
+                tokio::task::yield_now().await;
+            }
+        };
+        let followed = tokio::time::timeout(Duration::from_secs(20), followed).await;
+        assert!(followed.is_ok(), "{}", noted());
+        assert_eq!(
+            union(&store.snapshot(), Purpose::Server, ""),
+            pem("s"),
+            "it is still noted"
+        );
+        supervisor.shutdown().await;
     }
 }

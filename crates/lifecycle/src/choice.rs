@@ -1,7 +1,7 @@
 //! Which controllers run, in the words of kube-controller-manager.
 
 use crate::{
-    Furniture, keep_aggregated_roles, keep_collecting, keep_counting, keep_furnished,
+    Authorities, Furniture, keep_aggregated_roles, keep_collecting, keep_counting, keep_furnished,
     keep_namespaces, keep_policies_checked,
 };
 use futures::future::{BoxFuture, FutureExt};
@@ -9,6 +9,7 @@ use optik_apiserver::ApiServer;
 use optik_store::Store;
 use optik_supervisor::{Supervisor, Task};
 use std::collections::BTreeSet;
+use tokio::sync::watch;
 
 const NAMESPACE: &str = "namespace-controller";
 const GARBAGE: &str = "garbage-collector-controller";
@@ -68,36 +69,37 @@ impl Choice {
         Ok(Self(on.difference(&off).copied().collect()))
     }
 
-    /// Runs them, each under its name. `authority` is the certificate that pods know the
-    /// server by, as PEM.
+    /// Runs them, each under its name. By `authorities` pods know the server.
     pub fn start(
         &self,
         supervisor: &Supervisor,
         api: &ApiServer,
         store: &Store,
-        authority: Option<&str>,
+        authorities: &watch::Receiver<Authorities>,
     ) {
         for name in self.0.iter().copied() {
-            if name == CERTIFICATE && authority.is_none() {
-                continue;
-            }
             let (api, store) = (api.clone(), store.clone());
-            let authority = authority.unwrap_or_default().to_owned();
-            let start = move || controller(name, api.clone(), store.clone(), &authority);
+            let own = authorities.clone();
+            let start = move || controller(name, api.clone(), store.clone(), &own);
             supervisor.spawn(Task::upkeep(name), start);
         }
     }
 }
 
 /// The work of a controller, which begins with a look at the whole state.
-fn controller(name: &str, api: ApiServer, store: Store, authority: &str) -> BoxFuture<'static, ()> {
+fn controller(
+    name: &str,
+    api: ApiServer,
+    store: Store,
+    own: &watch::Receiver<Authorities>,
+) -> BoxFuture<'static, ()> {
     match name {
         ROLES => keep_aggregated_roles(api, store).boxed(),
         POLICIES => keep_policies_checked(api, store).boxed(),
         NAMESPACE => keep_namespaces(api, store).boxed(),
         GARBAGE => keep_collecting(api, store).boxed(),
         ACCOUNT => keep_furnished(api, store, Furniture::account()).boxed(),
-        CERTIFICATE => keep_furnished(api, store, Furniture::certificate(authority)).boxed(),
+        CERTIFICATE => keep_furnished(api, store, Furniture::certificate(own)).boxed(),
         _ => keep_counting(api, store).boxed(),
     }
 }

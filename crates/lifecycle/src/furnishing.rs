@@ -2,14 +2,16 @@
 //! certificates by which they know the servers; and what `kube-system` alone has.
 
 use crate::NAMESPACES;
-use crate::authorities::{self, Purpose, union};
+use crate::authorities::{self, Authorities, Purpose, union};
 use crate::client::{Client, note_refusal};
 use crate::pace::Pace;
 use http::Method;
 use optik_apiserver::ApiServer;
 use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_supervisor::{Supervisor, Task};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// One thing that every namespace has, or one of them.
@@ -25,10 +27,10 @@ pub struct Furniture {
 #[derive(Clone, Debug)]
 enum Content {
     Nothing,
-    /// The authorities that clients trust: this one, and those of other servers.
-    Trusted(String),
+    /// The authorities that clients trust: ours, and those of other servers.
+    Trusted(watch::Receiver<Authorities>),
     /// The authorities that vouch for clients.
-    Vouching(String),
+    Vouching(watch::Receiver<Authorities>),
 }
 
 impl Content {
@@ -37,11 +39,19 @@ impl Content {
             Self::Nothing => json!({}),
             Self::Trusted(own) => json!({
                 "metadata": {"annotations": {"kubernetes.io/description": DESCRIPTION}},
-                "data": {"ca.crt": union(state, Purpose::Server, own)},
+                "data": {"ca.crt": union(state, Purpose::Server, &own.borrow().server)},
             }),
             Self::Vouching(own) => json!({
-                "data": {"client-ca-file": union(state, Purpose::Client, own)},
+                "data": {"client-ca-file": union(state, Purpose::Client, &own.borrow().client)},
             }),
+        }
+    }
+
+    /// Completes when it has changed by our own doing.
+    async fn change(&mut self) {
+        match self {
+            Self::Nothing => std::future::pending().await,
+            Self::Trusted(own) | Self::Vouching(own) => authorities::change(own).await,
         }
     }
 }
@@ -60,24 +70,24 @@ impl Furniture {
 
     /// The ConfigMap `kube-root-ca.crt`.
     #[must_use]
-    pub fn certificate(authority: &str) -> Self {
+    pub fn certificate(own: &watch::Receiver<Authorities>) -> Self {
         Self {
             plural: "configmaps",
             name: "kube-root-ca.crt",
             only_in: None,
-            content: Content::Trusted(authority.into()),
+            content: Content::Trusted(own.clone()),
         }
     }
 
     /// The ConfigMap by which other programs of the cluster know whose client certificates
     /// to believe.
     #[must_use]
-    pub fn authentication(authorities: &str) -> Self {
+    pub fn authentication(own: &watch::Receiver<Authorities>) -> Self {
         Self {
             plural: "configmaps",
             name: "extension-apiserver-authentication",
             only_in: Some("kube-system"),
-            content: Content::Vouching(authorities.into()),
+            content: Content::Vouching(own.clone()),
         }
     }
 
@@ -94,11 +104,21 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
     using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
     usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// Lets other programs of the cluster know whose client certificates to believe, for as
-/// long as it is polled. No controller that can be turned off does that: kube-apiserver
-/// does it itself.
-pub async fn keep_authentication_published(api: ApiServer, store: Store, authorities: String) {
-    keep_furnished(api, store, Furniture::authentication(&authorities)).await;
+const PUBLISHING: Task = Task::upkeep("authentication-config");
+
+/// Lets other programs of the cluster know whose client certificates to believe. No
+/// controller that can be turned off does that: kube-apiserver does it itself.
+pub fn start_publishing_authentication(
+    supervisor: &Supervisor,
+    api: &ApiServer,
+    store: &Store,
+    own: watch::Receiver<Authorities>,
+) {
+    let (api, store) = (api.clone(), store.clone());
+    supervisor.spawn(PUBLISHING, move || {
+        let furniture = Furniture::authentication(&own);
+        keep_furnished(api.clone(), store.clone(), furniture)
+    });
 }
 
 /// Keeps one thing where it belongs for as long as it is polled, or until the store stops.
@@ -171,7 +191,7 @@ impl Furnisher {
 
     /// Waits until a namespace comes, something of ours changes, or what was put off is due.
     async fn wait(
-        &self,
+        &mut self,
         watches: &mut Watches,
         due: Option<Instant>,
         bare: &mut BTreeSet<String>,
@@ -195,6 +215,9 @@ impl Furnisher {
             }
             batch = watches.sources.next() => {
                 batch?;
+                bare.extend(self.namespaces(&self.store.snapshot()));
+            }
+            () = self.furniture.content.change() => {
                 bare.extend(self.namespaces(&self.store.snapshot()));
             }
             () = put_off => return Ok(()),

@@ -29,7 +29,7 @@ pub use followers::{start_compaction, start_followers};
 
 /// Where namespaces are kept.
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
-pub use furnishing::{Furniture, keep_authentication_published, keep_furnished};
+pub use furnishing::{Furniture, keep_furnished, start_publishing_authentication};
 pub use namespaces::keep_namespaces;
 pub use policies::keep_policies_checked;
 pub use quotas::keep_counting;

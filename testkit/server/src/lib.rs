@@ -4,6 +4,7 @@ use optik_access::jwt::SigningKey;
 use optik_apiserver::{AccessOptions, AccountOptions, ApiServer, ComputePool};
 use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
+use optik_lifecycle::Authorities;
 use optik_platform::{SystemClock, SystemEntropy};
 use optik_serve::{Limits, Options as ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
@@ -46,6 +47,15 @@ pub struct TestServer {
 /// What namespaces are told to trust. Nobody here speaks TLS.
 pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
+/// Whom clients of a test server trust, and whom it believes about them.
+#[must_use]
+pub fn authorities() -> Authorities {
+    Authorities {
+        server: AUTHORITY.to_owned(),
+        client: AUTHORITY.to_owned(),
+    }
+}
+
 impl TestServer {
     /// Starts a server on a free port.
     ///
@@ -64,12 +74,8 @@ impl TestServer {
     /// If it cannot.
     pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
         let server = Self::start_bare(engine).await;
-        choice.start(
-            &server.supervisor,
-            &server.api,
-            &server.store,
-            Some(AUTHORITY),
-        );
+        let own = watch::Sender::new(authorities()).subscribe();
+        choice.start(&server.supervisor, &server.api, &server.store, &own);
         server
     }
 

@@ -1,10 +1,11 @@
 //! Every background task panics once, and the server does all its work afterwards.
 
 use optik_lifecycle::Choice;
-use optik_server_testkit::{Engine, TestServer};
+use optik_server_testkit::{Engine, TestServer, authorities};
 use optik_store::{KeyRange, Origin, Put, Revision, Txn, WatchFrom, WatchSpec};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::sync::watch::Sender;
 use tokio::time::timeout;
 
 mod support;
@@ -20,6 +21,9 @@ async fn start(engine: Engine) -> TestServer {
     let server = TestServer::start_with(engine, &Choice::default()).await;
     let (supervisor, store) = (&server.supervisor, &server.store);
     optik_lifecycle::start_compaction(supervisor, store, Duration::from_millis(50), clock());
+    let own = Sender::new(authorities()).subscribe();
+    optik_lifecycle::start_noting_authorities(supervisor, store, own.clone()).await;
+    optik_lifecycle::start_publishing_authentication(supervisor, &server.api, store, own);
     server
 }
 
@@ -52,7 +56,9 @@ async fn also_on_etcd() {
 async fn check_every_task(engine: Engine, known: &str) {
     let server = start(engine).await;
     let tasks = tasks(&server);
-    assert!(tasks.contains(&known), "{tasks:?}");
+    for known in [known, "authorities", "authentication-config"] {
+        assert!(tasks.contains(&known), "{tasks:?}");
+    }
     check_work(&server, "before").await;
     for name in tasks.into_iter().filter(|name| *name != SEQUENCER) {
         let hold = server.supervisor.panic_next(name);
@@ -165,6 +171,7 @@ async fn check_work(server: &TestServer, name: &str) {
     check_definition(server, name).await;
     check_roles(server, name).await;
     check_policy(server, name).await;
+    check_authorities(server, name).await;
     check_compaction(server).await;
     send(server, "DELETE", &home, &Value::Null).await;
     until(&home, || async { !found(server, &home).await }).await;
@@ -245,6 +252,23 @@ async fn check_policy(server: &TestServer, name: &str) {
         policy["status"]["observedGeneration"] == 1
     })
     .await;
+}
+
+async fn check_authorities(server: &TestServer, name: &str) {
+    const PATH: &str =
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    until(PATH, || found(server, PATH)).await;
+    // What others take away each time comes back ever more slowly, but once it does.
+    if name.ends_with("authentication-config") {
+        send(server, "DELETE", PATH, &Value::Null).await;
+        until(PATH, || found(server, PATH)).await;
+    }
+    let noted = KeyRange::prefix("/optik/authorities/");
+    let state = server.store.snapshot();
+    assert!(
+        state.entries(&noted).count() >= 2,
+        "for clients and servers"
+    );
 }
 
 /// History goes, while somebody writes.

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use optik_access::audit::AuditPolicy;
 use optik_access::jwt::{KeyError, PublicKey, SigningKey};
 use optik_apiserver::{AccessOptions, AccountOptions, Authorization};
+use optik_lifecycle::Authorities;
 use optik_platform::{Clock, SystemClock, SystemEntropy, UnixMillis};
 use optik_serve::pki::{
     Circumstances, Pki, keep_private, private_directory, server_names, warn_if_writable,
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 #[derive(Debug, Args)]
 pub(super) struct Access {
@@ -193,10 +195,8 @@ pub(super) struct Ports {
 
 /// What clients need to know, and what we need to know them.
 pub(super) struct Entrance {
-    /// The certificate by which clients know the server, as PEM.
-    pub(super) authority: String,
-    /// Who may vouch for clients, as PEM.
-    pub(super) client_authorities: String,
+    /// Those of this moment, and how others are told of new ones.
+    authorities: watch::Sender<Authorities>,
     pub(super) tls: TlsMaterial,
     pub(super) url: String,
     pub(super) kubeconfig: PathBuf,
@@ -205,9 +205,15 @@ pub(super) struct Entrance {
 }
 
 impl Entrance {
+    /// By whose certificates clients know the server, and the server its clients.
+    pub(super) fn authorities(&self) -> watch::Receiver<Authorities> {
+        self.authorities.subscribe()
+    }
+
     pub(super) fn renewed(&self) -> Renewed {
         Renewed {
             tls: self.tls.clone(),
+            authorities: self.authorities.clone(),
             papers: self.papers.clone(),
             address: self.address,
             url: self.url.clone(),
@@ -219,6 +225,7 @@ impl Entrance {
 #[derive(Clone)]
 pub(super) struct Renewed {
     tls: TlsMaterial,
+    authorities: watch::Sender<Authorities>,
     papers: Papers,
     address: SocketAddr,
     url: String,
@@ -238,6 +245,25 @@ impl Papers {
         let (certificate, key) = (server.certificate.as_bytes(), server.key.as_bytes());
         TlsMaterial::new(certificate, key, &self.authorities)
             .map_err(|cause| Failure::new("cannot speak TLS", cause))
+    }
+
+    fn published(&self) -> Authorities {
+        Authorities {
+            server: self.pki.server_authority.clone(),
+            client: String::from_utf8_lossy(&self.authorities).into_owned(),
+        }
+    }
+
+    /// What TLS believes from now on is also what others are told.
+    fn take_up(&self, entrance: &Renewed) -> Result<(), Failure> {
+        entrance.tls.replace(&self.material()?);
+        let published = self.published();
+        entrance.authorities.send_if_modified(|before| {
+            let changed = *before != published;
+            *before = published;
+            changed
+        });
+        Ok(())
     }
 
     fn is_as(&self, other: &Self) -> bool {
@@ -384,14 +410,11 @@ impl Access {
         }
         let url = format!("https://{}", reachable(address));
         let kubeconfig = self.write_kubeconfig(home, &url, &papers.pki)?;
-        let authority = papers.pki.server_authority.clone();
-        let client_authorities = String::from_utf8_lossy(&papers.authorities).into_owned();
         Ok(Entrance {
             tls: papers.material()?,
+            authorities: watch::Sender::new(papers.published()),
             papers,
             address,
-            authority,
-            client_authorities,
             url,
             kubeconfig,
         })
@@ -422,12 +445,8 @@ impl Access {
     /// Looks at the certificates again and again; what has changed is used for connections
     /// that come from then on.
     pub(super) async fn keep_certificates(&self, home: Home, entrance: Renewed, clock: &dyn Clock) {
-        let Renewed {
-            tls,
-            mut papers,
-            address,
-            url,
-        } = entrance;
+        let mut papers = entrance.papers.clone();
+        let (address, url) = (entrance.address, &*entrance.url);
         let mut told = None;
         loop {
             warn_of_end(&papers.pki, clock.wall(), &mut told);
@@ -438,8 +457,8 @@ impl Access {
                     if newer.is_as(&papers) {
                         return Ok(None);
                     }
-                    tls.replace(&newer.material()?);
-                    self.write_kubeconfig(&home, &url, &newer.pki)?;
+                    newer.take_up(&entrance)?;
+                    self.write_kubeconfig(&home, url, &newer.pki)?;
                     Ok(Some(newer))
                 });
             match renewed {
