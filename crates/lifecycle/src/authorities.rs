@@ -56,7 +56,7 @@ pub struct Authorities {
 pub(crate) async fn change(own: &mut watch::Receiver<Authorities>) {
     if own.changed().await.is_err() {
         // Nobody is left to change them.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

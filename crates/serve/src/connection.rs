@@ -36,7 +36,7 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// away. So this need not have room for the windows of all streams, and one that lay unread
 /// would hold up all others.
 ///
-/// What one user makes us hold is then, beside some 2 MiB for each connection that is in the
+/// What one user makes us hold is then, beside up to 3 MiB for each connection that is in the
 /// middle of sending (this window, half as much again for the frames that it may come in, a
 /// frame, and a head that is not complete):
 ///

@@ -226,7 +226,7 @@ impl Pool {
             } else {
                 state.turns.push_back(Arc::clone(&user));
             }
-            // A queue may have become empty, for those who gave up do not stay in it.
+            // An empty queue, should one be left behind, must not keep others waiting.
             if let Some(first) = first {
                 state.queued -= 1;
                 return Some((user, first));
