@@ -223,6 +223,16 @@ impl Kinds {
     }
 }
 
+/// Nothing in the record of managers is given defaults.
+fn cost_of_metadata(metadata: &Map) -> usize {
+    let members = metadata.iter();
+    let costs = members.map(|(name, value)| match name.as_str() {
+        "managedFields" => optik_object::cost_as_it_is(value),
+        _ => optik_object::cost(value),
+    });
+    costs.sum()
+}
+
 impl Kind {
     /// A kind that a definition made.
     pub(crate) fn custom(resource: Resource, custom: Custom) -> Self {
@@ -315,7 +325,13 @@ impl Kind {
 
     /// The same of a part of an object.
     pub(crate) fn weigh_members(&self, members: &Map) -> Result<(), Status> {
-        let cost: usize = members.values().map(optik_object::cost).sum();
+        let cost: usize = members
+            .iter()
+            .map(|(name, value)| match (name.as_str(), value) {
+                ("metadata", Value::Object(metadata)) => cost_of_metadata(metadata),
+                _ => optik_object::cost(value),
+            })
+            .sum();
         match cost > self.resource.behaviour.cost_max {
             true => Err(Status::too_large("object has too many values")),
             false => Ok(()),

@@ -2,9 +2,18 @@
 //!
 //! A long list is cut into batches. While one is on its way to the client, the next
 //! ones are made on other threads; they come out in their order. Few threads do this
-//! for all requests: who finds none free makes its batches itself.
+//! for all requests. What is quickly made is made by who asks, if none of them is free.
+//!
+//! A batch is made when there is room to hold it until it is sent, in all and for each user:
+//! who reads a hundred lists slowly waits for themselves.
+
+mod share;
+
+pub(crate) use share::Share;
 
 use futures::stream::{self, Stream};
+use optik_access::User;
+use share::{Room, Shares};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,95 +21,175 @@ use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
 /// How many batches of an answer are made ahead at most.
 const WIDTH_MAX: usize = 4;
-/// As much is held in all of answers that cannot be sent as they are made.
-const HELD_BYTES_MAX: usize = 128 << 20;
+/// As much is held of objects that a webhook converts, in all.
+const CONVERTED_BYTES_MAX: usize = 128 << 20;
+/// And of answers whose length is told before them.
+const MEASURED_BYTES_MAX: usize = 32 << 20;
 const KIB: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Press {
     width: usize,
     threads: Arc<Semaphore>,
-    /// In KiB.
-    room: Arc<Semaphore>,
-    room_bytes: usize,
+    /// For batches that are made and not sent.
+    shares: Shares,
+    /// In KiB, as the next one.
+    converted: Arc<Semaphore>,
+    converted_bytes: usize,
+    measured: Arc<Semaphore>,
 }
 
-enum Turn<J, T> {
-    Away(JoinHandle<T>),
-    Here(J),
+/// What makes a batch.
+pub(crate) struct Job<F> {
+    /// About what is held of it.
+    pub(crate) bytes: usize,
+    /// Whether it takes more than a moment: then it waits for a thread.
+    pub(crate) is_long: bool,
+    pub(crate) run: F,
+}
+
+/// The batches of one answer.
+struct Line<I, J, T> {
+    press: Arc<Press>,
+    share: Share,
+    jobs: I,
+    /// The next one, if there was no room or no thread for it.
+    next: Option<Job<J>>,
+    ahead: VecDeque<JoinHandle<(T, Room)>>,
+    /// Of the batch that was handed out last.
+    sent: Option<Room>,
 }
 
 impl Press {
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with(cores, HELD_BYTES_MAX)
+        Self::with(cores, CONVERTED_BYTES_MAX)
     }
 
     pub(crate) fn with(cores: usize, held_bytes: usize) -> Self {
+        let room = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self {
             width: cores.min(WIDTH_MAX),
             // With one processor there is nobody else to do it.
             threads: Arc::new(Semaphore::new(if cores > 1 { cores } else { 0 })),
-            room: Arc::new(Semaphore::new(held_bytes / KIB)),
-            room_bytes: held_bytes / KIB * KIB,
+            shares: Shares::default(),
+            converted: room(held_bytes),
+            converted_bytes: held_bytes / KIB * KIB,
+            measured: room(held_bytes.min(MEASURED_BYTES_MAX)),
+        }
+    }
+
+    /// What a user may be answered with at a time.
+    pub(crate) fn share_of(&self, user: &User) -> Share {
+        match user.is_master() {
+            true => Share::Unbounded,
+            false => self.shares.of(&user.name),
         }
     }
 
     /// What the jobs make, in the order of the jobs.
     pub(crate) fn make<J, T>(
         self: Arc<Self>,
-        jobs: impl Iterator<Item = J> + Send,
+        share: Share,
+        jobs: impl Iterator<Item = Job<J>> + Send,
     ) -> impl Stream<Item = T> + Send
     where
         J: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let turns: VecDeque<Turn<J, T>> = VecDeque::with_capacity(self.width);
-        stream::unfold((self, jobs, turns), |(press, mut jobs, mut turns)| async {
-            press.begin(&mut jobs, &mut turns);
-            let made = match turns.pop_front()? {
-                Turn::Away(away) => returned(away).await,
-                Turn::Here(job) => {
-                    let made = job();
-                    yield_now().await;
-                    made
-                }
-            };
-            press.begin(&mut jobs, &mut turns);
-            Some((made, (press, jobs, turns)))
+        let line = Line {
+            ahead: VecDeque::with_capacity(self.width),
+            press: self,
+            share,
+            jobs,
+            next: None,
+            sent: None,
+        };
+        stream::unfold(line, |mut line| async {
+            let made = line.next().await?;
+            Some((made, line))
         })
     }
+}
 
-    fn begin<J, T>(&self, jobs: &mut impl Iterator<Item = J>, turns: &mut VecDeque<Turn<J, T>>)
-    where
-        J: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        while turns.len() < self.width
-            && let Some(job) = jobs.next()
+impl<I, J, T> Line<I, J, T>
+where
+    I: Iterator<Item = Job<J>>,
+    J: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    async fn next(&mut self) -> Option<T> {
+        self.sent = None;
+        self.begin();
+        let (made, room) = match self.ahead.pop_front() {
+            Some(away) => returned(away).await,
+            None => self.wait_for_one().await?,
+        };
+        self.sent = Some(room);
+        self.begin();
+        Some(made)
+    }
+
+    /// Begins what there is room and a thread for.
+    fn begin(&mut self) {
+        while self.ahead.len() < self.press.width
+            && let Some(job) = self.next.take().or_else(|| self.jobs.next())
         {
-            turns.push_back(match Arc::clone(&self.threads).try_acquire_owned() {
-                Ok(thread) => Turn::Away(spawn_blocking(move || {
-                    let made = job();
-                    drop(thread);
-                    made
-                })),
-                Err(_) => Turn::Here(job),
-            });
+            let thread = Arc::clone(&self.press.threads).try_acquire_owned();
+            let room = thread.ok().zip(self.share.try_take(job.bytes));
+            let Some((thread, room)) = room else {
+                self.next = Some(job);
+                return;
+            };
+            self.ahead.push_back(away(job, thread, room));
         }
     }
 
-    /// Room to hold as much, if there is; it is free again when the permit goes.
+    /// The next one, when it is this user's turn.
+    async fn wait_for_one(&mut self) -> Option<(T, Room)> {
+        let job = self.next.take().or_else(|| self.jobs.next())?;
+        let room = self.share.take(job.bytes).await;
+        if job.is_long && self.press.width > 1 {
+            let thread = Arc::clone(&self.press.threads).acquire_owned().await;
+            let thread = thread.ok()?;
+            return Some(returned(away(job, thread, room)).await);
+        }
+        let made = (job.run)();
+        yield_now().await;
+        Some((made, room))
+    }
+}
+
+/// Another thread makes it.
+fn away<J, T>(job: Job<J>, thread: OwnedSemaphorePermit, room: Room) -> JoinHandle<(T, Room)>
+where
+    J: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    spawn_blocking(move || {
+        let made = (job.run)();
+        drop(thread);
+        (made, room)
+    })
+}
+
+impl Press {
+    /// Room to hold as much while its length is found out, if there is; it is free again when
+    /// the permit goes.
     pub(crate) fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let kib = u32::try_from(bytes.div_ceil(KIB)).ok()?;
-        Arc::clone(&self.room).try_acquire_many_owned(kib).ok()
+        taken(&self.measured, bytes)
     }
 
-    /// The same for what cannot be had in pieces. What is longer than there can be room for
-    /// is held while nothing else is.
+    /// The same for what is converted, and cannot be had in pieces. What is longer than there
+    /// can be room for is held while nothing else is.
     pub(crate) fn hold_whole(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.hold(bytes.min(self.room_bytes))
+        taken(&self.converted, bytes.min(self.converted_bytes))
     }
+}
+
+fn taken(room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    let kib = u32::try_from(bytes.div_ceil(KIB)).ok()?;
+    Arc::clone(room).try_acquire_many_owned(kib).ok()
 }
 
 async fn returned<T>(away: JoinHandle<T>) -> T {
@@ -117,16 +206,30 @@ async fn returned<T>(away: JoinHandle<T>) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt;
+    use futures::{FutureExt, StreamExt};
+
+    fn jobs<F>(
+        is_long: bool,
+        runs: impl Iterator<Item = F> + Send,
+    ) -> impl Iterator<Item = Job<F>> + Send {
+        runs.map(move |run| Job {
+            bytes: KIB,
+            is_long,
+            run,
+        })
+    }
 
     /// However many threads there are, the order is that of the jobs.
     #[tokio::test]
     async fn batches_come_out_in_order() {
         for cores in [1, 2, 8] {
             let press = Arc::new(Press::with(cores, 0));
-            let jobs = (0..500_u32).map(|number| move || number);
-            let made: Vec<u32> = Arc::clone(&press).make(jobs).collect().await;
-            assert!(made.iter().copied().eq(0..500), "{cores}");
+            for is_long in [false, true] {
+                let jobs = jobs(is_long, (0..500_u32).map(|number| move || number));
+                let made = Arc::clone(&press).make(Share::Unbounded, jobs);
+                let made: Vec<u32> = made.collect().await;
+                assert!(made.iter().copied().eq(0..500), "{cores}");
+            }
         }
     }
 
@@ -136,9 +239,42 @@ mod tests {
         let press = Arc::new(Press::with(2, 0));
         let _all = Arc::clone(&press.threads).try_acquire_many_owned(2);
         let here = std::thread::current().id();
-        let jobs = (0..3).map(|_| || std::thread::current().id());
-        let made: Vec<_> = Arc::clone(&press).make(jobs).collect().await;
-        assert_eq!(made, [here; 3]);
+        let quick = jobs(false, (0..3).map(|_| || std::thread::current().id()));
+        let made = Arc::clone(&press).make(Share::Unbounded, quick);
+        assert_eq!(made.collect::<Vec<_>>().await, [here; 3]);
+        // What is long would keep others from being served.
+        let long = jobs(true, (0..3).map(|_| || std::thread::current().id()));
+        let mut made = Box::pin(Arc::clone(&press).make(Share::Unbounded, long));
+        assert!(made.next().now_or_never().is_none());
+    }
+
+    /// Who does not take what is made gets no more, and keeps nobody else waiting.
+    #[tokio::test]
+    async fn what_is_not_taken_is_not_made() {
+        let press = Arc::new(Press::with(4, 0));
+        let user = |name: &str| {
+            let name = name.into();
+            press.share_of(&User {
+                name,
+                ..User::default()
+            })
+        };
+        let list = |name: &str| {
+            let jobs = (0..2).map(|number| Job {
+                bytes: share::USER_BYTES_MAX,
+                is_long: true,
+                run: move || number,
+            });
+            Box::pin(Arc::clone(&press).make(user(name), jobs))
+        };
+        let (mut slow, mut other, mut stranger) = (list("a"), list("a"), list("b"));
+        assert_eq!(slow.next().await, Some(0));
+        assert!(other.next().now_or_never().is_none());
+        assert_eq!(stranger.next().await, Some(0));
+        drop(slow);
+        assert_eq!(other.next().await, Some(0));
+        assert_eq!(other.next().await, Some(1));
+        assert_eq!(other.next().await, None);
     }
 
     #[tokio::test]

@@ -32,7 +32,7 @@ pub use field_error::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind};
 pub use go::{plain_float, quote};
 pub use json::{
     COST_MAX, DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, cost,
-    drop_nulls, json_type, occurrences, parse, parse_kept, to_bytes,
+    cost_as_it_is, drop_nulls, json_type, occurrences, parse, parse_kept, to_bytes,
 };
 pub use layout::{Layout, LayoutError};
 pub use meta::{Meta, MetaError, OwnerReference};

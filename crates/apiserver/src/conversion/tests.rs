@@ -4,7 +4,7 @@ use crate::definitions::{Book, DIRECTORY};
 use crate::list::{Listed, Listing, list};
 use crate::options::{Fresh, ListAt, ListPlan, WatchAt, WatchPlan};
 use crate::piece::Piece;
-use crate::press::Press;
+use crate::press::{Press, Share};
 use crate::selection::Selection;
 use crate::watch::{Surroundings, Watching, watch};
 use futures::StreamExt;
@@ -100,6 +100,7 @@ impl World {
                 limit: None,
             },
             ink: None,
+            share: Share::Unbounded,
         };
         list(&self.outside, press, listing).await
     }

@@ -17,7 +17,7 @@ use crate::form::Ink;
 use crate::kinds::Kind;
 use crate::options::ListPlan;
 use crate::piece::Piece;
-use crate::press::Press;
+use crate::press::{Press, Share};
 use crate::selection::Selection;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
@@ -49,6 +49,8 @@ pub(crate) struct Listing {
     pub(crate) plan: ListPlan,
     /// `None`: as it is stored.
     pub(crate) ink: Option<Ink>,
+    /// What may lie around of the answer.
+    pub(crate) share: Share,
 }
 
 pub(crate) async fn list(
@@ -64,6 +66,7 @@ pub(crate) async fn list(
         room = converted.room;
     }
     let metadata = metadata(&listing, &page);
+    let made_by = (Arc::clone(press), listing.share);
     let mut scan = Scan(page.source);
     let writer = Writer {
         // What was gathered is known to match.
@@ -76,11 +79,18 @@ pub(crate) async fn list(
         ink: listing.ink,
     };
     if writer.ink.as_ref().is_some_and(Ink::needs_length) {
-        let pieces = measured(Arc::clone(press), scan, writer).await;
+        let pieces = measured(made_by, scan, writer).await;
         return Ok(Listed::Pieces(held(pieces, room)));
     }
     let mut first = writer.begin(0);
     let versions = scan.batch(FIRST_BYTES).unwrap_or_default();
+    if writer.is_long(&versions) {
+        let writer = Arc::new(writer);
+        let jobs = Writer::jobs(Arc::clone(&writer), versions, scan);
+        let first = stream::once(std::future::ready(Piece::from(first)));
+        let rest = rest(made_by, jobs, writer, 0);
+        return Ok(Listed::Pieces(held(first.chain(rest), room)));
+    }
     let batch = writer.make(&versions);
     let items = batch.items;
     let begin = batch.after(0);
@@ -90,7 +100,9 @@ pub(crate) async fn list(
         return Ok(Listed::Whole(first.into()));
     }
     let first = stream::once(std::future::ready(Piece::from(first)));
-    let rest = rest(Arc::clone(press), scan, writer, items);
+    let writer = Arc::new(writer);
+    let jobs = Writer::jobs(Arc::clone(&writer), Vec::new(), scan);
+    let rest = rest(made_by, jobs, writer, items);
     Ok(Listed::Pieces(held(first.chain(rest), room)))
 }
 

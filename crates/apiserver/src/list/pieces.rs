@@ -1,23 +1,25 @@
 //! A list in pieces, made a little before they are sent.
 
 use super::scan::Scan;
-use super::writer::Writer;
+use super::writer::{Batch, Writer};
 use crate::piece::Piece;
-use crate::press::Press;
+use crate::press::{Job, Press, Share};
 use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use optik_object::protobuf::Envelope;
 use std::sync::Arc;
 
 /// What is left of a list of which so many items are written.
-pub(super) fn rest(
-    press: Arc<Press>,
-    scan: Scan,
-    writer: Writer,
+pub(super) fn rest<J>(
+    (press, share): (Arc<Press>, Share),
+    jobs: impl Iterator<Item = Job<J>> + Send,
+    writer: Arc<Writer>,
     items: u64,
-) -> impl Stream<Item = Piece> {
-    let writer = Arc::new(writer);
-    let batches = press.make(Writer::jobs(Arc::clone(&writer), scan));
+) -> impl Stream<Item = Piece>
+where
+    J: FnOnce() -> Batch + Send + 'static,
+{
+    let batches = press.make(share, jobs);
     let state = Some((Box::pin(batches), writer, items));
     let pieces = stream::unfold(state, |state| async {
         let (mut batches, writer, items) = state?;
@@ -38,7 +40,7 @@ fn is_something(piece: &Piece) -> std::future::Ready<bool> {
 /// A list whose length stands before its items. What there is no room to hold while
 /// the length is found out is made a second time.
 pub(super) async fn measured(
-    press: Arc<Press>,
+    (press, share): (Arc<Press>, Share),
     scan: Scan,
     writer: Writer,
 ) -> BoxStream<'static, Piece> {
@@ -48,8 +50,8 @@ pub(super) async fn measured(
     let mut full = false;
     let mut length = 0;
     {
-        let jobs = Writer::jobs(Arc::clone(&writer), scan.clone());
-        let mut batches = std::pin::pin!(Arc::clone(&press).make(jobs));
+        let jobs = Writer::jobs(Arc::clone(&writer), Vec::new(), scan.clone());
+        let mut batches = std::pin::pin!(Arc::clone(&press).make(share.clone(), jobs));
         while let Some(batch) = batches.next().await {
             let bytes = batch.piece.remaining();
             length += bytes;
@@ -63,8 +65,8 @@ pub(super) async fn measured(
         }
     }
     let first = stream::once(std::future::ready(Piece::from(writer.begin(length))));
-    let again = full.then(|| Writer::jobs(writer, scan).skip(held.len()));
-    let again = press.make(again.into_iter().flatten());
+    let again = full.then(|| Writer::jobs(writer, Vec::new(), scan).skip(held.len()));
+    let again = press.make(share, again.into_iter().flatten());
     let last = Piece::from(Bytes::from_static(Envelope::END));
     let last = stream::once(std::future::ready(last));
     let held = stream::iter(held).map(move |piece| {

@@ -49,6 +49,7 @@ async fn pieces(
             limit: None,
         },
         ink: Ink::of(form, &SystemClock::default()),
+        share: Share::Unbounded,
     };
     let outside = Outside {
         caller: Arc::new(Nobody),

@@ -6,6 +6,7 @@ use super::scan::Scan;
 use crate::form::{Ink, PaintError, Separation};
 use crate::kinds::{Kind, Shown};
 use crate::piece::{Piece, Sheaf};
+use crate::press::Job;
 use crate::selection::Selection;
 use bytes::Buf;
 use optik_store::Version;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 const BATCH_BYTES: usize = 256 * 1024;
 /// The same, where next to nothing is done for each object.
 const LAID_BATCH_BYTES: usize = 1024 * 1024;
+/// What takes about a millisecond to be shown in another form.
+const LONG_BYTES: usize = 192 * 1024;
 /// What is shorter is copied: so many small parts cost more than that.
 const LAID_BYTES_MIN: usize = 2048;
 /// A revision and a comma.
@@ -75,21 +78,43 @@ impl Writer {
         }
     }
 
-    /// What makes the batches of a list, one after the other.
+    /// What makes the batches of a list, one after the other, beginning with what was read
+    /// already.
     pub(super) fn jobs(
         writer: Arc<Self>,
+        mut read: Vec<Arc<Version>>,
         mut scan: Scan,
-    ) -> impl Iterator<Item = impl FnOnce() -> Batch + Send + 'static> + Send {
+    ) -> impl Iterator<Item = Job<impl FnOnce() -> Batch + Send + 'static>> + Send {
         let bytes = if writer.shows_as_stored() && writer.selection.is_everything() {
             LAID_BATCH_BYTES
         } else {
             BATCH_BYTES
         };
         std::iter::from_fn(move || {
-            let versions = scan.batch(bytes)?;
+            let versions = match read.is_empty() {
+                true => scan.batch(bytes)?,
+                false => std::mem::take(&mut read),
+            };
+            let (bytes, is_long) = (writer.room(&versions), writer.is_long(&versions));
             let writer = Arc::clone(&writer);
-            Some(move || writer.make(&versions))
+            Some(Job {
+                bytes,
+                is_long,
+                run: move || writer.make(&versions),
+            })
         })
+    }
+
+    /// About what is held of a batch. Other forms may be longer than what is stored.
+    fn room(&self, versions: &[Arc<Version>]) -> usize {
+        let laid = self.shows_as_stored();
+        let bytes: usize = versions.iter().map(|version| room(version, laid)).sum();
+        if laid { bytes } else { 2 * bytes }
+    }
+
+    /// Whether making a batch takes more than a moment.
+    pub(super) fn is_long(&self, versions: &[Arc<Version>]) -> bool {
+        !self.shows_as_stored() && self.room(versions) > LONG_BYTES
     }
 
     pub(super) fn make(&self, versions: &[Arc<Version>]) -> Batch {

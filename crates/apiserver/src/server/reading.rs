@@ -28,6 +28,7 @@ impl Shared {
             selection,
             plan,
             ink: Ink::of(wanted, &*self.clock),
+            share: self.press.share_of(&asked.request.user),
         };
         let response = match list(&self.outside, &self.press, listing).await? {
             Listed::Whole(body) => Response::json(StatusCode::OK, body),

@@ -6,6 +6,7 @@ use crate::exchange::Response;
 use crate::form::{Form, Ink};
 use crate::kinds::Kind;
 use crate::list::Listing;
+use crate::press::Share;
 use crate::write::{
     self, Change, Configuration, FieldValidation, OptionsKind, Ownership, Part, PatchType, Way,
     WriteOptions, Written,
@@ -144,6 +145,7 @@ impl Shared {
             namespace: asked.target.namespace.clone(),
             selection,
             ink: Ink::of(form, &*self.clock),
+            share: Share::Unbounded,
         };
         let writing = asked.writing(self, WriteOptions::default(), "deletecollection");
         let body = write::delete_all(&writing, &self.press, &listing, &options).await?;

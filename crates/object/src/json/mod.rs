@@ -57,10 +57,21 @@ const FURTHER_MEMBER_COST: usize = 2;
 /// read for less, because a map is charged before its members are counted.
 #[must_use]
 pub fn cost(value: &Value) -> usize {
+    cost_with(value, EMPTY_MAP_COST)
+}
+
+/// The same of what is given no defaults.
+#[must_use]
+pub fn cost_as_it_is(value: &Value) -> usize {
+    cost_with(value, 0)
+}
+
+fn cost_with(value: &Value, empty_map: usize) -> usize {
+    let cost = |value| cost_with(value, empty_map);
     let below: usize = match value {
         Value::String(text) => text_cost(text.len()),
         Value::Array(items) => items.iter().map(cost).sum(),
-        Value::Object(members) if members.is_empty() => EMPTY_MAP_COST,
+        Value::Object(members) if members.is_empty() => empty_map,
         Value::Object(members) => {
             let further = members.len().saturating_sub(MEMBERS_AT_ONCE);
             let members = members.iter();

@@ -1,0 +1,91 @@
+//! How much of what is made may lie around until it is sent, in all and of each user.
+
+use super::KIB;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const ALL_BYTES_MAX: usize = 64 << 20;
+pub(super) const USER_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Debug)]
+pub(super) struct Shares {
+    all: Arc<Semaphore>,
+    /// Users who hold something, or wait for it.
+    users: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+}
+
+/// What one user may hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Share {
+    /// Administrators, and the server itself.
+    Unbounded,
+    Of {
+        all: Arc<Semaphore>,
+        own: Arc<Semaphore>,
+    },
+}
+
+/// Room for what was made, until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    _own: Option<OwnedSemaphorePermit>,
+    _all: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(ALL_BYTES_MAX / KIB)),
+            users: Mutex::default(),
+        }
+    }
+}
+
+impl Shares {
+    pub(super) fn of(&self, user: &str) -> Share {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = users.get(user).and_then(Weak::upgrade);
+        let own = known.unwrap_or_else(|| {
+            users.retain(|_, own| own.strong_count() > 0);
+            let own = Arc::new(Semaphore::new(USER_BYTES_MAX / KIB));
+            users.insert(user.to_owned(), Arc::downgrade(&own));
+            own
+        });
+        Share::Of {
+            all: Arc::clone(&self.all),
+            own,
+        }
+    }
+}
+
+impl Share {
+    /// Room for so many bytes, if there is.
+    pub(super) fn try_take(&self, bytes: usize) -> Option<Room> {
+        let Self::Of { all, own } = self else {
+            return Some(Room::default());
+        };
+        let take = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_many_owned(kib(bytes)).ok();
+        Some(Room {
+            _own: Some(take(own)?),
+            _all: Some(take(all)?),
+        })
+    }
+
+    /// The same, when there is. What is longer than there can be room for is alone.
+    pub(super) async fn take(&self, bytes: usize) -> Room {
+        let Self::Of { all, own } = self else {
+            return Room::default();
+        };
+        // The user's own first: who has a share of everybody's waits for nothing.
+        Room {
+            _own: Arc::clone(own).acquire_many_owned(kib(bytes)).await.ok(),
+            _all: Arc::clone(all).acquire_many_owned(kib(bytes)).await.ok(),
+        }
+    }
+}
+
+fn kib(bytes: usize) -> u32 {
+    let kib = bytes.min(USER_BYTES_MAX).div_ceil(KIB);
+    u32::try_from(kib).unwrap_or(u32::MAX)
+}
