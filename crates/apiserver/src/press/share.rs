@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-const ALL_BYTES_MAX: usize = 64 << 20;
-pub(super) const USER_BYTES_MAX: usize = 16 << 20;
+const ALL_BYTES_MAX: usize = 48 << 20;
+pub(super) const USER_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
 pub(super) struct Shares {

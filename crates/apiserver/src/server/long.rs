@@ -25,8 +25,8 @@ const YAML_WEIGHT: usize = 8;
 const EXPRESSIONS_WEIGHT: usize = LONG_WEIGHT + 1;
 /// What a JSON patch may add by copying. See `optik_patch`.
 const COPIES_WEIGHT: usize = 3 << 20;
-/// What a document about the API is made from.
-const API_DOCUMENT_WEIGHT: usize = 1 << 20;
+/// What a document about the API is made from: one is made for a user at a time.
+const API_DOCUMENT_WEIGHT: usize = 4 << 20;
 
 impl Shared {
     /// What a request weighs with what it is about; `None` if it is not long.
