@@ -291,6 +291,26 @@ async fn an_unknown_write_is_found_by_those_who_saw_it() {
     assert_eq!(judge(&history).expect("is true").newest(), 7);
 }
 
+/// Two asked for the same, and neither was answered: it was the one that asked in time.
+#[tokio::test]
+async fn of_two_unknown_writes_the_one_in_time_was_carried_out() {
+    let mut history = truth().await;
+    writing(&mut history, 5).outcome = Outcome::Unknown;
+    let unheard = Operation {
+        outcome: Outcome::Unknown,
+        request: Request::Write {
+            expects: vec![at("k/b", 4)],
+            changes: vec![delete("k/b")],
+        },
+        begun: 1000,
+        ended: 1001,
+        client: 9,
+    };
+    // Whoever ends first is written down first.
+    history.operations.insert(0, unheard);
+    assert_eq!(judge(&history).expect("is true").newest(), 7);
+}
+
 #[tokio::test]
 async fn an_unknown_write_cannot_come_before_it_was_asked_for() {
     let broken = broken(|history| {

@@ -46,8 +46,10 @@ impl<'history> Unnumbered<'history> {
         first.into_iter().chain(witnessed).min()
     }
 
-    /// The write that made a revision. One that could be carried out in this state
-    /// comes first, and among those one that certainly was.
+    /// The write that made a revision. One that could be carried out in this state comes
+    /// first, then one that was asked for before anybody knew of the revision, and among
+    /// those one that certainly was carried out. Of equal ones it is the first: whatever the
+    /// others may have made came later.
     pub(super) fn claim(
         &mut self,
         revision: u64,
@@ -56,7 +58,10 @@ impl<'history> Unnumbered<'history> {
         let witnessed = self.witnessed.remove(&revision).unwrap_or_default();
         let rank = |write: &Write<'_>| {
             let possible = write.effect.expects.iter().all(|e| is_met(e, state));
-            (!possible, write.operation.outcome != Outcome::Done)
+            let begun = write.effect.begun;
+            let too_late = answered_later(self.history, begun, revision).is_some();
+            let uncertain = write.operation.outcome != Outcome::Done;
+            (!possible, too_late, uncertain, begun)
         };
         let writes = self.writes.iter().enumerate();
         let explaining = writes.filter(|(_, write)| explains(write.effect.changes, &witnessed));
