@@ -292,11 +292,10 @@ pub struct Restored {
 pub fn restore(snapshot: impl Read, directory: &Path) -> Result<Restored, RestoreError> {
     let mut input = Hashed::new(snapshot);
     let head = Head::read(&mut input)?;
-    let mut target = Restoring::begin(directory)?.ok_or_else(|| RestoreError::NotEmpty {
+    let target = Restoring::begin(directory, head.id, head.floor)?;
+    let mut target = target.ok_or_else(|| RestoreError::NotEmpty {
         path: directory.to_owned(),
     })?;
-    target.set_id(head.id)?;
-    target.set_floor(head.floor)?;
     let mut restored = Restored {
         revision: head.revision,
         versions: 0,
@@ -307,7 +306,7 @@ pub fn restore(snapshot: impl Read, directory: &Path) -> Result<Restored, Restor
             [TAG_LEASE] => {
                 let id = LeaseId(i64::from_be_bytes(input.array()?));
                 let ttl = Duration::from_secs(u64::from_be_bytes(input.array()?));
-                target.add_lease(id, ttl)?;
+                target.add_lease(id, ttl);
             }
             [TAG_VERSION] => {
                 let (place, body) = read_version(&mut input)?;

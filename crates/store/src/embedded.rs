@@ -46,21 +46,21 @@ impl Embedded {
                 let now = options.clock.monotonic();
                 let leases = revive_leases(&found.leases, &found.index, now);
                 let view = View::new(found.index, found.history, found.floor);
-                (Some(disk), view, leases, found.garbage, found.id)
+                (Some(disk), view, leases, found.id)
             }
             None => {
                 let index = Index::new(Revision::FIRST);
                 let view = View::new(index, Vec::new(), Revision::FIRST);
                 let id = options.entropy.next_u64();
-                (None, view, Leases::default(), Vec::new(), id)
+                (None, view, Leases::default(), id)
             }
         };
-        let (disk, view, leases, garbage, id) = opened;
+        let (disk, view, leases, id) = opened;
         let (queue, requests) = mpsc::unbounded_channel();
         let workplace = options.workplace.clone();
         let supervisor = options.supervisor.clone();
         let requests = Intake::new(requests, &workplace, Arc::clone(&options.clock));
-        let sequencer = Sequencer::new(Arc::clone(&view), disk, options, leases, garbage);
+        let sequencer = Sequencer::new(Arc::clone(&view), disk, options, leases);
         let end = Arc::new(End::default());
         let sequencing = sequence(&supervisor, sequencer, requests, &view, &end);
         workplace.run("optik-sequencer", sequencing);

@@ -18,6 +18,8 @@ pub(crate) struct Index {
     gone: OrdMap<Key, Arc<Version>>,
     revision: Revision,
     size: Size,
+    /// What the live versions take on disk.
+    stored: u64,
 }
 
 /// What the live keys amount to.
@@ -47,12 +49,13 @@ impl Index {
             gone: OrdMap::new(),
             revision,
             size: Size::default(),
+            stored: 0,
         }
     }
 
-    /// Of what lives.
-    pub(crate) fn size(&self) -> Size {
-        self.size
+    /// What the live versions take on disk.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.stored
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -86,16 +89,22 @@ impl Index {
             return;
         }
         self.size.add(&version);
+        self.stored += version.stored_bytes();
         match self.live.insert(key.clone(), version) {
-            Some(old) => self.size.subtract(&old),
+            Some(old) => self.subtract(&old),
             None => drop(take(&mut self.gone, &key)),
         }
     }
 
     fn take_live(&mut self, key: &[u8]) -> Option<Arc<Version>> {
         let old = take(&mut self.live, key)?;
-        self.size.subtract(&old);
+        self.subtract(&old);
         Some(old)
+    }
+
+    fn subtract(&mut self, old: &Version) {
+        self.size.subtract(old);
+        self.stored -= old.stored_bytes();
     }
 
     /// Drops a key whose newest version is `deletion`, which nobody needs any more.

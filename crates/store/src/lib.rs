@@ -20,7 +20,6 @@ mod draft;
 mod embedded;
 mod error;
 mod etcd;
-mod garbage;
 mod history;
 mod hub;
 mod index;
@@ -45,6 +44,7 @@ mod workplace;
 
 pub use backup::{Export, RestoreError, Restored, restore};
 pub use check::TxnLimits;
+pub use disk::DiskStatus;
 pub use error::{
     CommitError, CompactError, ConnectError, LeaseError, OpenError, RangeError, ReadError,
     TxnError, WatchError,

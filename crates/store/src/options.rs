@@ -61,9 +61,9 @@ pub struct Options {
     pub durability: Durability,
     pub retention: Retention,
     pub limits: TxnLimits,
-    /// What the disk engine gathers in memory before it writes a table. Decided when
-    /// the directory is made.
-    pub engine_buffer_bytes: u64,
+    /// The data lies in files that are written until they are this large (larger, if there
+    /// is much of it). How much garbage may lie around follows from it.
+    pub segment_bytes: u64,
     pub workplace: Workplace,
     /// Looks after the tasks of the store.
     pub supervisor: Supervisor,
@@ -80,8 +80,7 @@ impl Options {
             durability: Durability::default(),
             retention: Retention::default(),
             limits: TxnLimits::default(),
-            // We hold all data in memory ourselves: the engine's buffers stay small.
-            engine_buffer_bytes: 16 << 20,
+            segment_bytes: 4 << 20,
             workplace: Workplace::default(),
             supervisor: Supervisor::default(),
             clock: Arc::new(SystemClock::default()),

@@ -36,8 +36,8 @@ pub(crate) struct Replay {
     pub(crate) index: Index,
     /// Commits from the floor on.
     pub(crate) history: Vec<Arc<Commit>>,
-    /// Versions that no reader can reach any more.
-    pub(crate) garbage: Vec<Place>,
+    /// Versions that no reader can reach any more, and what each takes on disk.
+    pub(crate) garbage: Vec<(Place, u64)>,
     floor: Revision,
     now: Monotonic,
     open: Vec<Event>,
@@ -71,12 +71,12 @@ impl Replay {
     /// Before the floor only the last version of a key counts, if it is not a deletion.
     fn push_compacted(&mut self, written: Written) {
         let old = self.index.remove(&written.key);
-        self.garbage
-            .extend(old.map(|old| (old.mod_revision, old.sub)));
-        if written.version == 0 {
-            self.garbage.push((written.mod_revision, written.sub));
+        self.garbage.extend(old.map(|old| on_disk(&old)));
+        let version = link(written, None);
+        if version.is_deletion() {
+            self.garbage.push(on_disk(&version));
         } else {
-            self.index.insert(Arc::new(link(written, None)));
+            self.index.insert(Arc::new(version));
         }
     }
 
@@ -109,6 +109,10 @@ impl Replay {
     pub(crate) fn finish(&mut self) {
         self.close_commit_before(Revision::ZERO);
     }
+}
+
+fn on_disk(version: &Version) -> (Place, u64) {
+    ((version.mod_revision, version.sub), version.stored_bytes())
 }
 
 fn link(written: Written, newest: Option<Arc<Version>>) -> Version {

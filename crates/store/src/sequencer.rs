@@ -4,19 +4,19 @@
 //! works out all that have gathered, makes them durable with one sync, shows them to
 //! the world, and only then answers.
 
-use crate::disk::{Change, Disk, DiskError};
+use crate::disk::{Change, Cleaning, Disk, DiskError, DiskStatus, State};
 use crate::draft::{Draft, Stamp};
 use crate::error::{CommitError, CompactError, LeaseError};
-use crate::garbage::Garbage;
 use crate::history::Commit;
 use crate::index::Index;
 use crate::intake::{Intake, Queued};
 use crate::lease::{LeaseId, LeaseInfo, Leases};
 use crate::options::Options;
 use crate::origin::{Origin, Origins};
-use crate::replay::Place;
 use crate::revision::Revision;
-use crate::sweep::{compaction_target, has_garbage, sweep};
+use crate::sweep::{
+    SWEEP_COMMITS, compaction_target, frontier, has_garbage, is_history_too_large, sweep,
+};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -28,10 +28,14 @@ use tokio::sync::oneshot;
 const TICK: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
 const REPAIR_PAUSE: Duration = Duration::from_millis(500);
-/// How many ticks without a write make a good time for taking garbage off the disk.
+/// How many leases end in one batch.
+const EXPIRIES_MAX: usize = 256;
+/// How many quiet ticks make a good time for cleaning the disk.
 const QUIET_TICKS: u32 = 5;
-/// How much of it goes in one tick then.
-const QUIET_STEPS_MAX: usize = 64;
+/// A tick is quiet if there were no more commits: somebody always renews a lease.
+const QUIET_COMMITS: u64 = 20;
+/// How often the sequencer looks whether the disk is clean.
+const CLEANING_PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
@@ -88,6 +92,8 @@ pub(crate) enum Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskState {
     pub(crate) bytes: u64,
+    /// Of an embedded engine on disk.
+    pub(crate) status: Option<DiskStatus>,
     pub(crate) takes_writes: bool,
 }
 
@@ -116,11 +122,10 @@ pub(crate) struct Sequencer {
     index: Index,
     leases: Leases,
     origins: Origins,
-    garbage: Garbage,
     failure: Option<Failure>,
     last_tick: Monotonic,
     noted: Revision,
-    /// How many ticks there have been since the last write.
+    /// How many ticks there have been in which little was written.
     quiet: u32,
     shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
@@ -147,7 +152,6 @@ impl Sequencer {
         disk: Option<Disk>,
         options: Options,
         leases: Leases,
-        garbage: Vec<Place>,
     ) -> Self {
         let index = view.with_index(Index::clone);
         Self {
@@ -156,7 +160,6 @@ impl Sequencer {
             index,
             leases,
             origins: Origins::default(),
-            garbage: Garbage::new(garbage),
             failure: None,
             last_tick: options.clock.monotonic(),
             noted: Revision::ZERO,
@@ -173,11 +176,10 @@ impl Sequencer {
             let Some(batch) = requests.next(self.pause()).await else {
                 break;
             };
+            let made = batch.len();
             self.process(batch);
-            self.sweep();
-            if !self.shrinking.is_empty() {
-                self.shrink();
-            }
+            self.sweep(SWEEP_COMMITS.max(2 * made));
+            self.clean_disk();
         }
         self.close();
     }
@@ -191,7 +193,13 @@ impl Sequencer {
             return Duration::ZERO;
         }
         // A lease that ran out while the disk fails must not make us spin.
-        if self.failure.is_some() { TICK } else { pause }
+        if self.failure.is_some() {
+            return TICK;
+        }
+        if self.disk.as_ref().is_some_and(Disk::is_cleaning) {
+            return pause.min(CLEANING_PAUSE);
+        }
+        pause
     }
 
     fn process(&mut self, requests: Vec<Queued>) {
@@ -216,17 +224,24 @@ impl Sequencer {
         let ticked = now.since(self.last_tick) >= TICK;
         if ticked {
             self.last_tick = now;
+        }
+        if ticked || is_history_too_large(&self.view, self.options.retention) {
             self.plan_compaction(&mut batch, now);
         }
         self.finish(batch);
         if ticked {
-            self.take_garbage_out_if_quiet();
+            self.note_quiet();
             self.note_synced();
         }
     }
 
     fn expire_leases(&mut self, batch: &mut Batch, now: Monotonic) {
-        while let Some(id) = batch.draft.leases.expired(now) {
+        // The others follow with the next batches: leases that were granted at the same time
+        // may hold millions of keys.
+        for _ in 0..EXPIRIES_MAX {
+            let Some(id) = batch.draft.leases.expired(now) else {
+                return;
+            };
             let stamp = self.stamp(Origin::system("expire"), now);
             let gone = batch.draft.revoke(id, &stamp);
             assert!(gone.is_ok(), "an expired lease is a lease");
@@ -281,7 +296,8 @@ impl Sequencer {
             }
             Request::DiskState { reply } => {
                 let state = DiskState {
-                    bytes: self.disk.as_ref().map_or(0, Disk::bytes_used),
+                    bytes: self.disk.as_ref().map_or(0, Disk::bytes),
+                    status: self.disk.as_ref().map(|disk| disk.status(&self.index)),
                     takes_writes: self.failure.is_none(),
                 };
                 always(reply, state)
@@ -295,7 +311,7 @@ impl Sequencer {
                 always(reply, exported)
             }
             Request::Shrink { reply } => {
-                self.shrinking.push(reply);
+                self.begin_shrinking(reply);
                 return;
             }
             Request::Stop { reply } => {
@@ -345,33 +361,23 @@ impl Sequencer {
         if !batch.draft.has_changes() && batch.floor.is_none() {
             return Ok(());
         }
-        self.write_change(Change {
-            commits: &batch.draft.commits,
-            leases: &batch.draft.lease_changes,
-            floor: batch.floor,
-            ..Change::default()
-        })
-    }
-
-    /// A change, and what garbage should go with it.
-    fn write_change(&mut self, change: Change<'_>) -> Result<(), CommitError> {
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
         if let Some(failure) = &self.failure {
             return Err(failure.error.clone());
         }
-        let change = Change {
-            garbage: self.garbage.step(),
-            ..change
-        };
-        match disk.write(&change) {
-            Ok(()) => {
-                self.garbage.step_done();
-                Ok(())
-            }
-            Err(error) => Err(self.fail(error)),
-        }
+        let floor = self.view.floor().get();
+        let written = disk.write(&Change {
+            commits: &batch.draft.commits,
+            leases: &batch.draft.lease_changes,
+            floor: batch.floor,
+            state: State {
+                floor: batch.floor.unwrap_or(floor),
+                leases: &batch.draft.leases,
+            },
+        });
+        written.map_err(|error| self.fail(error))
     }
 
     /// Returns the state before, if there is a new one.
@@ -407,7 +413,11 @@ impl Sequencer {
             return;
         }
         failure.tried = now;
-        match disk.repair(self.index.revision(), &self.options) {
+        let state = State {
+            floor: self.view.floor().get(),
+            leases: &self.leases,
+        };
+        match disk.repair(state) {
             Ok(()) => {
                 tracing::info!("the disk takes writes again");
                 self.failure = None;
@@ -420,53 +430,72 @@ impl Sequencer {
     }
 
     /// Clears away a bounded part of what compaction made unreachable.
-    fn sweep(&mut self) {
-        let on_disk = self.disk.is_some();
-        sweep(&self.view, &mut self.index, |place, bytes| {
-            if on_disk {
-                self.garbage.add(place, bytes);
+    fn sweep(&mut self, commits: usize) {
+        let disk = &mut self.disk;
+        sweep(&self.view, &mut self.index, commits, |version| {
+            if let Some(disk) = disk {
+                disk.note_dead(version);
             }
         });
-        self.garbage.weigh(self.index.size().bytes);
     }
 
-    /// Clears everything away at once, for somebody who wants the disk space back.
-    fn shrink(&mut self) {
-        while has_garbage(&self.view) {
-            self.sweep();
-        }
-        self.take_garbage_out(usize::MAX);
-        let result = match (&self.failure, &self.disk) {
-            (Some(failure), _) => Err(failure.error.clone()),
-            (None, Some(disk)) => disk.shrink().map_err(CommitError::from),
-            (None, None) => Ok(()),
+    /// Lets the cleaner of the disk do what is due.
+    fn clean_disk(&mut self) {
+        let Some(disk) = &mut self.disk else {
+            return;
         };
+        let cleaning = if self.quiet >= QUIET_TICKS {
+            Cleaning::Idle
+        } else {
+            Cleaning::Busy
+        };
+        let state = State {
+            floor: self.view.floor().get(),
+            leases: &self.leases,
+        };
+        let result = disk.clean(cleaning, frontier(&self.view), state);
+        let shrunk = disk.end_of_whole_cleaning();
+        if let Err(error) = result {
+            self.fail(error);
+        }
+        if let Some(shrunk) = shrunk {
+            self.end_shrinking(&shrunk.map_err(CommitError::from));
+        }
+    }
+
+    /// Clears everything away at once, for somebody who wants the disk space back. Others
+    /// write meanwhile.
+    fn begin_shrinking(&mut self, reply: Reply<Result<(), CommitError>>) {
+        while has_garbage(&self.view) {
+            self.sweep(SWEEP_COMMITS);
+        }
+        self.shrinking.push(reply);
+        match (&self.failure, &mut self.disk) {
+            (Some(failure), _) => {
+                let error = failure.error.clone();
+                self.end_shrinking(&Err(error));
+            }
+            (None, Some(disk)) => disk.begin_whole_cleaning(),
+            (None, None) => self.end_shrinking(&Ok(())),
+        }
+    }
+
+    fn end_shrinking(&mut self, result: &Result<(), CommitError>) {
         for reply in self.shrinking.drain(..) {
             let _ = reply.send(result.clone());
         }
     }
 
-    /// Usually garbage goes with writes, when there is much of it. When nobody writes, all
-    /// of it goes, so that the next start is quick.
-    fn take_garbage_out_if_quiet(&mut self) {
-        let wrote = self.index.revision() != self.noted;
-        self.quiet = if wrote {
+    /// The disk is cleaned less thoroughly while somebody writes.
+    fn note_quiet(&mut self) {
+        let commits = self.index.revision().get() - self.noted.get();
+        self.quiet = if commits > QUIET_COMMITS {
             0
         } else {
             self.quiet.saturating_add(1)
         };
-        if self.quiet >= QUIET_TICKS {
-            self.take_garbage_out(QUIET_STEPS_MAX);
-        }
-    }
-
-    /// By itself, unless the disk refuses it.
-    fn take_garbage_out(&mut self, steps_max: usize) {
-        self.garbage.leave();
-        for _ in 0..steps_max {
-            if self.garbage.is_empty() || self.write_change(Change::default()).is_err() {
-                return;
-            }
+        if let Some(disk) = &mut self.disk {
+            disk.tick();
         }
     }
 
@@ -475,12 +504,9 @@ impl Sequencer {
         let (Some(disk), None) = (&mut self.disk, &self.failure) else {
             return;
         };
-        if newest == self.noted {
-            return;
-        }
         match disk.sync(newest) {
             Ok(()) => self.noted = newest,
-            Err(error) => tracing::warn!(%error, "cannot note what is on disk"),
+            Err(error) => drop(self.fail(error)),
         }
     }
 

@@ -1,4 +1,5 @@
 use crate::backup::Export;
+use crate::disk::DiskStatus;
 use crate::embedded::Embedded;
 use crate::error::{
     CommitError, CompactError, ConnectError, LeaseError, OpenError, ReadError, WatchError,
@@ -66,6 +67,8 @@ pub struct Status {
     pub history_bytes: u64,
     /// On disk; zero if there is none.
     pub disk_bytes: u64,
+    /// Of the embedded engine on disk.
+    pub disk: Option<DiskStatus>,
     /// False from a write that the disk refused until it works again, or while etcd says
     /// that it has no room.
     pub takes_writes: bool,
@@ -276,6 +279,7 @@ impl Store {
             history_commits,
             history_bytes,
             disk_bytes: disk.bytes,
+            disk: disk.status,
             takes_writes: disk.takes_writes,
         })
     }

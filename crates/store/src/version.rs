@@ -30,6 +30,10 @@ pub struct Version {
 /// Bytes of bookkeeping per version, beside its key and value.
 pub(crate) const VERSION_OVERHEAD_BYTES: u64 = 200;
 
+/// Of every version on disk: 17 bytes before it, its kind, its numbers, and the lengths of
+/// origin and key.
+const STORED_OVERHEAD_BYTES: u64 = 17 + 1 + 4 + 4 * 8 + 4 * 2 + 4;
+
 impl Version {
     #[must_use]
     pub fn key(&self) -> &Key {
@@ -97,6 +101,15 @@ impl Version {
     #[must_use]
     pub fn is_deletion(&self) -> bool {
         self.version == 0
+    }
+
+    /// What it takes on disk, as `disk::record` writes it.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let origin = self.origin.as_deref();
+        let origin = origin.map_or(0, |origin| {
+            origin.parts().iter().map(|part| part.len()).sum()
+        });
+        STORED_OVERHEAD_BYTES + (origin + self.key.len() + self.value.len()) as u64
     }
 
     pub(crate) fn size(&self) -> u64 {

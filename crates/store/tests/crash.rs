@@ -22,8 +22,8 @@ fn number_from(variable: &str, default: u64) -> u64 {
 
 fn options(directory: &Path) -> Options {
     Options {
-        // Small, so that tables are written and merged within a short script.
-        engine_buffer_bytes: 48 << 10,
+        // Small, so that segments are filled and cleaned within a short script.
+        segment_bytes: 4 << 10,
         retention: Retention::FOREVER,
         ..Options::directory(directory)
     }
@@ -111,6 +111,9 @@ async fn run(directory: &Path, recorder: &Recorder, commits: u64, seed: u64) -> 
             let newest = store.snapshot().revision().get();
             let target = Revision::new(newest - entropy.below(20).min(newest - 1));
             let _ = store.compact(target).await;
+        }
+        if number % 70 < burst {
+            store.shrink().await.expect("is cleaned");
         }
         if number % 120 < burst {
             store.close().await;
@@ -200,6 +203,13 @@ fn is_risky(log: &Log, point: CrashPoint) -> bool {
     matches!(next, Some(optik_crash::Op::SyncFile { .. }))
 }
 
+fn is_removal_of_segment(op: &optik_crash::Op) -> bool {
+    let optik_crash::Op::Unlink { path } = op else {
+        return false;
+    };
+    path.extension().is_some_and(|kind| kind == "seg")
+}
+
 /// Checks `count` images at seeded points, and returns what went wrong.
 async fn check_images(log: &Log, script: &Script, count: u64, seed: u64) -> Vec<String> {
     let entropy = SeededEntropy::new(seed);
@@ -234,6 +244,9 @@ async fn nothing_acknowledged_is_lost_by_a_power_failure() {
     let recorder = Recorder::start(directory.path()).expect("records");
     let script = run(directory.path(), &recorder, 400, seed).await;
     let log = recorder.finish();
+    let cleaned = log.ops().iter().filter(|op| is_removal_of_segment(op));
+    let cleaned = cleaned.count();
+    assert!(cleaned > 50, "the cleaner had something to do: {cleaned}");
     let failures = check_images(&log, &script, images, seed).await;
     let shown = failures
         .iter()
@@ -264,6 +277,55 @@ async fn the_first_start_can_be_interrupted_anywhere() {
                 .write_to(image.path())
                 .expect("room");
             if let Err(reason) = check(image.path(), &script, promised_at(&log, point)).await {
+                failures.push(format!("{point:?} {policy:?}: {reason}"));
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{}:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+/// Crash point by crash point through one cleaning of everything: new segments, their names,
+/// the manifest, and what goes.
+#[tokio::test]
+async fn cleaning_can_be_interrupted_anywhere() {
+    let directory = scratch_dir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    let entropy = SeededEntropy::new(4);
+    let mut states = vec![State::new()];
+    for number in 0..60 {
+        let mut state = states.last().expect("never empty").clone();
+        let txn = step(number, &mut state, &entropy);
+        let done = store.commit(txn, Origin::default()).await;
+        states.push(state);
+        assert_eq!(done.expect("commits").revision.get(), states.len() as u64);
+    }
+    let newest = store.snapshot().revision();
+    let recorder = Recorder::start(directory.path()).expect("records");
+    recorder.mark(newest.get());
+    let floor = Revision::new(newest.get() - 5);
+    store.compact(floor).await.expect("compacts");
+    store.shrink().await.expect("is cleaned");
+    let log = recorder.finish();
+    store.close().await;
+    let cleaned = log.ops().iter().filter(|op| is_removal_of_segment(op));
+    assert!(cleaned.count() > 5, "there was something to clean");
+    let script = Script {
+        states,
+        refused: Vec::new(),
+    };
+    let mut failures = Vec::new();
+    for point in log.points() {
+        for policy in Policy::ALL {
+            let image = scratch_dir().expect("a directory");
+            log.image(point, policy, 5)
+                .write_to(image.path())
+                .expect("room");
+            if let Err(reason) = check(image.path(), &script, newest).await {
                 failures.push(format!("{point:?} {policy:?}: {reason}"));
             }
         }
@@ -327,7 +389,7 @@ async fn a_failed_sync_is_not_trusted_later() {
         let store = Store::open(options(directory.path())).expect("opens");
         recorder
             .faults()
-            .add(Fault::new(Call::Fdatasync, libc::EIO).on(".jnl").skip(skip));
+            .add(Fault::new(Call::Fdatasync, libc::EIO).on(".seg").skip(skip));
         let mut states = vec![State::new()];
         let mut refused = Vec::new();
         let mut number = 0;

@@ -6,11 +6,13 @@
 //!   histories run on both, and every answer must be the same.
 //! * [`history`] records what concurrent clients asked for and were told;
 //!   [`validate`] says whether one sequence of revisions explains all of it.
+//! * [`load`] makes sustained loads, and looks at the disk meanwhile.
 //! * [`portrait`] is everything that can be seen of a store from outside: two that
 //!   are equal cannot be told apart.
 
 pub mod client;
 pub mod history;
+pub mod load;
 pub mod model;
 pub mod patience;
 pub mod portrait;

@@ -1,10 +1,11 @@
 //! What watches cost. Alone in its process, which is what is measured.
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::join_all;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{
-    KeyRange, Options, Origin, Put, Revision, Store, Txn, Watch, WatchFrom, WatchSpec,
+    KeyRange, Options, Origin, Put, Retention, Revision, Store, Txn, Watch, WatchFrom, WatchSpec,
 };
 use optik_store_testkit::patience::within;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 async fn watches_cost_little() {
     ten_thousand_idle_watches_cost_little().await;
     watches_come_and_go_without_a_trace().await;
+    what_is_gone_takes_no_memory().await;
 }
 
 fn open() -> Store {
@@ -84,4 +86,40 @@ async fn watches_come_and_go_without_a_trace() {
     (0..100_000).for_each(|_| churn());
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes stayed");
+}
+
+/// An engine in memory keeps what lives and the history, however much was ever written.
+async fn what_is_gone_takes_no_memory() {
+    const HISTORY_BYTES: u64 = 8 << 20;
+    let store = Store::open(Options {
+        retention: Retention {
+            age: Duration::MAX,
+            bytes_max: HISTORY_BYTES,
+        },
+        ..Options::ephemeral()
+    });
+    let store = store.expect("opens");
+    let value = Bytes::from(vec![b'v'; 1000]);
+    let updates = async |count: u64| {
+        for round in 0..count / 100 {
+            let puts = (0..100).map(|part| {
+                let put = Put::new(format!("k{}", (round + part) % 200), value.to_vec());
+                store.commit(Txn::put(put), Origin::default())
+            });
+            for done in join_all(puts).await {
+                done.expect("commits");
+            }
+        }
+    };
+    updates(30_000).await;
+    let before = resident_bytes();
+    updates(200_000).await;
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(
+        grown < 2 * HISTORY_BYTES,
+        "{grown} bytes for 200 MB of updates"
+    );
+    let status = store.status().await.expect("answers");
+    assert!(status.history_bytes <= HISTORY_BYTES / 8 * 10, "{status:?}");
+    store.close().await;
 }

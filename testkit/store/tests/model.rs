@@ -37,6 +37,8 @@ impl Bench for OnDisk {
         open(Options {
             // Restarts, not power losses: no sync is needed.
             durability: Durability::ProcessCrash,
+            // So that even a short history fills some, and the cleaner has work.
+            segment_bytes: 256,
             ..Options::directory(self.0.path().join("data"))
         })
     }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! DIR/lock      held while a process has the directory open
-//! DIR/format    "optik-store 1", then the durability it was last opened with
-//! DIR/synced    a revision that is known to be on disk, refreshed about every second
+//! DIR/format    "optik-store 2", then the durability it was last opened with
+//! DIR/synced    what is known to be on disk, refreshed about every second
 //! DIR/running   there while a process has the directory open, and after it was killed
-//! DIR/db/       the storage engine
+//! DIR/log/      the log: segments, and the manifest that names them
 //! DIR/torn/     copies of what interrupted writes left behind
+//! DIR/db/       what a directory of format 1 has instead of the log
 //! ```
 
-use super::journal::Promise;
+use super::manifest::sync_directory;
 use super::private;
 use crate::error::OpenError;
 use crate::options::Durability;
@@ -20,9 +21,37 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+/// The data is in a database of the engine that came before the log.
+pub(crate) const FORMAT_OF_DATABASE: u32 = 1;
 const FORMAT_NAME: &str = "optik-store";
+const DATABASE: &str = "db";
+const LOG: &str = "log";
 const TORN_KEPT_MAX: usize = 8;
+
+/// How much a store promised about its last writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Every write was synced before the next.
+    Synced,
+    /// Writes were left to the operating system: any number of them may be torn.
+    Relaxed,
+}
+
+/// What the file `format` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) number: u32,
+    pub(crate) promise: Promise,
+}
+
+/// What is known to be on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Synced {
+    pub(crate) revision: Revision,
+    /// Of the last frame; zero in a directory of format 1.
+    pub(crate) sequence: u64,
+}
 
 /// A data directory that this process, and no other, may use.
 #[derive(Debug)]
@@ -62,12 +91,37 @@ impl Directory {
         private::restrict(&self.path, names.iter().map(String::as_str))
     }
 
+    /// Where directories of format 1 keep everything.
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join("db")
+        self.path.join(DATABASE)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    /// A new, empty log. What is there was never finished: no write was acknowledged.
+    pub(crate) fn create_log(&self) -> Result<PathBuf, OpenError> {
+        let log = self.log();
+        if log.exists() {
+            fs::remove_dir_all(&log).map_err(io_error("remove", &log))?;
+        }
+        private::create_directory(&log).map_err(io_error("create", &log))?;
+        sync_directory(&self.path).map_err(io_error("sync", &self.path))?;
+        Ok(log)
+    }
+
+    /// Takes away what was moved into the log.
+    pub(crate) fn remove_database(&self) -> Result<(), OpenError> {
+        let database = self.database();
+        if !database.exists() {
+            return Ok(());
+        }
+        fs::remove_dir_all(&database).map_err(io_error("remove", &database))
     }
 
     /// What the directory was last written with; `None` if it is new.
-    pub(crate) fn read_format(&self) -> Result<Option<Promise>, OpenError> {
+    pub(crate) fn read_format(&self) -> Result<Option<Format>, OpenError> {
         let path = self.path.join("format");
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -100,10 +154,14 @@ impl Directory {
             });
         }
         let relaxed = lines.next() == Some(Durability::ProcessCrash.name());
-        Ok(Some(if relaxed {
+        let promise = if relaxed {
             Promise::Relaxed
         } else {
             Promise::Synced
+        };
+        Ok(Some(Format {
+            number: found,
+            promise,
         }))
     }
 
@@ -137,20 +195,23 @@ impl Directory {
 
     /// Sets aside what an interrupted first start left. No write was acknowledged
     /// there; it is kept all the same, in case the format file was lost otherwise.
-    pub(crate) fn set_incomplete_database_aside(&self) -> Result<(), OpenError> {
-        let database = self.database();
-        if !database.exists() {
-            return Ok(());
+    pub(crate) fn set_incomplete_aside(&self) -> Result<(), OpenError> {
+        for name in [DATABASE, LOG] {
+            let left = self.path.join(name);
+            if !left.exists() {
+                continue;
+            }
+            let free = (1..).map(|n| self.path.join(format!("{name}.incomplete.{n}")));
+            let aside = free.into_iter().find(|path| !path.exists());
+            let aside = aside.expect("there are more numbers than files");
+            tracing::warn!(
+                from = %left.display(),
+                to = %aside.display(),
+                "the first start was interrupted: what it left is set aside"
+            );
+            fs::rename(&left, &aside).map_err(io_error("rename", &left))?;
         }
-        let free = (1..).map(|n| self.path.join(format!("db.incomplete.{n}")));
-        let aside = free.into_iter().find(|path| !path.exists());
-        let aside = aside.expect("there are more numbers than files");
-        tracing::warn!(
-            from = %database.display(),
-            to = %aside.display(),
-            "the first start was interrupted: what it left is set aside"
-        );
-        fs::rename(&database, &aside).map_err(io_error("rename", &database))
+        Ok(())
     }
 
     /// Whether a sync may have failed since the system started. Then what can be read
@@ -189,23 +250,35 @@ impl Directory {
         Ok(torn.join(next.to_string()))
     }
 
-    /// The revision that was last noted as synced; zero if none can be read.
-    pub(crate) fn synced(&self) -> Revision {
+    /// What was last noted as synced; nothing if that cannot be read.
+    pub(crate) fn synced(&self) -> Synced {
         let bytes = fs::read(self.path.join("synced")).unwrap_or_default();
-        let Some((revision, sum)) = bytes.split_at_checked(8) else {
-            return Revision::ZERO;
+        let number = |at: usize| {
+            let bytes = bytes[at..at + 8].try_into().expect("eight bytes");
+            u64::from_be_bytes(bytes)
         };
         // It is rewritten in place. If that was interrupted it says nothing.
-        if sum != xxh3_64(revision).to_be_bytes() {
-            return Revision::ZERO;
+        let is_whole =
+            |length| bytes.len() == length && xxh3_64(&bytes[..length - 8]) == number(length - 8);
+        if is_whole(24) {
+            Synced {
+                revision: Revision::new(number(0)),
+                sequence: number(8),
+            }
+        } else if is_whole(16) {
+            // As format 1 has it.
+            Synced {
+                revision: Revision::new(number(0)),
+                sequence: 0,
+            }
+        } else {
+            Synced::default()
         }
-        let revision = revision.try_into().expect("split at eight bytes");
-        Revision::new(u64::from_be_bytes(revision))
     }
 
-    /// Notes that everything up to `revision` is on disk, so that losing it later is
-    /// noticed instead of taken for an interrupted write.
-    pub(crate) fn note_synced(&mut self, revision: Revision) -> io::Result<()> {
+    /// Notes what is on disk, so that losing it later is noticed instead of taken for an
+    /// interrupted write.
+    pub(crate) fn note_synced(&mut self, synced: Synced) -> io::Result<()> {
         let file = match &mut self.synced {
             Some(file) => file,
             none => none.insert(
@@ -214,8 +287,10 @@ impl Directory {
                     .open(self.path.join("synced"))?,
             ),
         };
-        let revision = revision.get().to_be_bytes();
-        let bytes = [revision, xxh3_64(&revision).to_be_bytes()].concat();
+        let mut bytes = [synced.revision.get(), synced.sequence]
+            .map(u64::to_be_bytes)
+            .concat();
+        bytes.extend(xxh3_64(&bytes).to_be_bytes());
         file.write_all_at(&bytes, 0)?;
         file.sync_data()
     }
@@ -225,17 +300,23 @@ impl Directory {
 fn is_ours(name: &str) -> bool {
     let names = [
         "lock",
-        "db",
+        DATABASE,
+        LOG,
         "torn",
         "format",
         "format.new",
         "synced",
         "running",
     ];
-    names.contains(&name) || name.starts_with("db.incomplete.")
+    names.contains(&name)
+        || name.starts_with("db.incomplete.")
+        || name.starts_with("log.incomplete.")
 }
 
-pub(crate) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {
+pub(crate) fn io_error(
+    action: &'static str,
+    path: &Path,
+) -> impl Fn(io::Error) -> OpenError + use<> {
     let path = path.to_owned();
     move |cause| OpenError::Io {
         action,
@@ -248,8 +329,4 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = private::create_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }

@@ -1,55 +1,65 @@
-//! Makes commits durable, and finds them again.
+//! Makes commits durable, and finds them again: a log of all versions, in segments.
 
-mod journal;
+mod builder;
+mod cleaner;
+mod cleaning;
+mod format1;
+mod frame;
 mod layout;
+mod manifest;
 mod private;
 mod record;
+mod recover;
 mod restoring;
+mod room;
+mod segment;
+mod segments;
+mod writing;
 
 use crate::draft::LeaseChange;
 use crate::error::OpenError;
 use crate::history::Commit;
 use crate::index::Index;
 use crate::key::KeyRange;
-use crate::lease::Leases;
+use crate::lease::{LeaseId, Leases};
 use crate::options::{Durability, Options};
-use crate::origin::Origins;
-use crate::replay::{Place, Replay};
 use crate::revision::Revision;
 use crate::sync::Arc;
-use fjall::config::{CompressionPolicy, FilterPolicy, PinningPolicy};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use journal::Promise;
-use layout::{Directory, io_error};
+use builder::LogBuilder;
+use cleaner::Cleaner;
+use frame::FrameBuffer;
+use layout::{Directory, FORMAT_OF_DATABASE, Promise, Synced, io_error};
 use optik_platform::Monotonic;
+use record::Previous;
+use recover::Active;
+use room::Room;
+use segment::Fresh;
+use segments::{Segments, Sizes};
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use record::{decode_version, encode_version};
 pub(crate) use restoring::Restoring;
-
-/// What the engine keeps of what it has read. We read everything once.
-const CACHE_BYTES: u64 = 4 << 20;
-const JOURNALS_BYTES_MAX: u64 = 128 << 20;
-/// The engine's own idea of this is more than a process may have open on many systems.
-const CACHED_FILES_MAX: usize = 64;
-/// The engine sleeps, without looking for errors, when four are waiting. We stop
-/// before that.
-const SEALED_MEMTABLES_MAX: usize = 3;
-
-const META_ID: &str = "id";
-const META_FLOOR: &str = "floor";
+pub(crate) use segments::Cleaning;
 
 /// What one write to the disk consists of; all of it happens, or nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) commits: &'a [Arc<Commit>],
     pub(crate) leases: &'a [LeaseChange],
     /// A new floor, if compaction raised it.
     pub(crate) floor: Option<Revision>,
-    /// Versions that nobody can reach any more.
-    pub(crate) garbage: &'a [Place],
+    /// As they are after the change.
+    pub(crate) state: State<'a>,
+}
+
+/// What is known besides versions. Each segment begins with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State<'a> {
+    pub(crate) floor: Revision,
+    pub(crate) leases: &'a Leases,
 }
 
 /// What was found on disk.
@@ -58,13 +68,31 @@ pub(crate) struct Recovered {
     pub(crate) id: u64,
     pub(crate) index: Index,
     pub(crate) history: Vec<Arc<Commit>>,
-    pub(crate) leases: Vec<(crate::lease::LeaseId, Duration)>,
+    pub(crate) leases: Vec<(LeaseId, Duration)>,
     pub(crate) floor: Revision,
-    pub(crate) garbage: Vec<Place>,
+}
+
+/// What the files of a store consist of, and what was written to them.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskStatus {
+    /// Of the newest versions of keys, with all that is kept about them.
+    pub live_bytes: u64,
+    /// Of older versions and of deletions that can still be read or watched.
+    pub history_bytes: u64,
+    /// Of what nobody can reach. It goes while the store runs, when there is much of it.
+    pub garbage_bytes: u64,
+    /// What commits have written since the store was opened, …
+    pub appended_bytes: u64,
+    /// … and what was written anew to give space back.
+    pub cleaned_bytes: u64,
+    /// Room on the disk, if the system says how much.
+    pub free_bytes: Option<u64>,
+    /// There is so little room that somebody should do something.
+    pub is_nearly_full: bool,
 }
 
 /// Why a write failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum DiskError {
     #[error("there is no room left on the disk")]
     NoSpace,
@@ -72,439 +100,260 @@ pub(crate) enum DiskError {
     Failed(String),
 }
 
-impl From<fjall::Error> for DiskError {
-    fn from(cause: fjall::Error) -> Self {
-        let io = match &cause {
-            fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) => Some(io),
-            _ => None,
-        };
-        if io.is_some_and(is_out_of_space) {
-            Self::NoSpace
-        } else {
-            Self::Failed(cause.to_string())
+impl From<io::Error> for DiskError {
+    fn from(cause: io::Error) -> Self {
+        match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            _ => Self::Failed(cause.to_string()),
         }
     }
-}
-
-fn is_out_of_space(cause: &io::Error) -> bool {
-    matches!(
-        cause.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }
 
 #[derive(Debug)]
 pub(crate) struct Disk {
     directory: Directory,
     durability: Durability,
-    /// `None` between a failure and a successful repair.
-    engine: Option<Engine>,
+    log: PathBuf,
+    segments: Segments,
+    /// What is written to; `None` between a failure and a successful repair.
+    active: Option<Writing>,
+    /// Where the log ends.
+    end: Previous,
+    /// Of the last frame.
+    sequence: u64,
+    noted: Synced,
+    buffer: FrameBuffer,
+    cleaner: Cleaner,
+    next: Next,
+    next_number: u64,
+    cleaning: bool,
+    whole: Whole,
+    /// All that commits before this made unreachable has been noted.
+    frontier: Revision,
+    /// The last attempt failed: not before the next tick.
+    cleaner_rests: bool,
+    appended: u64,
+    /// As of the last tick.
+    room: Option<Room>,
 }
 
-struct Engine {
-    database: Database,
-    log: Keyspace,
-    meta: Keyspace,
+/// The file that is written to.
+#[derive(Debug)]
+struct Writing {
+    number: u64,
+    file: File,
+    seed: u64,
+    end: u64,
+    /// What it says in the beginning besides versions.
+    state: u64,
 }
 
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Engine")
+impl Writing {
+    /// How long it would be without what each segment begins with.
+    fn fresh_end(&self) -> u64 {
+        self.end - self.state
     }
+}
+
+/// The segment after the one that is written to.
+#[derive(Debug)]
+enum Next {
+    None,
+    Ordered,
+    Ready(Fresh),
+}
+
+/// Whether somebody has asked for everything to be cleaned.
+#[derive(Debug)]
+enum Whole {
+    No,
+    Ordered,
+    /// Up to where the log went when it began.
+    Running {
+        to: Revision,
+    },
+    Done(Result<(), DiskError>),
 }
 
 impl Disk {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         let directory = Directory::lock(path)?;
-        let promise = directory.read_format()?;
+        let found = directory.read_format()?;
         directory.restrict()?;
-        if promise.is_none() {
-            directory.set_incomplete_database_aside()?;
+        let sizes = Sizes {
+            segment_min: options.segment_bytes,
+        };
+        match found {
+            None => {
+                directory.set_incomplete_aside()?;
+                let id = options.entropy.next_u64();
+                LogBuilder::begin(&directory, id, Revision::FIRST, sizes)?
+                    .finish(Revision::FIRST, std::iter::empty())?;
+            }
+            Some(format) if format.number == FORMAT_OF_DATABASE => {
+                format1::move_over(&directory, format.promise, sizes)?;
+            }
+            Some(_) => {}
         }
-        let engine = Engine::open(&directory, promise.unwrap_or(Promise::Synced), options)?;
-        if promise.is_none() {
-            let path = directory.database();
-            engine
-                .write_id(options.entropy.next_u64())
-                .map_err(|cause| engine_error(&path, cause))?;
-            journal::sync_directories(&path).map_err(io_error("sync", &path))?;
-        }
-        let recovered = engine.recover(&directory, options.clock.monotonic())?;
+        let promise = found.map_or(Promise::Synced, |format| format.promise);
+        let mut log = recover::read(&directory.log(), promise, sizes, options.clock.monotonic())?;
+        let synced = directory.synced();
+        check_synced(&directory.log(), synced, &log)?;
+        log.put_right(&directory, directory.is_in_doubt())?;
         // Only now: an interrupted first start must look like one, and what the last
-        // run promised must be known until its journals are checked.
+        // run promised must be known until its end is checked.
         directory.write_format(options.durability)?;
         directory.set_in_doubt(true)?;
+        directory.remove_database()?;
+        let recovered = Recovered {
+            id: log.manifest.store,
+            index: log.replay.index,
+            history: log.replay.history,
+            leases: log.leases,
+            floor: log.floor,
+        };
+        let Active {
+            number,
+            file,
+            end,
+            seed,
+            state,
+            sequence,
+        } = log.active;
+        log.segments.set_state(state);
+        let length = log.segments.segment_bytes();
+        if end < length {
+            // Only for speed; see [`segment::create`].
+            let _ = file.set_len(length);
+        }
+        let listed = log.manifest.segments.iter().map(|listed| listed.number);
+        let next_number = listed.max().unwrap_or(0) + 1;
+        let log_path = directory.log();
+        let cleaner = Cleaner::start(log_path.clone(), log.manifest);
+        let cleaner = cleaner.map_err(io_error("clean", &log_path))?;
         let disk = Self {
             directory,
             durability: options.durability,
-            engine: Some(engine),
+            log: log_path,
+            segments: log.segments,
+            active: Some(Writing {
+                number,
+                file,
+                seed,
+                end,
+                state,
+            }),
+            end: Previous {
+                segment: number,
+                end,
+            },
+            sequence,
+            noted: synced,
+            buffer: FrameBuffer::default(),
+            cleaner,
+            next: Next::None,
+            next_number,
+            cleaning: false,
+            frontier: Revision::ZERO,
+            whole: Whole::No,
+            cleaner_rests: false,
+            appended: 0,
+            room: None,
         };
         Ok((disk, recovered))
     }
 
-    pub(crate) fn bytes_used(&self) -> u64 {
-        let space = |engine: &Engine| engine.database.disk_space().ok();
-        self.engine.as_ref().and_then(space).unwrap_or(0)
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.bytes()
     }
 
-    /// Returns when the change is as durable as promised.
-    ///
-    /// After an error, call [`Disk::repair`] before writing again: whether the change
-    /// is on disk is not known until then.
-    pub(crate) fn write(&mut self, change: &Change<'_>) -> Result<(), DiskError> {
-        let Some(engine) = &self.engine else {
-            return Err(DiskError::Failed("it failed before".into()));
-        };
-        let result = engine.write(change, self.durability);
-        if result.is_err() {
-            self.engine = None;
+    pub(crate) fn status(&self, index: &Index) -> DiskStatus {
+        let (bytes, needed) = (self.segments.bytes(), self.segments.needed());
+        let live_bytes = index.stored_bytes();
+        DiskStatus {
+            live_bytes,
+            history_bytes: needed.saturating_sub(live_bytes),
+            garbage_bytes: bytes - needed,
+            appended_bytes: self.appended,
+            cleaned_bytes: self.cleaner.written(),
+            free_bytes: self.room.map(|room| room.free),
+            is_nearly_full: self.room.is_some_and(Room::is_nearly_used_up),
         }
-        result
     }
 
-    /// Opens the engine again after a failure and takes back whatever the failed
-    /// write left behind: `newest` is the last revision anybody has seen.
-    pub(crate) fn repair(&mut self, newest: Revision, options: &Options) -> Result<(), OpenError> {
-        let promise = match self.durability {
-            Durability::PowerLoss => Promise::Synced,
-            Durability::ProcessCrash => Promise::Relaxed,
-        };
-        let engine = Engine::open(&self.directory, promise, options)?;
-        engine.roll_back(&self.directory, newest)?;
-        self.engine = Some(engine);
-        Ok(())
+    /// To be called about once a second: what failed may be tried again, and the room on the
+    /// disk is looked at.
+    pub(crate) fn tick(&mut self) {
+        self.cleaner_rests = false;
+        let before = self.room.is_some_and(Room::is_nearly_used_up);
+        self.room = Room::of(&self.log);
+        if let Some(room) = self.room.filter(|room| room.is_nearly_used_up() != before) {
+            room.tell(&self.log);
+        }
     }
 
-    /// Brings everything to the disk, and notes that it is there.
+    /// Brings everything to the disk, and notes that it is there. After an error it needs to
+    /// be repaired.
     pub(crate) fn sync(&mut self, newest: Revision) -> Result<(), DiskError> {
-        let Some(engine) = &self.engine else {
+        let Some(active) = &self.active else {
             return Ok(());
         };
-        if self.durability != Durability::PowerLoss {
-            engine.database.persist(PersistMode::SyncData)?;
+        let synced = Synced {
+            revision: newest,
+            sequence: self.sequence,
+        };
+        if synced == self.noted {
+            return Ok(());
         }
-        self.directory.note_synced(newest).map_err(|cause| {
-            if is_out_of_space(&cause) {
-                DiskError::NoSpace
-            } else {
-                DiskError::Failed(cause.to_string())
-            }
-        })
+        if self.durability != Durability::PowerLoss {
+            let result = active.file.sync_data().map_err(DiskError::from);
+            self.give_up_after(result)?;
+        }
+        if let Err(error) = self.directory.note_synced(synced) {
+            tracing::warn!(%error, "cannot note what is on disk");
+            return Ok(());
+        }
+        self.noted = synced;
+        Ok(())
     }
 
     /// An orderly stop: nothing is in doubt if nothing failed.
     pub(crate) fn close(self) {
-        let Some(engine) = self.engine else {
+        let Self {
+            directory,
+            active,
+            cleaner,
+            ..
+        } = self;
+        // It must not touch what somebody else may open next.
+        drop(cleaner);
+        if active.is_none() {
             return;
-        };
-        drop(engine);
-        if let Err(error) = self.directory.set_in_doubt(false) {
+        }
+        if let Err(error) = directory.set_in_doubt(false) {
             tracing::warn!(%error, "the next start will take this stop for a crash");
         }
     }
-
-    /// Gives disk space back where the engine would take its time.
-    pub(crate) fn shrink(&self) -> Result<(), DiskError> {
-        match &self.engine {
-            Some(engine) => Ok(engine.log.major_compact()?),
-            None => Ok(()),
-        }
-    }
 }
 
-impl Engine {
-    fn open(directory: &Directory, promise: Promise, options: &Options) -> Result<Self, OpenError> {
-        let path = directory.database();
-        if path.exists() {
-            Self::prepare(directory, &path, promise)?;
-        }
-        // The engine asserts some of what it finds. A damaged file must not take
-        // down more than this attempt.
-        let buffer_bytes = options.engine_buffer_bytes;
-        let attempt = || Self::open_database(&path, buffer_bytes);
-        match std::panic::catch_unwind(attempt) {
-            Ok(opened) => opened.map_err(|cause| engine_error(&path, cause)),
-            Err(_) => Err(OpenError::Damaged {
-                path,
-                reason: "the storage engine gave up on it".into(),
-            }),
-        }
+/// What was once on disk must be there still.
+fn check_synced(path: &Path, synced: Synced, log: &recover::Log) -> Result<(), OpenError> {
+    let newest = log.replay.index.revision();
+    if newest >= synced.revision && log.active.sequence >= synced.sequence {
+        return Ok(());
     }
-
-    /// Puts right what an interrupted or failed write left behind.
-    fn prepare(directory: &Directory, path: &Path, promise: Promise) -> Result<(), OpenError> {
-        let needs = journal::inspect(path, promise)?;
-        if let Some(tail) = &needs.cut {
-            let copy = directory.torn_copy()?;
-            tracing::warn!(
-                journal = %tail.journal.display(),
-                bytes = tail.bytes,
-                copy = %copy.display(),
-                "the last write was interrupted: what it left is taken back"
-            );
-            journal::cut(tail, &copy).map_err(io_error("repair", &tail.journal))?;
-        }
-        if let Some(newest) = needs.newest.filter(|_| directory.is_in_doubt()) {
-            journal::renew(&newest).map_err(io_error("repair", &newest))?;
-        }
-        journal::sync_directories(path).map_err(io_error("sync", path))
-    }
-
-    fn open_database(path: &Path, buffer_bytes: u64) -> fjall::Result<Self> {
-        let database = Database::builder(path)
-            .cache_size(CACHE_BYTES)
-            .max_journaling_size(JOURNALS_BYTES_MAX)
-            .journal_compression(fjall::CompressionType::None)
-            .manual_journal_persist(true)
-            .max_cached_files(Some(CACHED_FILES_MAX))
-            // With two, the first hands compactions back to the queue in a busy loop for
-            // as long as the second is at work.
-            .worker_threads(1)
-            .open()?;
-        let log =
-            database.keyspace("log", || keyspace_options().max_memtable_size(buffer_bytes))?;
-        let meta = database.keyspace("meta", keyspace_options)?;
-        Ok(Self {
-            database,
-            log,
-            meta,
-        })
-    }
-
-    fn write_id(&self, id: u64) -> fjall::Result<()> {
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
-        batch.insert(
-            &self.meta,
-            record::meta_key(META_ID),
-            record::encode_number(id),
-        );
-        batch.commit()
-    }
-
-    fn write(&self, change: &Change<'_>, durability: Durability) -> Result<(), DiskError> {
-        self.wait_for_room()?;
-        let mode = match durability {
-            // Housekeeping too, though nobody waits for it: the check of the journals
-            // relies on it that only the last batch can be torn.
-            Durability::PowerLoss => PersistMode::SyncData,
-            Durability::ProcessCrash => PersistMode::Buffer,
-        };
-        let mut batch = self.database.batch().durability(Some(mode));
-        for (key, value) in change.commits.iter().flat_map(|c| record::encode_commit(c)) {
-            batch.insert(&self.log, key, value);
-        }
-        for place in change.garbage {
-            batch.remove(&self.log, record::version_key(*place));
-        }
-        for lease in change.leases {
-            match lease {
-                LeaseChange::Granted { id, ttl } => {
-                    let ttl = record::encode_number(ttl.as_secs());
-                    batch.insert(&self.meta, record::lease_key(*id), ttl);
-                }
-                LeaseChange::Gone { id } => batch.remove(&self.meta, record::lease_key(*id)),
-            }
-        }
-        if let Some(floor) = change.floor {
-            let floor = record::encode_number(floor.get());
-            batch.insert(&self.meta, record::meta_key(META_FLOOR), floor);
-        }
-        Ok(batch.commit()?)
-    }
-
-    /// Lets the engine's background work catch up. Unlike its own wait, this one
-    /// ends when that work has failed.
-    fn wait_for_room(&self) -> Result<(), DiskError> {
-        while self.log.sealed_memtable_count() >= SEALED_MEMTABLES_MAX {
-            self.database.persist(PersistMode::Buffer)?;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    }
-
-    fn recover(&self, directory: &Directory, now: Monotonic) -> Result<Recovered, OpenError> {
-        let path = directory.database();
-        let damaged = |reason: String| OpenError::Damaged {
-            path: path.clone(),
-            reason,
-        };
-        let id = self
-            .number(META_ID, &path)?
-            .ok_or_else(|| damaged("it does not know its own id".into()))?;
-        let floor = self
-            .number(META_FLOOR, &path)?
-            .map_or(Revision::FIRST, Revision::new);
-        let replay = self.replay(floor, now, &path)?;
-        let newest = replay.index.revision();
-        let synced = directory.synced();
-        if newest < synced {
-            return Err(damaged(format!(
-                "revisions up to {synced} were on disk, but only those up to {newest} are \
-                 there now; restore the directory from a snapshot, or from a copy"
-            )));
-        }
-        Ok(Recovered {
-            id,
-            leases: self.leases(&path)?,
-            index: replay.index,
-            history: replay.history,
-            floor,
-            garbage: replay.garbage,
-        })
-    }
-
-    fn number(&self, name: &str, path: &Path) -> Result<Option<u64>, OpenError> {
-        let value = self.meta.get(record::meta_key(name));
-        let value = value.map_err(|cause| engine_error(path, cause))?;
-        let number = value.map(|value| record::decode_number(&value)).transpose();
-        number.map_err(|cause| damaged_record(path, cause))
-    }
-
-    fn leases(&self, path: &Path) -> Result<Vec<(crate::lease::LeaseId, Duration)>, OpenError> {
-        let entries = self.meta.range(record::all_leases());
-        entries
-            .map(|entry| {
-                let (key, value) = entry.into_inner().map_err(|c| engine_error(path, c))?;
-                record::decode_lease(&key, &value).map_err(|c| damaged_record(path, c))
-            })
-            .collect()
-    }
-
-    fn replay(&self, floor: Revision, now: Monotonic, path: &Path) -> Result<Replay, OpenError> {
-        let mut replay = Replay::new(floor, now);
-        let mut origins = Origins::default();
-        let mut whole = WholeCommits::new(floor);
-        for entry in self.log.range(record::versions_from(Revision::ZERO)) {
-            let (key, value) = entry
-                .into_inner()
-                .map_err(|cause| engine_error(path, cause))?;
-            let place = record::decode_version_key(&key).map_err(|c| damaged_record(path, c))?;
-            let (written, of) = record::decode_version(place, &value, &mut origins)
-                .map_err(|cause| damaged_record(path, cause))?;
-            whole
-                .check(place, of)
-                .map_err(|reason| OpenError::Damaged {
-                    path: path.to_owned(),
-                    reason,
-                })?;
-            replay.push(written);
-        }
-        whole.finish().map_err(|reason| OpenError::Damaged {
-            path: path.to_owned(),
-            reason,
-        })?;
-        replay.finish();
-        replay.index.advance_to(floor.max(replay.index.revision()));
-        Ok(replay)
-    }
-
-    fn roll_back(&self, directory: &Directory, newest: Revision) -> Result<(), OpenError> {
-        let path = directory.database();
-        let failed = |cause| engine_error(&path, cause);
-        let last = self.log.last_key_value().map(fjall::Guard::key).transpose();
-        let last = last.map_err(failed)?;
-        let place = last.map(|key| record::decode_version_key(&key)).transpose();
-        let place = place.map_err(|cause| damaged_record(&path, cause))?;
-        let found = place.map_or(Revision::ZERO, |(revision, _)| revision);
-        let kept_anything = newest > Revision::FIRST;
-        if kept_anything && found < newest && directory.synced() > found {
-            return Err(OpenError::Damaged {
-                path,
-                reason: format!("revision {newest} was on disk and is not there any more"),
-            });
-        }
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
-        // Even if there is nothing to take back: only a write shows that the disk takes one.
-        let id = self.number(META_ID, &path)?;
-        if let Some(id) = id.map(record::encode_number) {
-            batch.insert(&self.meta, record::meta_key(META_ID), id);
-        }
-        for entry in self.log.range(record::versions_from(newest.next())) {
-            batch.remove(&self.log, entry.key().map_err(failed)?);
-        }
-        batch.commit().map_err(failed)
-    }
-}
-
-fn keyspace_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .filter_policy(FilterPolicy::disabled())
-        .filter_block_pinning_policy(PinningPolicy::disabled())
-        .index_block_pinning_policy(PinningPolicy::disabled())
-        .data_block_compression_policy(CompressionPolicy::disabled())
-        .manual_journal_persist(true)
-}
-
-fn engine_error(path: &Path, cause: fjall::Error) -> OpenError {
-    match cause {
-        fjall::Error::Locked => OpenError::InUse { path: path.into() },
-        fjall::Error::Io(cause) => io_error("open", path)(cause),
-        cause => OpenError::Engine {
-            path: path.to_owned(),
-            cause: Box::new(cause),
-        },
-    }
-}
-
-fn damaged_record(path: &Path, cause: record::BadRecord) -> OpenError {
-    OpenError::Damaged {
-        path: path.to_owned(),
-        reason: cause.to_string(),
-    }
-}
-
-/// Checks that no part of a commit is missing, and no commit between two others.
-///
-/// From the floor on nothing has been removed, so revisions follow one another and
-/// each is there with all its changes.
-struct WholeCommits {
-    floor: Revision,
-    last: Option<(Place, u32)>,
-}
-
-impl WholeCommits {
-    fn new(floor: Revision) -> Self {
-        Self { floor, last: None }
-    }
-
-    fn check(&mut self, place: Place, of: u32) -> Result<(), String> {
-        let (revision, sub) = place;
-        if revision >= self.floor {
-            let (expected, expected_sub, same) = match self.last {
-                Some(((last, last_sub), last_of)) if last >= self.floor => {
-                    if last_sub + 1 < last_of {
-                        (last, last_sub + 1, last_of)
-                    } else {
-                        (last.next(), 0, of)
-                    }
-                }
-                // The commit at the floor itself may have been made before anything
-                // was compacted, or be the last that compaction left.
-                _ => (revision, 0, of),
-            };
-            if (revision, sub, of) != (expected, expected_sub, same) {
-                return Err(format!(
-                    "revision {revision}.{sub} follows where {expected}.{expected_sub} belongs"
-                ));
-            }
-        }
-        self.last = Some((place, of));
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<(), String> {
-        match self.last {
-            Some(((revision, sub), of)) if revision >= self.floor && sub + 1 < of => {
-                Err(format!("revision {revision} is not complete"))
-            }
-            _ => Ok(()),
-        }
-    }
+    let reason = format!(
+        "revisions up to {} were on disk, but only those up to {newest} are there now, or \
+         something written after them is missing; restore the directory from a snapshot, or \
+         from a copy",
+        synced.revision
+    );
+    Err(recover::damaged(path, reason))
 }
 
 /// Leases as they are after a start: with their whole time to live before them.
 pub(crate) fn revive_leases(
-    granted: &[(crate::lease::LeaseId, Duration)],
+    granted: &[(LeaseId, Duration)],
     index: &Index,
     now: Monotonic,
 ) -> Leases {

@@ -1,16 +1,18 @@
-//! What one entry of the disk engine looks like. See docs/storage-format.md.
+//! What one record of a frame looks like. See docs/storage-format.md.
 //!
 //! ```text
-//! key    03 | revision, 8 bytes | sub, 4 bytes             a version
-//!        02 | lease id, 8 bytes                            a lease
-//!        01 | name                                         a fact about the store
-//! value  of a version:
-//!        kind 1 | changes in this commit 4 | created 8 | version 8 | lease 8 | time 8
+//! 01 | floor 8 | segment before 8 | where it ends 8 | leases 4 | of each: id 8, seconds 8
+//!                                           what is known besides versions
+//! 02 | lease id 8 | seconds 8               a lease was granted
+//! 03 | revision 8 | sub 4 | length 4 | version
+//! 04 | lease id 8                           a lease is gone
+//! 05 | revision 8                           the floor was raised
+//!
+//! version: kind 1 | changes in this commit 4 | created 8 | version 8 | lease 8 | time 8
 //!        | origin: four times length 2 and text | key length 4 | key | value
 //! ```
-//! Numbers are big-endian, so that keys sort as revisions do.
+//! Numbers are big-endian.
 
-use crate::history::Commit;
 use crate::key::Key;
 use crate::lease::LeaseId;
 use crate::origin::{Origin, Origins};
@@ -22,88 +24,200 @@ use bytes::Bytes;
 use optik_platform::UnixMillis;
 use std::time::Duration;
 
-const TAG_META: u8 = 1;
+const TAG_STATE: u8 = 1;
 const TAG_LEASE: u8 = 2;
 const TAG_VERSION: u8 = 3;
+const TAG_LEASE_GONE: u8 = 4;
+const TAG_FLOOR: u8 = 5;
 
 const KIND_PUT: u8 = 1;
 const KIND_DELETE: u8 = 2;
 
-pub(crate) fn meta_key(name: &str) -> Vec<u8> {
-    [&[TAG_META], name.as_bytes()].concat()
-}
-
-pub(crate) fn lease_key(id: LeaseId) -> Vec<u8> {
-    [&[TAG_LEASE][..], &id.0.to_be_bytes()].concat()
-}
-
-pub(crate) fn all_leases() -> std::ops::Range<Vec<u8>> {
-    vec![TAG_LEASE]..vec![TAG_LEASE + 1]
-}
-
-pub(crate) fn version_key((revision, sub): Place) -> Vec<u8> {
-    let mut key = Vec::with_capacity(13);
-    key.push(TAG_VERSION);
-    key.extend(revision.get().to_be_bytes());
-    key.extend(sub.to_be_bytes());
-    key
-}
-
-pub(crate) fn versions_from(revision: Revision) -> std::ops::Range<Vec<u8>> {
-    version_key((revision, 0))..vec![TAG_VERSION + 1]
-}
+/// What a version takes beside its own bytes.
+const VERSION_HEAD_BYTES: u64 = 17;
+const LEASE_BYTES: usize = 16;
+/// About what a version takes without its key and value.
+const FIXED_BYTES: usize = 160;
 
 /// Why bytes are not an entry of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an entry cannot be read: {0}")]
-pub(crate) struct BadRecord(&'static str);
+#[error("a record cannot be read: {0}")]
+pub(crate) struct BadRecord(pub(super) &'static str);
 
-pub(crate) fn decode_version_key(key: &[u8]) -> Result<Place, BadRecord> {
-    let mut reader = Reader(key);
-    if reader.u8()? != TAG_VERSION {
-        return Err(BadRecord("not a version"));
+/// Where the log goes on from: a segment, and where its part of the log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Previous {
+    pub(super) segment: u64,
+    pub(super) end: u64,
+}
+
+/// A record that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    State {
+        floor: Revision,
+        previous: Previous,
+        leases: LeaseList<'a>,
+    },
+    Granted {
+        id: LeaseId,
+        ttl: Duration,
+    },
+    Gone {
+        id: LeaseId,
+    },
+    Floor(Revision),
+    Version {
+        place: Place,
+        /// As [`decode_version`] reads it.
+        body: &'a [u8],
+    },
+}
+
+/// Leases as they are written, of which there may be many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeaseList<'a>(&'a [u8]);
+
+impl LeaseList<'_> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LeaseId, Duration)> {
+        self.0.chunks_exact(LEASE_BYTES).map(|lease| {
+            let mut reader = Reader(lease);
+            let id = reader.i64().expect("a whole chunk");
+            let seconds = reader.u64().expect("a whole chunk");
+            (LeaseId(id), Duration::from_secs(seconds))
+        })
     }
-    let place = (Revision::new(reader.u64()?), reader.u32()?);
-    reader.end()?;
-    Ok(place)
 }
 
-pub(crate) fn decode_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, Duration), BadRecord> {
-    let mut reader = Reader(key);
-    if reader.u8()? != TAG_LEASE {
-        return Err(BadRecord("not a lease"));
+impl<'a> Record<'a> {
+    /// Takes one record off the front.
+    pub(super) fn read(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
+        let mut reader = Reader(bytes);
+        let record = match reader.u8()? {
+            TAG_STATE => {
+                let floor = Revision::new(reader.u64()?);
+                let previous = Previous {
+                    segment: reader.u64()?,
+                    end: reader.u64()?,
+                };
+                let count = reader.u32()? as usize;
+                let leases = reader.bytes(count.saturating_mul(LEASE_BYTES))?;
+                Self::State {
+                    floor,
+                    previous,
+                    leases: LeaseList(leases),
+                }
+            }
+            TAG_LEASE => Self::Granted {
+                id: LeaseId(reader.i64()?),
+                ttl: Duration::from_secs(reader.u64()?),
+            },
+            TAG_VERSION => {
+                let place = (Revision::new(reader.u64()?), reader.u32()?);
+                let length = reader.u32()? as usize;
+                Self::Version {
+                    place,
+                    body: reader.bytes(length)?,
+                }
+            }
+            TAG_LEASE_GONE => Self::Gone {
+                id: LeaseId(reader.i64()?),
+            },
+            TAG_FLOOR => Self::Floor(Revision::new(reader.u64()?)),
+            _ => return Err(BadRecord("it is of an unknown kind")),
+        };
+        *bytes = reader.0;
+        Ok(record)
     }
-    let id = LeaseId(reader.i64()?);
-    reader.end()?;
-    Ok((id, Duration::from_secs(decode_number(value)?)))
 }
 
-pub(crate) fn encode_number(number: u64) -> Vec<u8> {
-    number.to_be_bytes().to_vec()
+pub(super) fn put_state(
+    out: &mut Vec<u8>,
+    floor: Revision,
+    previous: Previous,
+    leases: impl Iterator<Item = (LeaseId, Duration)>,
+) {
+    out.push(TAG_STATE);
+    out.extend(floor.get().to_be_bytes());
+    out.extend(previous.segment.to_be_bytes());
+    out.extend(previous.end.to_be_bytes());
+    let count_at = out.len();
+    out.extend([0; 4]);
+    let mut count = 0u32;
+    for (id, ttl) in leases {
+        out.extend(id.0.to_be_bytes());
+        out.extend(ttl.as_secs().to_be_bytes());
+        count += 1;
+    }
+    out[count_at..count_at + 4].copy_from_slice(&count.to_be_bytes());
 }
 
-pub(crate) fn decode_number(value: &[u8]) -> Result<u64, BadRecord> {
-    let mut reader = Reader(value);
-    let number = reader.u64()?;
-    reader.end()?;
-    Ok(number)
+/// What [`put_state`] writes.
+pub(super) fn state_bytes(leases: usize) -> u64 {
+    (1 + 3 * 8 + 4 + leases * LEASE_BYTES) as u64
 }
 
-/// The entries of one commit.
-pub(crate) fn encode_commit(commit: &Commit) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    let of = u32::try_from(commit.events().len()).expect("fewer than 2^32 changes");
-    let versions = commit.events().iter().map(|event| &event.version);
-    versions.map(move |version| {
-        let place = (version.mod_revision, version.sub);
-        (version_key(place), encode_version(version, of))
-    })
+pub(super) fn put_granted(out: &mut Vec<u8>, id: LeaseId, ttl: Duration) {
+    out.push(TAG_LEASE);
+    out.extend(id.0.to_be_bytes());
+    out.extend(ttl.as_secs().to_be_bytes());
+}
+
+pub(super) fn put_gone(out: &mut Vec<u8>, id: LeaseId) {
+    out.push(TAG_LEASE_GONE);
+    out.extend(id.0.to_be_bytes());
+}
+
+pub(super) fn put_floor(out: &mut Vec<u8>, floor: Revision) {
+    out.push(TAG_FLOOR);
+    out.extend(floor.get().to_be_bytes());
+}
+
+/// `body` is as [`encode_version`] made it.
+pub(super) fn put_encoded(out: &mut Vec<u8>, (revision, sub): Place, body: &[u8]) {
+    out.push(TAG_VERSION);
+    out.extend(revision.get().to_be_bytes());
+    out.extend(sub.to_be_bytes());
+    let length = u32::try_from(body.len()).expect("versions are bounded by the limits");
+    out.extend(length.to_be_bytes());
+    out.extend(body);
+}
+
+/// `of` is how many changes its commit made.
+pub(super) fn put_version(out: &mut Vec<u8>, version: &Version, of: u32) {
+    out.push(TAG_VERSION);
+    out.extend(version.mod_revision.get().to_be_bytes());
+    out.extend(version.sub.to_be_bytes());
+    let length = u32::try_from(version.stored_bytes() - VERSION_HEAD_BYTES);
+    let length = length.expect("versions are bounded by the limits");
+    out.extend(length.to_be_bytes());
+    write_version(out, version, of);
+}
+
+/// What a version takes on disk whose body was read.
+pub(super) fn bytes_with_body(body: &[u8]) -> u64 {
+    VERSION_HEAD_BYTES + body.len() as u64
+}
+
+/// Whether the body of a version says that the key went away.
+pub(super) fn is_deletion(body: &[u8]) -> bool {
+    body.first() == Some(&KIND_DELETE)
+}
+
+/// Says of an encoded version how many changes its commit made.
+pub(super) fn set_changes(version: &mut [u8], of: u32) {
+    version[1..5].copy_from_slice(&of.to_be_bytes());
 }
 
 pub(crate) fn encode_version(version: &Version, of: u32) -> Vec<u8> {
-    let unknown = Origin::default();
-    let origin = version.origin.as_deref().unwrap_or(&unknown).parts();
-    let origin_bytes: usize = origin.iter().map(|part| part.len() + 2).sum();
-    let mut out = Vec::with_capacity(41 + origin_bytes + version.key.len() + version.value.len());
+    let mut out = Vec::with_capacity(FIXED_BYTES + version.key.len() + version.value.len());
+    write_version(&mut out, version, of);
+    out
+}
+
+fn write_version(out: &mut Vec<u8>, version: &Version, of: u32) {
+    let origin = version.origin.as_deref();
+    let origin = origin.map_or([""; 4], Origin::parts);
     out.push(if version.is_deletion() {
         KIND_DELETE
     } else {
@@ -123,7 +237,6 @@ pub(crate) fn encode_version(version: &Version, of: u32) -> Vec<u8> {
     out.extend(key_length.to_be_bytes());
     out.extend(&version.key[..]);
     out.extend(&version.value[..]);
-    out
 }
 
 /// A version as it was written, and how many changes its commit made.
@@ -176,10 +289,11 @@ fn decode_origin(
     Ok(origins.intern(Origin::from_parts(parts)))
 }
 
-struct Reader<'a>(&'a [u8]);
+#[derive(Debug)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], BadRecord> {
+    pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], BadRecord> {
         let (head, rest) = self
             .0
             .split_at_checked(count)
@@ -193,27 +307,27 @@ impl<'a> Reader<'a> {
         Ok(bytes.try_into().expect("as many as were asked for"))
     }
 
-    fn u8(&mut self) -> Result<u8, BadRecord> {
+    pub(super) fn u8(&mut self) -> Result<u8, BadRecord> {
         Ok(self.array::<1>()?[0])
     }
 
-    fn u16(&mut self) -> Result<u16, BadRecord> {
+    pub(super) fn u16(&mut self) -> Result<u16, BadRecord> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
-    fn u32(&mut self) -> Result<u32, BadRecord> {
+    pub(super) fn u32(&mut self) -> Result<u32, BadRecord> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, BadRecord> {
+    pub(super) fn u64(&mut self) -> Result<u64, BadRecord> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    fn i64(&mut self) -> Result<i64, BadRecord> {
+    pub(super) fn i64(&mut self) -> Result<i64, BadRecord> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    fn end(&self) -> Result<(), BadRecord> {
+    pub(super) fn end(&self) -> Result<(), BadRecord> {
         if self.0.is_empty() {
             Ok(())
         } else {
@@ -233,7 +347,7 @@ mod tests {
         (
             bytes(),
             bytes(),
-            1u64..9,
+            0u64..9,
             any::<i64>(),
             any::<u64>(),
             ".{0,300}",
@@ -276,21 +390,56 @@ mod tests {
         }
 
         #[test]
+        fn a_record_takes_what_it_is_said_to_take(version in version()) {
+            let mut bytes = Vec::new();
+            put_version(&mut bytes, &version, 4);
+            prop_assert_eq!(bytes.len() as u64, version.stored_bytes());
+            let mut rest = &bytes[..];
+            let record = Record::read(&mut rest).expect("ours");
+            let body = encode_version(&version, 4);
+            prop_assert_eq!(bytes_with_body(&body), version.stored_bytes());
+            prop_assert_eq!(is_deletion(&body), version.is_deletion());
+            let place = (version.mod_revision, version.sub);
+            prop_assert_eq!(record, Record::Version { place, body: &body });
+            prop_assert!(rest.is_empty());
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = decode_version((Revision::FIRST, 0), &bytes, &mut Origins::default());
-            let _ = decode_version_key(&bytes);
-            let _ = decode_lease(&bytes, &bytes);
-            let _ = decode_number(&bytes);
+            let _ = Record::read(&mut &bytes[..]);
         }
     }
 
     #[test]
-    fn places_sort_as_revisions_do() {
-        let key = |revision, sub| version_key((Revision::new(revision), sub));
-        assert!(key(2, 9) < key(3, 0));
-        assert!(key(255, 0) < key(256, 0));
-        assert_eq!(decode_version_key(&key(7, 2)), Ok((Revision::new(7), 2)));
-        assert!(versions_from(Revision::new(3)).contains(&key(3, 0)));
-        assert!(!versions_from(Revision::new(3)).contains(&key(2, 9)));
+    fn what_is_known_besides_versions_is_read_again() {
+        let leases =
+            [(LeaseId(-3), 5), (LeaseId(9), 7)].map(|(id, s)| (id, Duration::from_secs(s)));
+        let previous = Previous {
+            segment: 4,
+            end: 90,
+        };
+        let mut bytes = Vec::new();
+        put_state(&mut bytes, Revision::new(8), previous, leases.into_iter());
+        put_granted(&mut bytes, leases[0].0, leases[0].1);
+        put_gone(&mut bytes, leases[1].0);
+        put_floor(&mut bytes, Revision::new(9));
+        let mut rest = &bytes[..];
+        let mut next = || Record::read(&mut rest).expect("ours");
+        let Record::State {
+            floor,
+            previous: found,
+            leases: list,
+        } = next()
+        else {
+            panic!("the state comes first");
+        };
+        assert_eq!((floor, found), (Revision::new(8), previous));
+        assert_eq!(list.iter().collect::<Vec<_>>(), leases);
+        let (id, ttl) = leases[0];
+        assert_eq!(next(), Record::Granted { id, ttl });
+        assert_eq!(next(), Record::Gone { id: leases[1].0 });
+        assert_eq!(next(), Record::Floor(Revision::new(9)));
+        assert!(rest.is_empty());
     }
 }

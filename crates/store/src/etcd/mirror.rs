@@ -7,7 +7,7 @@ use crate::index::Index;
 use crate::options::Retention;
 use crate::origin::Origin;
 use crate::revision::Revision;
-use crate::sweep::{compaction_target, has_garbage, sweep};
+use crate::sweep::{SWEEP_COMMITS, compaction_target, has_garbage, sweep};
 use crate::sync::Arc;
 use crate::version::Version;
 use crate::view::View;
@@ -122,7 +122,7 @@ impl Mirror {
             self.view.compact(target);
         }
         // On disk it is the cluster's.
-        sweep(&self.view, &mut self.index, |_, _| ());
+        sweep(&self.view, &mut self.index, 4 * SWEEP_COMMITS, |_| ());
         has_garbage(&self.view)
     }
 }

@@ -201,12 +201,14 @@ impl Etcd {
         match self.cluster.call(Intent::Read, deadline, send).await {
             Ok(status) => Ok(DiskState {
                 bytes: u64::try_from(status.db_size).unwrap_or_default(),
+                status: None,
                 takes_writes: !status.errors.iter().any(|error| error.contains(NO_SPACE)),
             }),
             // Some versions tell it to administrators only.
             Err(Failure::Refused(status)) if status.code() == Code::PermissionDenied => {
                 Ok(DiskState {
                     bytes: 0,
+                    status: None,
                     takes_writes: true,
                 })
             }

@@ -28,7 +28,8 @@
 //! end    03 | xxh3 of the items 8 | "FJL" 03
 //! ```
 
-use super::private;
+use super::super::private;
+use super::Promise;
 use crate::error::OpenError;
 use rustix::fs::SeekFrom as SparseSeek;
 use std::fs::{File, OpenOptions};
@@ -59,15 +60,6 @@ pub(crate) struct TornTail {
     /// Everything before this is whole.
     pub(crate) at: u64,
     pub(crate) bytes: u64,
-}
-
-/// How much a store promised about its last writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    /// Every batch was synced before the next.
-    Synced,
-    /// Batches were left to the operating system: any number of them may be torn.
-    Relaxed,
 }
 
 /// What the journals of a database need before the engine may read them.

@@ -1,0 +1,460 @@
+//! The log cleaner: writes what is left of some segments into a new one, beside the task
+//! that makes revisions. It also makes the segments that are written to next, and it alone
+//! changes the manifest.
+//!
+//! Each step is on disk before the next one begins: the new segment, its name, the manifest
+//! that names it instead of the others, and only then the others go. Interrupted anywhere,
+//! the manifest names files that are whole.
+
+use super::DiskError;
+use super::frame::records;
+use super::manifest::{Listed, Manifest, sync_directory};
+use super::record::{self, Record};
+use super::segment::{self, Fresh, HEAD_BYTES, Head, Kind, SegmentWriter};
+use super::segments::Segment;
+use crate::replay::Place;
+use crate::revision::Revision;
+use crate::sync::Arc;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// So much is written before the disk is asked to take it: a commit that syncs meanwhile
+/// must not wait for more.
+const STRETCH_BYTES: u64 = 1 << 20;
+
+/// How much it gives way to others, as `nice` counts.
+const NICENESS: i32 = 5;
+
+/// What to clean, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Of the new segment.
+    pub(super) number: u64,
+    pub(super) victims: Vec<Victim>,
+    /// Deletions before this hide nothing any more.
+    pub(super) deletions_before: Revision,
+    /// All that commits before this made unreachable is among the dead.
+    pub(super) cleaned_to: Revision,
+}
+
+#[derive(Debug)]
+pub(super) struct Victim {
+    pub(super) number: u64,
+    pub(super) end: u64,
+    /// What its living versions take.
+    pub(super) needed: u64,
+    /// There is nothing left in it.
+    pub(super) is_dead: bool,
+    /// In order.
+    pub(super) dead: Vec<Place>,
+}
+
+/// What has taken the place of some segments.
+#[derive(Debug)]
+pub(super) struct Cleaned {
+    /// Their numbers, and how many dead versions were known of each.
+    pub(super) victims: Vec<(u64, usize)>,
+    pub(super) made: Option<Segment>,
+}
+
+enum Order {
+    Prepare { number: u64, length: u64 },
+    Seal { number: u64, end: u64 },
+    Drop { number: u64 },
+    Clean(Job),
+}
+
+#[derive(Debug)]
+pub(super) enum Report {
+    Prepared(Fresh),
+    NotPrepared(DiskError),
+    Cleaned(Cleaned),
+    NotCleaned(DiskError),
+}
+
+/// The thread, as seen by the one who writes.
+#[derive(Debug)]
+pub(super) struct Cleaner {
+    orders: Option<Sender<Order>>,
+    reports: Receiver<Report>,
+    stop: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cleaner {
+    pub(super) fn start(log: PathBuf, manifest: Manifest) -> io::Result<Self> {
+        let (orders, taken) = channel();
+        let (give, reports) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let written = Arc::new(AtomicU64::new(0));
+        let work = Work {
+            log,
+            manifest,
+            spare: None,
+            dropped: Vec::new(),
+            orders: taken,
+            reports: give,
+            stop: Arc::clone(&stop),
+            written: Arc::clone(&written),
+        };
+        let thread = std::thread::Builder::new().name("optik-cleaner".into());
+        // Spawned here: it blocks on the disk for as long as the store is open. If it panics,
+        // writes fail until a repair has started another one.
+        let thread = thread.spawn(move || work.run())?;
+        Ok(Self {
+            orders: Some(orders),
+            reports,
+            stop,
+            written,
+            thread: Some(thread),
+        })
+    }
+
+    /// A file to write to next, about `length` bytes.
+    pub(super) fn prepare(&self, number: u64, length: u64) {
+        self.order(Order::Prepare { number, length });
+    }
+
+    /// A segment has got its end.
+    pub(super) fn seal(&self, number: u64, end: u64) {
+        self.order(Order::Seal { number, end });
+    }
+
+    /// A segment that was prepared is of no use.
+    pub(super) fn drop_segment(&self, number: u64) {
+        self.order(Order::Drop { number });
+    }
+
+    pub(super) fn clean(&self, job: Job) {
+        self.order(Order::Clean(job));
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // A thread that is gone is noticed by its reports.
+            let _ = orders.send(order);
+        }
+    }
+
+    /// What has happened since; an error if the thread is gone.
+    pub(super) fn report(&self) -> Result<Option<Report>, DiskError> {
+        match self.reports.try_recv() {
+            Ok(report) => Ok(Some(report)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(gone()),
+        }
+    }
+
+    /// Waits for the next report, but not for ever.
+    pub(super) fn await_report(&self, patience: Duration) -> Result<Option<Report>, DiskError> {
+        match self.reports.recv_timeout(patience) {
+            Ok(report) => Ok(Some(report)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        }
+    }
+
+    /// How many bytes it has written.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Cleaner {
+    /// Ends the thread; what it is at is left.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // It has said why if it panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> DiskError {
+    DiskError::Failed("the log cleaner has ended".into())
+}
+
+struct Work {
+    log: PathBuf,
+    /// As it was last written, but for ends and drops that the next one will have.
+    manifest: Manifest,
+    /// A segment that is on disk, and that no manifest could be made to name.
+    spare: Option<Fresh>,
+    /// Segments that are to go when no manifest names them any more.
+    dropped: Vec<u64>,
+    orders: Receiver<Order>,
+    reports: Sender<Report>,
+    stop: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
+}
+
+impl Work {
+    fn run(mut self) {
+        // Those who commit go first where there are few processors. Without the right to give
+        // way, it does not.
+        let _ = rustix::process::nice(NICENESS);
+        while let Ok(order) = self.orders.recv() {
+            self.carry_out(order);
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        let report = match order {
+            Order::Prepare { number, length } => match self.prepare(number, length) {
+                Ok(fresh) => Report::Prepared(fresh),
+                Err(cause) => Report::NotPrepared(cause.into()),
+            },
+            Order::Seal { number, end } => {
+                self.seal(number, end);
+                return;
+            }
+            Order::Drop { number } => {
+                self.manifest
+                    .segments
+                    .retain(|listed| listed.number != number);
+                self.drop_segment(number);
+                return;
+            }
+            Order::Clean(job) => match self.clean(&job) {
+                Ok(Some(cleaned)) => Report::Cleaned(cleaned),
+                Ok(None) => return,
+                Err(cause) => Report::NotCleaned(cause.into()),
+            },
+        };
+        // Nobody may be left who wants to know.
+        let _ = self.reports.send(report);
+    }
+
+    fn seal(&mut self, number: u64, end: u64) {
+        let mut listed = self.manifest.segments.iter_mut();
+        let Some(listed) = listed.find(|listed| listed.number == number) else {
+            return;
+        };
+        listed.end = Some(end);
+        let path = segment::path(&self.log, number);
+        // What lies behind its end counts for nothing; whoever copies it need not take it.
+        if let Err(error) = segment::open(&path).and_then(|file| file.set_len(end)) {
+            tracing::debug!(%error, number, "a segment is longer than it should be");
+        }
+    }
+
+    /// Its file may be named by the manifest on disk, so it stays for now; but what was
+    /// written to it may be what a full disk lacks.
+    fn drop_segment(&mut self, number: u64) {
+        self.dropped.push(number);
+        let path = segment::path(&self.log, number);
+        if let Err(error) = segment::open(&path).and_then(|file| file.set_len(HEAD_BYTES)) {
+            tracing::debug!(%error, number, "a segment that is not needed stays as it is");
+        }
+    }
+
+    fn prepare(&mut self, number: u64, length: u64) -> io::Result<Fresh> {
+        // On a full disk this may be tried for hours, and must not leave a file each time.
+        let fresh = match self.spare.take() {
+            Some(spare) => spare,
+            None => self.create(number, length)?,
+        };
+        let mut manifest = self.manifest.clone();
+        manifest.segments.push(Listed {
+            number: fresh.number,
+            end: None,
+        });
+        let staged = manifest.stage(&self.log);
+        match staged.and_then(|()| self.publish(manifest)) {
+            Ok(()) => Ok(fresh),
+            Err(cause) => {
+                self.spare = Some(fresh);
+                Err(cause)
+            }
+        }
+    }
+
+    fn create(&self, number: u64, length: u64) -> io::Result<Fresh> {
+        let head = Head::new(self.manifest.store, number, Kind::Written);
+        let path = segment::path(&self.log, number);
+        let file = segment::create(&path, head, length);
+        Ok(Fresh {
+            number,
+            file: file.inspect_err(|_| drop(fs::remove_file(&path)))?,
+            seed: head.seed,
+        })
+    }
+
+    /// Lets a manifest count that was staged.
+    fn publish(&mut self, manifest: Manifest) -> io::Result<()> {
+        Manifest::publish(&self.log)?;
+        self.manifest = manifest;
+        for number in std::mem::take(&mut self.dropped) {
+            self.remove(number);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, number: u64) {
+        if let Err(error) = fs::remove_file(segment::path(&self.log, number)) {
+            // The next start tries again.
+            tracing::warn!(%error, number, "a segment that is not needed stays");
+        }
+    }
+
+    /// `None` if it was told to stop meanwhile.
+    fn clean(&mut self, job: &Job) -> io::Result<Option<Cleaned>> {
+        let Some(made) = self.rewrite(job)? else {
+            return Ok(None);
+        };
+        let (numbers, mut manifest) = (numbers(job), self.manifest.clone());
+        let listed = &mut manifest.segments;
+        let start = listed
+            .iter()
+            .position(|l| Some(&l.number) == numbers.first());
+        let start = start.filter(|start| {
+            let neighbours = listed[*start..].iter().map(|l| &l.number);
+            neighbours.take(numbers.len()).eq(&numbers)
+        });
+        let start = start.ok_or_else(|| differs("segments that are not neighbours"))?;
+        let in_place = made.as_ref().map(|made| Listed {
+            number: made.number,
+            end: Some(made.end),
+        });
+        listed.splice(start..start + numbers.len(), in_place);
+        if let Err(cause) = manifest.stage(&self.log) {
+            // A full disk must not fill up with one of them for each attempt.
+            if made.is_some() {
+                self.remove(job.number);
+            }
+            return Err(cause);
+        }
+        self.publish(manifest)?;
+        for number in numbers {
+            self.remove(number);
+        }
+        let victims = job.victims.iter().map(|v| (v.number, v.dead.len()));
+        Ok(Some(Cleaned {
+            victims: victims.collect(),
+            made,
+        }))
+    }
+
+    /// The new segment, if anything is left; `None` if it was told to stop meanwhile.
+    fn rewrite(&mut self, job: &Job) -> io::Result<Option<Option<Segment>>> {
+        if job.victims.iter().all(|victim| victim.is_dead) {
+            return Ok(Some(None));
+        }
+        let fresh = segment::fresh_path(&self.log, job.number);
+        let result = self.rewrite_into(job, &fresh);
+        if !matches!(result, Ok(Some(Some(_)))) {
+            // It is in nobody's way, but for the room that it takes.
+            let _ = fs::remove_file(&fresh);
+        }
+        result
+    }
+
+    fn rewrite_into(
+        &mut self,
+        job: &Job,
+        fresh: &std::path::Path,
+    ) -> io::Result<Option<Option<Segment>>> {
+        let kind = Kind::Cleaned { to: job.cleaned_to };
+        let head = Head::new(self.manifest.store, job.number, kind);
+        let mut writer = SegmentWriter::create(fresh, head)?;
+        let mut made = Segment::new(job.number, 0);
+        made.cleaned_to = job.cleaned_to;
+        for victim in job.victims.iter().filter(|victim| !victim.is_dead) {
+            if !self.copy(victim, job, &mut writer, &mut made)? {
+                return Ok(None);
+            }
+        }
+        if made.versions == 0 {
+            return Ok(Some(None));
+        }
+        made.last = writer.last;
+        made.end = writer.finish()?;
+        fs::rename(fresh, segment::path(&self.log, job.number))?;
+        sync_directory(&self.log)?;
+        Ok(Some(Some(made)))
+    }
+
+    /// Copies what lives in a segment, and the deletions that still hide something. False
+    /// if it was told to stop meanwhile.
+    fn copy(
+        &mut self,
+        victim: &Victim,
+        job: &Job,
+        writer: &mut SegmentWriter,
+        made: &mut Segment,
+    ) -> io::Result<bool> {
+        let path = segment::path(&self.log, victim.number);
+        let file = File::open(&path)?;
+        let head = Head::read(&file)?.map_err(|bad| differs(&bad.to_string()))?;
+        let mut frames = segment::frames(&file, &head, victim.end);
+        let mut dead = victim.dead.iter().peekable();
+        let (mut needed, mut synced) = (0, writer.bytes());
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let Ok(frame) = frames.next()? else {
+                break;
+            };
+            for record in records(&frame) {
+                let record = record.map_err(|bad| differs(&bad.to_string()))?;
+                let Record::Version { place, body } = record else {
+                    continue;
+                };
+                if dead.next_if(|first| **first == place).is_some() {
+                    if !record::is_deletion(body) || place.0 < job.deletions_before {
+                        continue;
+                    }
+                    made.dead.push(place);
+                    made.kept += record::bytes_with_body(body);
+                } else {
+                    needed += record::bytes_with_body(body);
+                }
+                writer.push(place, body)?;
+                made.versions += 1;
+            }
+            if writer.bytes() >= synced + STRETCH_BYTES {
+                writer.sync()?;
+                self.written
+                    .fetch_add(writer.bytes() - synced, Ordering::Relaxed);
+                synced = writer.bytes();
+                self.prepare_meanwhile();
+            }
+        }
+        self.written
+            .fetch_add(writer.bytes() - synced, Ordering::Relaxed);
+        if frames.position() != victim.end {
+            return Err(differs("a frame that cannot be read"));
+        }
+        // Nothing goes unless what is known of it is what is there.
+        if dead.next().is_some() || needed != victim.needed {
+            return Err(differs("versions that are not those that were written"));
+        }
+        made.needed += needed;
+        Ok(true)
+    }
+
+    /// Whoever writes should not wait for a new segment until this one is clean.
+    fn prepare_meanwhile(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            self.carry_out(order);
+        }
+    }
+}
+
+fn numbers(job: &Job) -> Vec<u64> {
+    job.victims.iter().map(|victim| victim.number).collect()
+}
+
+/// What is on disk is not what was written. The next start says more about it.
+fn differs(found: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the log holds {found}"))
+}

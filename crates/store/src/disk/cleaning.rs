@@ -1,0 +1,183 @@
+//! Gives the cleaner work, and takes its results.
+
+use super::cleaner::Report;
+use super::segments::{Cleaning, Growth};
+use super::{Disk, DiskError, Next, State, Whole};
+use crate::options::Durability;
+use crate::revision::Revision;
+use crate::version::Version;
+use std::time::Duration;
+
+impl Disk {
+    /// Nobody can reach this version any more.
+    pub(crate) fn note_dead(&mut self, version: &Version) {
+        let place = (version.mod_revision, version.sub);
+        self.segments.note_dead(place, version.stored_bytes());
+    }
+
+    /// Lets the cleaner do what is due. All that commits before `frontier` made unreachable
+    /// has been noted.
+    pub(crate) fn clean(
+        &mut self,
+        cleaning: Cleaning,
+        frontier: Revision,
+        state: State<'_>,
+    ) -> Result<(), DiskError> {
+        if self.active.is_none() {
+            // It may be the room for a write that is missing.
+            return self.clean_meanwhile(frontier);
+        }
+        let result = self.try_clean(cleaning, frontier, &state);
+        self.give_up_after(result)
+    }
+
+    /// While nothing can be written. What fails here does not make it worse.
+    fn clean_meanwhile(&mut self, frontier: Revision) -> Result<(), DiskError> {
+        let is_free = self.take_reports().is_ok() && !self.cleaning && !self.cleaner_rests;
+        if is_free {
+            self.order_job(Cleaning::Idle, frontier)?;
+        }
+        Ok(())
+    }
+
+    fn try_clean(
+        &mut self,
+        cleaning: Cleaning,
+        frontier: Revision,
+        state: &State<'_>,
+    ) -> Result<(), DiskError> {
+        self.frontier = frontier;
+        self.take_reports()?;
+        self.prepare_next();
+        if self.cleaning || self.cleaner_rests {
+            return Ok(());
+        }
+        let cleaning = match self.whole {
+            Whole::Ordered => {
+                let to = self.segments.last_revision();
+                if self.segments.is_last_worth_cleaning(Cleaning::Whole { to })
+                    && !self.seal_active(state)?
+                {
+                    return Ok(());
+                }
+                self.segments.rewind();
+                self.whole = Whole::Running { to };
+                Cleaning::Whole { to }
+            }
+            Whole::Running { to } => Cleaning::Whole { to },
+            Whole::No | Whole::Done(_) => cleaning,
+        };
+        if cleaning == Cleaning::Idle
+            && self.segments.is_last_worth_cleaning(cleaning)
+            && !self.seal_active(state)?
+        {
+            return Ok(());
+        }
+        self.order_job(cleaning, frontier)
+    }
+
+    /// Goes on in another segment, so that this one can be cleaned. False if there is no
+    /// other one yet.
+    fn seal_active(&mut self, state: &State<'_>) -> Result<bool, DiskError> {
+        if !matches!(self.next, Next::Ready(_)) {
+            return Ok(false);
+        }
+        self.roll()?;
+        self.begin_frame(state);
+        self.append(&Growth::default(), self.durability)?;
+        Ok(true)
+    }
+
+    pub(super) fn order_job(
+        &mut self,
+        cleaning: Cleaning,
+        frontier: Revision,
+    ) -> Result<(), DiskError> {
+        let number = self.next_number;
+        let Some(job) = self.segments.next_job(cleaning, frontier, number) else {
+            if let (Cleaning::Whole { .. }, Whole::Running { .. }) = (cleaning, &self.whole) {
+                self.whole = Whole::Done(Ok(()));
+            }
+            return Ok(());
+        };
+        if let (Durability::ProcessCrash, Some(active)) = (self.durability, &self.active) {
+            // What made the dead unreachable must not be lost when they are gone.
+            active.file.sync_data()?;
+        }
+        self.next_number += 1;
+        self.cleaner.clean(job);
+        self.cleaning = true;
+        Ok(())
+    }
+
+    /// All that is unreachable is to go, however little.
+    pub(crate) fn begin_whole_cleaning(&mut self) {
+        self.whole = Whole::Ordered;
+        self.cleaner_rests = false;
+    }
+
+    /// How that ended, once it has.
+    pub(crate) fn end_of_whole_cleaning(&mut self) -> Option<Result<(), DiskError>> {
+        match std::mem::replace(&mut self.whole, Whole::No) {
+            Whole::Done(result) => Some(result),
+            other => {
+                self.whole = other;
+                None
+            }
+        }
+    }
+
+    /// Whether something is under way that should be looked at soon.
+    pub(crate) fn is_cleaning(&self) -> bool {
+        self.cleaning || matches!(self.whole, Whole::Ordered | Whole::Running { .. })
+    }
+
+    pub(super) fn prepare_next(&mut self) {
+        if matches!(self.next, Next::None) && !self.cleaner_rests {
+            let length = self.segments.segment_bytes();
+            self.cleaner.prepare(self.next_number, length);
+            self.next_number += 1;
+            self.next = Next::Ordered;
+        }
+    }
+
+    pub(super) fn take_reports(&mut self) -> Result<(), DiskError> {
+        while let Some(report) = self.cleaner.report()? {
+            self.take(report);
+        }
+        Ok(())
+    }
+
+    /// Waits for one report. False if there is none in time.
+    pub(super) fn await_report(&mut self, patience: Duration) -> Result<bool, DiskError> {
+        let report = self.cleaner.await_report(patience)?;
+        let some = report.is_some();
+        if let Some(report) = report {
+            self.take(report);
+        }
+        Ok(some)
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Prepared(fresh) => self.next = Next::Ready(fresh),
+            Report::Cleaned(cleaned) => {
+                self.segments.install(cleaned);
+                self.cleaning = false;
+            }
+            Report::NotPrepared(error) => {
+                tracing::warn!(%error, "no new segment can be made; it will be tried again");
+                self.next = Next::None;
+                self.cleaner_rests = true;
+            }
+            Report::NotCleaned(error) => {
+                tracing::warn!(%error, "no space can be given back; it will be tried again");
+                self.cleaning = false;
+                self.cleaner_rests = true;
+                if let Whole::Running { .. } = self.whole {
+                    self.whole = Whole::Done(Err(error));
+                }
+            }
+        }
+    }
+}

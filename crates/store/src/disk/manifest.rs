@@ -1,0 +1,144 @@
+//! Which segments make up the log, in order.
+//!
+//! ```text
+//! optik-log 1
+//! store 6f1c0b0e0c5d9a31
+//! segment 12 4194267     its part of the log ends here
+//! segment 16 open        it is being written, or will be
+//! sum 90ad4b2e71b1c0de   of the lines above
+//! ```
+//! It is replaced as a whole. A file of the log that it does not name is left over from
+//! something that was interrupted.
+
+use super::private;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+const NAME: &str = "manifest";
+const STAGED: &str = "manifest.new";
+const FIRST_LINE: &str = "optik-log 1";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) store: u64,
+    pub(super) segments: Vec<Listed>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) number: u64,
+    /// Where its part of the log ends, once that is known.
+    pub(super) end: Option<u64>,
+}
+
+impl Manifest {
+    /// `None` if there is none that can be read as a whole.
+    pub(super) fn read(log: &Path) -> io::Result<Option<Self>> {
+        match fs::read_to_string(log.join(NAME)) {
+            Ok(text) => Ok(Self::parse(&text)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// When this returns, the manifest and all names in the directory are on disk.
+    pub(super) fn write(&self, log: &Path) -> io::Result<()> {
+        self.stage(log)?;
+        Self::publish(log)
+    }
+
+    /// Writes it beside the one that counts. As long as only this was tried, that one does.
+    pub(super) fn stage(&self, log: &Path) -> io::Result<()> {
+        let mut file = private::create_file(&log.join(STAGED))?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()
+    }
+
+    /// Puts it in its place. After an error either may be there.
+    pub(super) fn publish(log: &Path) -> io::Result<()> {
+        fs::rename(log.join(STAGED), log.join(NAME))?;
+        sync_directory(log)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{FIRST_LINE}\nstore {:016x}\n", self.store);
+        for Listed { number, end } in &self.segments {
+            // Writing to a string does not fail.
+            let _ = match end {
+                Some(end) => writeln!(text, "segment {number} {end}"),
+                None => writeln!(text, "segment {number} open"),
+            };
+        }
+        let sum = xxh3_64(text.as_bytes());
+        let _ = writeln!(text, "sum {sum:016x}");
+        text
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let lines = text.strip_suffix('\n')?;
+        let (_, sum) = lines.rsplit_once('\n')?;
+        let above = text.get(..text.len() - sum.len() - 1)?;
+        if sum.strip_prefix("sum ")? != format!("{:016x}", xxh3_64(above.as_bytes())) {
+            return None;
+        }
+        let mut lines = above.lines();
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
+        let store = u64::from_str_radix(lines.next()?.strip_prefix("store ")?, 16).ok()?;
+        let segments = lines.map(|line| {
+            let (number, end) = line.strip_prefix("segment ")?.split_once(' ')?;
+            let end = match end {
+                "open" => None,
+                end => Some(end.parse().ok()?),
+            };
+            let number = number.parse().ok()?;
+            Some(Listed { number, end })
+        });
+        let segments = segments.collect::<Option<Vec<_>>>()?;
+        Some(Self { store, segments })
+    }
+}
+
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let listed = |number, end| Listed { number, end };
+        Manifest {
+            store: 0xf00d,
+            segments: vec![listed(12, Some(4_194_267)), listed(16, None)],
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert_eq!(Manifest::read(directory.path()).expect("readable"), None);
+        manifest().write(directory.path()).expect("room");
+        let read = Manifest::read(directory.path()).expect("readable");
+        assert_eq!(read, Some(manifest()));
+    }
+
+    #[test]
+    fn any_harm_to_it_is_noticed() {
+        let text = manifest().text();
+        assert_eq!(Manifest::parse(&text), Some(manifest()));
+        for at in 0..text.len() {
+            assert_eq!(Manifest::parse(&text[..at]), None, "cut at {at}");
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            let harmed = String::from_utf8(bytes).expect("text");
+            assert_eq!(Manifest::parse(&harmed), None, "changed at {at}");
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! Finds again what is in the log.
+//!
+//! The manifest names the segments in order. Where the older ones end it says, too. Of the
+//! others, each says in its first frame which one it follows, and where that one ends; what
+//! a failed write left behind that end does not count. The newest segment with a first frame
+//! is the one that was written to last, and only its end may be torn.
+
+use super::frame::{self, Frame, records};
+use super::layout::{Directory, Promise, io_error};
+use super::manifest::{Listed, Manifest};
+use super::private;
+use super::record::{self, BadRecord, Previous, Record};
+use super::segment::{self, HEAD_BYTES, Head, Kind};
+use super::segments::{Growth, Segment, Segments, Sizes};
+use crate::error::OpenError;
+use crate::lease::LeaseId;
+use crate::origin::Origins;
+use crate::replay::{Place, Replay};
+use crate::revision::Revision;
+use optik_platform::Monotonic;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What was found in a log.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) manifest: Manifest,
+    pub(super) segments: Segments,
+    pub(super) active: Active,
+    pub(super) floor: Revision,
+    pub(super) leases: Vec<(LeaseId, Duration)>,
+    pub(super) replay: Replay,
+    /// What the manifest on disk names.
+    on_disk: Vec<Listed>,
+    /// What an interrupted write left.
+    torn: Vec<Torn>,
+}
+
+/// The segment that was written to last.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) number: u64,
+    pub(super) file: File,
+    pub(super) end: u64,
+    pub(super) seed: u64,
+    /// What it says in the beginning besides versions.
+    pub(super) state: u64,
+    /// Of its last frame.
+    pub(super) sequence: u64,
+}
+
+/// Bytes behind the last frame of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Torn {
+    number: u64,
+    at: u64,
+    end: u64,
+}
+
+/// A segment, opened for reading.
+struct Opened {
+    path: PathBuf,
+    file: File,
+    head: Head,
+    length: u64,
+}
+
+/// Reads a log; changes nothing.
+pub(super) fn read(
+    log: &Path,
+    promise: Promise,
+    sizes: Sizes,
+    now: Monotonic,
+) -> Result<Log, OpenError> {
+    let manifest = Manifest::read(log).map_err(io_error("read", log))?;
+    let manifest = manifest.ok_or_else(|| {
+        damaged(
+            log,
+            "its list of segments is missing, or was changed".into(),
+        )
+    })?;
+    let reading = Reading {
+        log,
+        store: manifest.store,
+        promise,
+    };
+    let chain = reading.chain(&manifest)?;
+    let state = reading.state(&chain)?;
+    let mut replaying = Replaying::new(state.floor, now, sizes);
+    for listed in &chain.segments {
+        let end = listed.end.unwrap_or(state.end);
+        reading.replay(listed.number, end, &mut replaying)?;
+    }
+    let (mut replay, segments) = replaying.finish(log)?;
+    let newest = replay.index.revision().max(state.floor);
+    replay.index.advance_to(newest);
+    let active = chain.segments.last().expect("it has a newest segment");
+    let path = segment::path(log, active.number);
+    let mut torn = chain.torn;
+    torn.extend(state.torn);
+    Ok(Log {
+        on_disk: manifest.segments,
+        active: Active {
+            number: active.number,
+            file: segment::open(&path).map_err(io_error("open", &path))?,
+            end: state.end,
+            seed: state.seed,
+            state: state.length,
+            sequence: state.sequence,
+        },
+        manifest: Manifest {
+            store: manifest.store,
+            segments: chain.segments,
+        },
+        segments,
+        floor: state.floor,
+        leases: state.leases.into_iter().collect(),
+        replay,
+        torn,
+    })
+}
+
+impl Log {
+    /// Puts right what an interrupted or failed write left behind, and takes away what
+    /// belongs to nothing. `in_doubt`: what can be read need not be on disk.
+    pub(super) fn put_right(
+        &mut self,
+        directory: &Directory,
+        in_doubt: bool,
+    ) -> Result<(), OpenError> {
+        let log = directory.log();
+        for torn in &self.torn {
+            let copy = directory.torn_copy()?;
+            let path = segment::path(&log, torn.number);
+            tracing::warn!(
+                segment = %path.display(),
+                bytes = torn.end - torn.at,
+                copy = %copy.display(),
+                "the last write was interrupted: what it left is taken back"
+            );
+            save_torn(&path, torn, &copy).map_err(io_error("save", &copy))?;
+        }
+        // First what certainly belongs to nothing: the disk may be full of it.
+        self.remove_strangers(&log)
+            .map_err(io_error("tidy", &log))?;
+        if in_doubt || !self.torn.is_empty() {
+            let active = &mut self.active;
+            active.file = segment::renew(&log, active.number, active.end)
+                .map_err(io_error("repair", &log))?;
+        }
+        // Only now: where the segments before it end is on disk for certain.
+        if self.on_disk != self.manifest.segments {
+            let written = self.manifest.write(&log);
+            written.map_err(io_error("write the manifest of", &log))?;
+            self.on_disk.clone_from(&self.manifest.segments);
+            self.remove_strangers(&log)
+                .map_err(io_error("tidy", &log))?;
+        }
+        Ok(())
+    }
+
+    fn remove_strangers(&self, log: &Path) -> io::Result<()> {
+        let listed = || self.on_disk.iter().chain(&self.manifest.segments);
+        for entry in fs::read_dir(log)? {
+            let path = entry?.path();
+            let kind = path.extension();
+            let is_ours = kind.is_some_and(|kind| kind == "seg" || kind == "new");
+            if is_ours && !listed().any(|l| segment::path(log, l.number) == path) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn save_torn(path: &Path, torn: &Torn, copy_to: &Path) -> io::Result<()> {
+    let to = private::create_file(copy_to)?;
+    segment::copy(&File::open(path)?, &to, torn.at..torn.end)?;
+    to.sync_all()
+}
+
+/// The segments that count, in order. All but the last have an end.
+struct Chain {
+    segments: Vec<Listed>,
+    /// In segments behind the last.
+    torn: Vec<Torn>,
+}
+
+/// What is known besides versions, and where the log ends.
+struct State {
+    floor: Revision,
+    leases: BTreeMap<LeaseId, Duration>,
+    end: u64,
+    seed: u64,
+    length: u64,
+    sequence: u64,
+    torn: Option<Torn>,
+}
+
+struct Reading<'a> {
+    log: &'a Path,
+    store: u64,
+    promise: Promise,
+}
+
+impl Reading<'_> {
+    fn open(&self, number: u64) -> Result<Opened, OpenError> {
+        let path = segment::path(self.log, number);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged(&path, "it is missing".into()));
+            }
+            Err(cause) => return Err(io_error("open", &path)(cause)),
+        };
+        let failed = io_error("read", &path);
+        let head = Head::read(&file).map_err(&failed)?;
+        let head = head.map_err(|bad| damaged(&path, bad.to_string()))?;
+        if (head.store, head.number) != (self.store, number) {
+            return Err(damaged(&path, "it belongs to another log".into()));
+        }
+        let length = file.metadata().map_err(&failed)?.len();
+        Ok(Opened {
+            path,
+            file,
+            head,
+            length,
+        })
+    }
+
+    /// What a segment says that it follows; `None` if nothing was written to it.
+    fn first(&self, opened: &Opened) -> Result<Option<Previous>, OpenError> {
+        let mut frames = segment::frames(&opened.file, &opened.head, opened.length);
+        let frame = frames.next().map_err(io_error("read", &opened.path))?;
+        let Ok(frame) = frame else {
+            return Ok(None);
+        };
+        match records(&frame).next() {
+            Some(Ok(Record::State { previous, .. })) => Ok(Some(previous)),
+            _ => Err(damaged(&opened.path, "it does not begin as it must".into())),
+        }
+    }
+
+    /// Which segments count, and where each but the last ends.
+    fn chain(&self, manifest: &Manifest) -> Result<Chain, OpenError> {
+        let open_from = manifest.segments.iter().position(|l| l.end.is_none());
+        let open_from = open_from.unwrap_or(manifest.segments.len());
+        let (sealed, open) = manifest.segments.split_at(open_from);
+        let mut torn = Vec::new();
+        let mut newest_first = open.iter().rev();
+        let newest = loop {
+            let Some(listed) = newest_first.next() else {
+                return Err(damaged(self.log, "no segment of it was begun".into()));
+            };
+            if listed.end.is_some() {
+                return Err(damaged(
+                    self.log,
+                    "its list of segments makes no sense".into(),
+                ));
+            }
+            let opened = self.open(listed.number)?;
+            match self.first(&opened)? {
+                Some(previous) => break (listed.number, previous),
+                None => torn.extend(self.tail(&opened, HEAD_BYTES, 0)?),
+            }
+        };
+        let mut segments = vec![Listed {
+            number: newest.0,
+            end: None,
+        }];
+        let mut previous = newest.1;
+        for listed in newest_first {
+            // Others in between were given up when writing to them failed.
+            if listed.number != previous.segment && listed.end.is_none() {
+                continue;
+            }
+            if listed.end.is_some() {
+                return Err(damaged(
+                    self.log,
+                    "its list of segments makes no sense".into(),
+                ));
+            }
+            segments.push(Listed {
+                number: listed.number,
+                end: Some(previous.end),
+            });
+            let opened = self.open(listed.number)?;
+            previous = self
+                .first(&opened)?
+                .ok_or_else(|| damaged(&opened.path, "its first frame is missing".into()))?;
+        }
+        let known = sealed.iter().find(|l| l.number == previous.segment);
+        if known.is_some_and(|known| known.end != Some(previous.end)) {
+            return Err(damaged(self.log, "it does not go on where it ended".into()));
+        }
+        segments.extend(sealed.iter().rev());
+        segments.reverse();
+        Ok(Chain { segments, torn })
+    }
+
+    /// Reads the newest segment for all but its versions.
+    fn state(&self, chain: &Chain) -> Result<State, OpenError> {
+        let newest = chain.segments.last().expect("it has a newest segment");
+        let opened = self.open(newest.number)?;
+        let mut state = State {
+            floor: Revision::FIRST,
+            leases: BTreeMap::new(),
+            end: HEAD_BYTES,
+            seed: opened.head.seed,
+            length: 0,
+            sequence: 0,
+            torn: None,
+        };
+        let mut frames = segment::frames(&opened.file, &opened.head, opened.length);
+        while let Ok(frame) = frames.next().map_err(io_error("read", &opened.path))? {
+            check_sequence(&frame, &mut state.sequence)
+                .and_then(|()| state.take(&frame))
+                .map_err(|bad| damaged(&opened.path, format!("at {}: {bad}", frame.at)))?;
+        }
+        state.end = frames.position();
+        drop(frames);
+        state.torn = self.tail(&opened, state.end, state.sequence)?;
+        Ok(state)
+    }
+
+    /// What lies behind the last frame: nothing, or what an interrupted write left. If a
+    /// later frame is there, it is neither.
+    fn tail(&self, opened: &Opened, at: u64, sequence: u64) -> Result<Option<Torn>, OpenError> {
+        let failed = io_error("read", &opened.path);
+        let end = frame::last_data(&opened.file, at, opened.length).map_err(&failed)?;
+        if end == at {
+            return Ok(None);
+        }
+        let (seed, interrupted) = (opened.head.seed, sequence + 1);
+        if self.promise == Promise::Synced
+            && frame::goes_on(&opened.file, seed, at, end, interrupted).map_err(&failed)?
+        {
+            let reason = format!("what lies at {at} cannot be read, and it goes on behind that");
+            return Err(damaged(&opened.path, reason));
+        }
+        Ok(Some(Torn {
+            number: opened.head.number,
+            at,
+            end,
+        }))
+    }
+
+    fn replay(&self, number: u64, end: u64, to: &mut Replaying) -> Result<(), OpenError> {
+        let opened = self.open(number)?;
+        if end > opened.length {
+            return Err(damaged(
+                &opened.path,
+                format!("it is shorter than {end} bytes"),
+            ));
+        }
+        to.begin(number, &opened.head);
+        let mut frames = segment::frames(&opened.file, &opened.head, end);
+        let mut sequence = 0;
+        while let Ok(frame) = frames.next().map_err(io_error("read", &opened.path))? {
+            check_sequence(&frame, &mut sequence)
+                .map_err(|bad| bad.to_string())
+                .and_then(|()| to.take(&frame))
+                .map_err(|bad| damaged(&opened.path, format!("at {}: {bad}", frame.at)))?;
+        }
+        let read = frames.position();
+        if read != end {
+            let reason = format!("what lies at {read} cannot be read");
+            return Err(damaged(&opened.path, reason));
+        }
+        to.end(end);
+        Ok(())
+    }
+}
+
+/// Frames follow one another.
+fn check_sequence(frame: &Frame<'_>, last: &mut u64) -> Result<(), BadRecord> {
+    if *last != 0 && frame.sequence != *last + 1 {
+        return Err(BadRecord("a frame is out of order"));
+    }
+    *last = frame.sequence;
+    Ok(())
+}
+
+impl State {
+    fn take(&mut self, frame: &Frame<'_>) -> Result<(), BadRecord> {
+        for record in records(frame) {
+            match record? {
+                Record::State { floor, leases, .. } => {
+                    self.floor = self.floor.max(floor);
+                    self.leases = leases.iter().collect();
+                    self.length = record::state_bytes(self.leases.len());
+                }
+                Record::Granted { id, ttl } => drop(self.leases.insert(id, ttl)),
+                Record::Gone { id } => drop(self.leases.remove(&id)),
+                Record::Floor(floor) => self.floor = self.floor.max(floor),
+                Record::Version { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Builds the state from versions, and notes which segment holds what.
+struct Replaying {
+    replay: Replay,
+    segments: Segments,
+    origins: Origins,
+    whole: WholeCommits,
+    segment: Segment,
+    growth: Growth,
+}
+
+impl Replaying {
+    fn new(floor: Revision, now: Monotonic, sizes: Sizes) -> Self {
+        Self {
+            replay: Replay::new(floor, now),
+            segments: Segments::new(sizes),
+            origins: Origins::default(),
+            whole: WholeCommits::new(floor),
+            segment: Segment::new(0, 0),
+            growth: Growth::default(),
+        }
+    }
+
+    fn begin(&mut self, number: u64, head: &Head) {
+        self.segment = Segment::new(number, 0);
+        self.growth = Growth::default();
+        if let Kind::Cleaned { to } = head.kind {
+            self.segment.cleaned_to = to;
+        }
+    }
+
+    fn take(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        for record in records(frame) {
+            let record = record.map_err(|bad| bad.to_string())?;
+            let Record::Version { place, body } = record else {
+                continue;
+            };
+            let (written, of) = record::decode_version(place, body, &mut self.origins)
+                .map_err(|bad| bad.to_string())?;
+            self.whole.check(place, of)?;
+            self.growth.add(place.0, record::bytes_with_body(body));
+            self.replay.push(written);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, end: u64) {
+        let segment = std::mem::replace(&mut self.segment, Segment::new(0, 0));
+        self.segments.push(segment);
+        self.segments.grow(end, &self.growth);
+    }
+
+    fn finish(mut self, log: &Path) -> Result<(Replay, Segments), OpenError> {
+        self.whole.finish().map_err(|reason| damaged(log, reason))?;
+        self.replay.finish();
+        for (place, bytes) in self.replay.garbage.drain(..) {
+            self.segments.note_dead(place, bytes);
+        }
+        Ok((self.replay, self.segments))
+    }
+}
+
+/// Checks that no part of a commit is missing, and no commit between two others.
+///
+/// From the floor on nothing has been removed, so revisions follow one another and
+/// each is there with all its changes.
+pub(super) struct WholeCommits {
+    floor: Revision,
+    last: Option<(Place, u32)>,
+}
+
+impl WholeCommits {
+    pub(super) fn new(floor: Revision) -> Self {
+        Self { floor, last: None }
+    }
+
+    pub(super) fn check(&mut self, place: Place, of: u32) -> Result<(), String> {
+        let (revision, sub) = place;
+        if revision >= self.floor {
+            let (expected, expected_sub, same) = match self.last {
+                Some(((last, last_sub), last_of)) if last >= self.floor => {
+                    if last_sub + 1 < last_of {
+                        (last, last_sub + 1, last_of)
+                    } else {
+                        (last.next(), 0, of)
+                    }
+                }
+                // The commit at the floor itself may have been made before anything
+                // was compacted, or be the last that compaction left.
+                _ => (revision, 0, of),
+            };
+            if (revision, sub, of) != (expected, expected_sub, same) {
+                return Err(format!(
+                    "revision {revision}.{sub} follows where {expected}.{expected_sub} belongs"
+                ));
+            }
+        } else if self.last.is_some_and(|(last, _)| last >= place) {
+            return Err(format!("revision {revision}.{sub} is out of order"));
+        }
+        self.last = Some((place, of));
+        Ok(())
+    }
+
+    pub(super) fn finish(&self) -> Result<(), String> {
+        match self.last {
+            Some(((revision, sub), of)) if revision >= self.floor && sub + 1 < of => {
+                Err(format!("revision {revision} is not complete"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn damaged(path: &Path, reason: String) -> OpenError {
+    OpenError::Damaged {
+        path: path.to_owned(),
+        reason,
+    }
+}

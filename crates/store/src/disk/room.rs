@@ -1,0 +1,71 @@
+//! How much room is left on the disk.
+
+use std::path::Path;
+
+/// Less than this many bytes, or …
+const SCARCE_BYTES: u64 = 1 << 30;
+/// … than this part of a small disk, is little.
+const SCARCE_PART: u64 = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) total: u64,
+    /// For users who are not root.
+    pub(crate) free: u64,
+}
+
+impl Room {
+    /// `None` if the system does not say.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let found = rustix::fs::statvfs(path).ok()?;
+        Some(Self {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+        })
+    }
+
+    pub(crate) fn is_nearly_used_up(self) -> bool {
+        self.free < SCARCE_BYTES.min(self.total / SCARCE_PART)
+    }
+
+    pub(super) fn tell(self, path: &Path) {
+        let (free, path) = (self.free, path.display());
+        if self.is_nearly_used_up() {
+            tracing::warn!(
+                free,
+                %path,
+                "the disk is nearly full; when it is, writes are refused until there is room"
+            );
+        } else {
+            tracing::info!(free, %path, "there is room on the disk again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_a_part_of_a_small_disk_and_a_gibibyte_of_a_large_one() {
+        const GIB: u64 = 1 << 30;
+        let rows = [
+            (10 * GIB, GIB / 2, false),
+            (10 * GIB, GIB / 2 - 1, true),
+            (1000 * GIB, GIB, false),
+            (1000 * GIB, GIB - 1, true),
+            (0, 0, false),
+        ];
+        for (total, free, expected) in rows {
+            let room = Room { total, free };
+            assert_eq!(room.is_nearly_used_up(), expected, "{room:?}");
+        }
+    }
+
+    #[test]
+    fn the_system_says_how_much_there_is() {
+        let room = Room::of(Path::new("/")).expect("is a file system");
+        assert!(room.total > 0 && room.free <= room.total);
+        assert_eq!(Room::of(Path::new("/does/not/exist")), None);
+    }
+}

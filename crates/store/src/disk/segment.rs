@@ -1,0 +1,250 @@
+//! A segment: one file of the log.
+//!
+//! ```text
+//! "OPTIKSEG" | format 4 | kind 4 | store id 8 | number 8 | cleaned to 8 | seed 8
+//!            | xxh3 of these 8
+//! frames
+//! ```
+//! Segments of kind 1 are appended to as things happen. Those of kind 2 were written by the
+//! cleaner: what is left of others, versions only. The seed is random: nobody outside can
+//! make bytes that would be taken for a frame.
+
+use super::frame::{FrameBuffer, FrameReader};
+use super::manifest::sync_directory;
+use super::private;
+use super::record::{self, BadRecord};
+use crate::replay::Place;
+use crate::revision::Revision;
+use optik_platform::{Entropy, SystemEntropy};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) const HEAD_BYTES: u64 = 56;
+const MAGIC: &[u8; 8] = b"OPTIKSEG";
+const FORMAT: u32 = 1;
+/// How much the cleaner and others who write much gather for one frame.
+const FRAME_BYTES: usize = 256 << 10;
+
+pub(super) fn path(log: &Path, number: u64) -> PathBuf {
+    log.join(format!("{number:016x}.seg"))
+}
+
+/// Where a segment grows until it is whole.
+pub(super) fn fresh_path(log: &Path, number: u64) -> PathBuf {
+    log.join(format!("{number:016x}.new"))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Written,
+    /// All that commits before this revision made unreachable was left out.
+    Cleaned {
+        to: Revision,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) store: u64,
+    pub(super) number: u64,
+    pub(super) kind: Kind,
+    /// What the checksums of its frames begin with.
+    pub(super) seed: u64,
+}
+
+impl Head {
+    pub(super) fn new(store: u64, number: u64, kind: Kind) -> Self {
+        Self {
+            store,
+            number,
+            kind,
+            seed: SystemEntropy.next_u64(),
+        }
+    }
+
+    pub(super) fn encode(&self) -> [u8; HEAD_BYTES as usize] {
+        let (kind, to) = match self.kind {
+            Kind::Written => (1u32, Revision::ZERO),
+            Kind::Cleaned { to } => (2, to),
+        };
+        let mut out = Vec::with_capacity(HEAD_BYTES as usize);
+        out.extend(MAGIC);
+        out.extend(FORMAT.to_be_bytes());
+        out.extend(kind.to_be_bytes());
+        out.extend(self.store.to_be_bytes());
+        out.extend(self.number.to_be_bytes());
+        out.extend(to.get().to_be_bytes());
+        out.extend(self.seed.to_be_bytes());
+        out.extend(xxh3_64(&out).to_be_bytes());
+        out.try_into().expect("as long as a head is")
+    }
+
+    pub(super) fn read(file: &File) -> io::Result<Result<Self, BadRecord>> {
+        let mut bytes = [0; HEAD_BYTES as usize];
+        match file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => Ok(Self::decode(&bytes)),
+            Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(Err(BadRecord("the head of a segment is cut off")))
+            }
+            Err(cause) => Err(cause),
+        }
+    }
+
+    fn decode(bytes: &[u8; HEAD_BYTES as usize]) -> Result<Self, BadRecord> {
+        let (head, sum) = bytes.split_at(HEAD_BYTES as usize - 8);
+        if sum != xxh3_64(head).to_be_bytes() {
+            return Err(BadRecord("the head of a segment was changed"));
+        }
+        let mut reader = record::Reader(head);
+        if reader.bytes(MAGIC.len())? != MAGIC || reader.u32()? != FORMAT {
+            return Err(BadRecord("it is no segment"));
+        }
+        let kind = reader.u32()?;
+        let (store, number) = (reader.u64()?, reader.u64()?);
+        let to = Revision::new(reader.u64()?);
+        let seed = reader.u64()?;
+        let kind = match kind {
+            1 => Kind::Written,
+            2 => Kind::Cleaned { to },
+            _ => return Err(BadRecord("a segment is of an unknown kind")),
+        };
+        Ok(Self {
+            store,
+            number,
+            kind,
+            seed,
+        })
+    }
+}
+
+/// A segment that nothing was written to.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) number: u64,
+    pub(super) file: File,
+    pub(super) seed: u64,
+}
+
+/// A new file with this head and nothing else, on disk by content. It is `length` bytes long,
+/// without taking room for them: a sync is half as dear if the file does not become longer.
+pub(super) fn create(path: &Path, head: Head, length: u64) -> io::Result<File> {
+    let mut options = private::file_options();
+    let file = options.read(true).create(true).truncate(true).open(path)?;
+    file.set_len(length.max(HEAD_BYTES))?;
+    file.write_all_at(&head.encode(), 0)?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// Writes a segment into another file up to `end`, so that nothing in it depends on a sync
+/// that failed. (Not in place: a crash while doing so could harm what is on disk.)
+pub(super) fn renew(log: &Path, number: u64, end: u64) -> io::Result<File> {
+    let fresh = fresh_path(log, number);
+    let from = File::open(path(log, number))?;
+    let mut options = private::file_options();
+    let to = options
+        .read(true)
+        .create(true)
+        .truncate(true)
+        .open(&fresh)?;
+    copy(&from, &to, 0..end)?;
+    to.sync_all()?;
+    fs::rename(&fresh, path(log, number))?;
+    sync_directory(log)?;
+    Ok(to)
+}
+
+/// Copies a part of a file to the beginning of another one.
+pub(super) fn copy(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; FRAME_BYTES];
+    let mut position = range.start;
+    while position < range.end {
+        let left = usize::try_from(range.end - position).unwrap_or(usize::MAX);
+        let part = &mut buffer[..left.min(FRAME_BYTES)];
+        from.read_exact_at(part, position)?;
+        to.write_all_at(part, position - range.start)?;
+        position += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Writes a segment in one go: many versions, in the order of their places.
+#[derive(Debug)]
+pub(super) struct SegmentWriter {
+    file: File,
+    seed: u64,
+    at: u64,
+    sequence: u64,
+    buffer: FrameBuffer,
+    pub(super) needed: u64,
+    pub(super) last: Revision,
+}
+
+impl SegmentWriter {
+    pub(super) fn create(path: &Path, head: Head) -> io::Result<Self> {
+        let mut buffer = FrameBuffer::default();
+        buffer.begin();
+        Ok(Self {
+            file: create(path, head, HEAD_BYTES)?,
+            seed: head.seed,
+            at: HEAD_BYTES,
+            sequence: 1,
+            buffer,
+            needed: 0,
+            last: Revision::ZERO,
+        })
+    }
+
+    /// `body` is as [`record::encode_version`] made it.
+    pub(super) fn push(&mut self, place: Place, body: &[u8]) -> io::Result<()> {
+        record::put_encoded(self.buffer.record(), place, body);
+        self.needed += record::bytes_with_body(body);
+        self.last = place.0;
+        if self.buffer.len() >= FRAME_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let frame = self.buffer.finish(self.seed, self.sequence);
+        self.file.write_all_at(frame, self.at)?;
+        self.at += frame.len() as u64;
+        self.sequence += 1;
+        self.buffer.begin();
+        Ok(())
+    }
+
+    /// How long the file will be, about.
+    pub(super) fn bytes(&self) -> u64 {
+        self.at + self.buffer.len() as u64
+    }
+
+    /// Brings what was written so far to the disk, so that the end does not have to.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// The length of the file, which is on disk.
+    pub(super) fn finish(mut self) -> io::Result<u64> {
+        self.flush()?;
+        self.file.sync_all()?;
+        Ok(self.at)
+    }
+}
+
+/// The frames of a segment up to `length`.
+pub(super) fn frames<'a>(file: &'a File, head: &Head, length: u64) -> FrameReader<'a> {
+    FrameReader::new(file, head.seed, HEAD_BYTES, length)
+}

@@ -1,0 +1,265 @@
+//! Space comes back while the store runs, and nothing else goes or comes back with it.
+
+use optik_crash::{Call, Fault, Recorder, scratch_dir};
+use optik_store::{
+    Durability, KeyRange, Op, Options, Origin, Put, Retention, Revision, Store, Txn,
+};
+use std::path::Path;
+use std::time::Duration;
+
+const SEGMENT_BYTES: u64 = 4 << 10;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn options(directory: &Path) -> Options {
+    Options {
+        segment_bytes: SEGMENT_BYTES,
+        durability: Durability::ProcessCrash,
+        retention: Retention::FOREVER,
+        ..Options::directory(directory)
+    }
+}
+
+async fn put(store: &Store, key: &str, bytes: usize) -> Revision {
+    let put = Txn::put(Put::new(key, vec![b'v'; bytes]));
+    let done = store.commit(put, Origin::default()).await;
+    done.expect("commits").revision
+}
+
+async fn delete(store: &Store, key: &str) -> Revision {
+    let gone = Txn::of(vec![Op::Delete(KeyRange::one(key))]);
+    let done = store.commit(gone, Origin::default()).await;
+    done.expect("commits").revision
+}
+
+async fn compact(store: &Store) {
+    let newest = store.snapshot().revision();
+    store.compact(newest).await.expect("is compacted");
+}
+
+fn keys(store: &Store) -> Vec<String> {
+    let snapshot = store.snapshot();
+    let entries = snapshot.entries(&KeyRange::all());
+    entries
+        .map(|v| String::from_utf8_lossy(v.key()).into_owned())
+        .collect()
+}
+
+/// What the files of the log take.
+fn bytes_on_disk(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory.join("log")).expect("is there");
+    files
+        .filter_map(|file| Some(file.ok()?.metadata().ok()?.len()))
+        .sum()
+}
+
+/// Writes until the log has shrunk below a bound, as the world would go on meanwhile.
+async fn write_until_below(store: &Store, directory: &Path, bound: u64) {
+    let shrinks = async {
+        while bytes_on_disk(directory) > bound {
+            put(store, "other", 100).await;
+            compact(store).await;
+        }
+    };
+    let done = tokio::time::timeout(PATIENCE, shrinks).await;
+    assert!(done.is_ok(), "{} bytes stay", bytes_on_disk(directory));
+}
+
+#[tokio::test]
+async fn garbage_goes_while_others_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    let mut most = 0;
+    for number in 0..20_000u32 {
+        put(&store, &format!("k{}", number % 10), 300).await;
+        if number % 100 == 99 {
+            compact(&store).await;
+            most = most.max(bytes_on_disk(directory.path()));
+        }
+    }
+    // 8 MB were written. About 45 KB are live or history; there, writes wait for the cleaner.
+    assert!(most < 75 * SEGMENT_BYTES, "{most} bytes at one time");
+    let files = std::fs::read_dir(directory.path().join("log")).expect("is there");
+    assert!(
+        files.count() < 75,
+        "what little is left becomes one segment"
+    );
+    store.close().await;
+    let store = Store::open(options(directory.path())).expect("opens again");
+    assert_eq!(keys(&store).len(), 10);
+    store.close().await;
+}
+
+/// A deletion may go before what it deletes has gone from disk only if nothing older of the
+/// key is there: otherwise the key would come back with the next start.
+#[tokio::test]
+async fn what_was_deleted_stays_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    // Few die among many that live: their segments are not worth cleaning.
+    let mut doomed = Vec::new();
+    for number in 0..300 {
+        put(&store, &format!("live{number}"), 400).await;
+        if number % 30 == 0 {
+            let key = format!("doomed{number}");
+            put(&store, &key, 10).await;
+            doomed.push(key);
+        }
+    }
+    for key in &doomed {
+        delete(&store, key).await;
+    }
+    // Then much dies, and their deletions lie in between.
+    for number in 0..2000u32 {
+        put(&store, &format!("hot{}", number % 5), 300).await;
+        if number % 100 == 99 {
+            compact(&store).await;
+        }
+    }
+    write_until_below(&store, directory.path(), 64 * SEGMENT_BYTES).await;
+    let expected = keys(&store);
+    store.close().await;
+    for _ in 0..3 {
+        let store = Store::open(options(directory.path())).expect("opens again");
+        assert_eq!(keys(&store), expected);
+        store.shrink().await.expect("is cleaned");
+        assert_eq!(keys(&store), expected);
+        store.close().await;
+    }
+    assert!(bytes_on_disk(directory.path()) < 45 * SEGMENT_BYTES);
+}
+
+/// One old segment in which little died keeps the deletions of all that came and went after
+/// it. It is cleaned, too, before they fill the disk.
+#[tokio::test]
+async fn deletions_do_not_pile_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    for number in 0..40 {
+        put(&store, &format!("live{number}"), 400).await;
+    }
+    put(&store, "live7", 1).await;
+    let mut most = 0;
+    for number in 0..12_000u32 {
+        let key = format!("comes{number}");
+        put(&store, &key, 1).await;
+        delete(&store, &key).await;
+        if number % 50 == 49 {
+            compact(&store).await;
+            most = most.max(bytes_on_disk(directory.path()));
+        }
+        // Little dies among what stays.
+        if number % 500 == 499 {
+            put(&store, &format!("live{}", number / 500), 400).await;
+        }
+    }
+    assert!(most < 80 * SEGMENT_BYTES, "{most} bytes at one time");
+    assert_eq!(keys(&store).len(), 40);
+    store.close().await;
+    let store = Store::open(options(directory.path())).expect("opens again");
+    assert_eq!(keys(&store).len(), 40);
+    store.close().await;
+}
+
+/// What each segment begins with is longer than a segment should be.
+#[tokio::test]
+async fn many_leases_are_no_garbage() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    for _ in 0..3000 {
+        let granted = store.grant_lease(None, Duration::from_secs(3600)).await;
+        granted.expect("is granted");
+    }
+    for number in 0..3000u32 {
+        put(&store, &format!("k{}", number % 10), 300).await;
+        if number % 100 == 99 {
+            compact(&store).await;
+        }
+    }
+    store.shrink().await.expect("is cleaned");
+    let most = bytes_on_disk(directory.path());
+    assert!(most < 60 * SEGMENT_BYTES, "{most} bytes");
+    store.close().await;
+    let store = Store::open(options(directory.path())).expect("opens again");
+    assert_eq!(store.leases().await.expect("answers").len(), 3000);
+    store.close().await;
+}
+
+/// Somebody asks for all space back while others go on writing: it ends, and they do.
+#[tokio::test]
+async fn everything_is_cleaned_while_others_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(options(directory.path())).expect("opens");
+    for number in 0..500u32 {
+        put(&store, &format!("k{}", number % 10), 300).await;
+    }
+    compact(&store).await;
+    let shrunk = store.shrink();
+    tokio::pin!(shrunk);
+    let mut written = 0;
+    let shrinks = async {
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut shrunk => break done,
+                _ = put(&store, "other", 100) => written += 1,
+            }
+        }
+    };
+    let done = tokio::time::timeout(PATIENCE, shrinks).await;
+    done.expect("it ends").expect("is cleaned");
+    assert!(written > 0, "somebody could write");
+    assert_eq!(keys(&store).len(), 11);
+    store.close().await;
+}
+
+/// Who cannot clean can still write; and the space comes back when cleaning works again.
+#[tokio::test]
+async fn a_cleaner_that_fails_is_in_nobodys_way() {
+    let cases = [
+        Fault::new(Call::Create, libc::ENOSPC),
+        Fault::new(Call::Write, libc::ENOSPC),
+        Fault::new(Call::Write, libc::EIO).short(100),
+        Fault::new(Call::Fsync, libc::EIO),
+        Fault::new(Call::Rename, libc::EIO),
+    ];
+    for fault in cases {
+        let directory = scratch_dir().expect("a directory");
+        let recorder = Recorder::faults_only(directory.path()).expect("records");
+        let store = Store::open(options(directory.path())).expect("opens");
+        let name = format!("{fault:?}");
+        recorder.faults().add(fault.on(".new").forever());
+        for number in 0..1500u32 {
+            put(&store, &format!("k{}", number % 10), 300).await;
+            if number % 100 == 99 {
+                compact(&store).await;
+            }
+        }
+        let expected = keys(&store);
+        recorder.faults().clear();
+        write_until_below(&store, directory.path(), 40 * SEGMENT_BYTES).await;
+        delete(&store, "other").await;
+        assert_eq!(keys(&store), expected, "{name}");
+        store.close().await;
+        let store = Store::open(options(directory.path())).expect("opens again");
+        assert_eq!(keys(&store), expected, "{name}");
+        store.close().await;
+        drop(recorder);
+    }
+}
+
+/// However often a store is opened and killed, its files do not pile up.
+#[tokio::test]
+async fn restarts_leave_no_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for number in 0..60 {
+        let store = Store::open(options(directory.path())).expect("opens");
+        put(&store, &format!("k{}", number % 3), 20).await;
+        store.close().await;
+        if number % 2 == 0 {
+            // As if it had been killed.
+            std::fs::write(directory.path().join("running"), "").expect("room");
+        }
+    }
+    let files = std::fs::read_dir(directory.path().join("log")).expect("is there");
+    assert!(files.count() < 6, "too many files");
+}

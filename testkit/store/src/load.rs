@@ -1,0 +1,306 @@
+//! Sustained loads, and what the disk does under them.
+
+use bytes::Bytes;
+use optik_platform::{Clock, Monotonic, SystemClock};
+use optik_store::{DiskStatus, KeyRange, Op, Origin, Put, Store, Txn};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// What all writers do again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// A few objects are updated.
+    Updates,
+    /// Objects come and go beside many that stay.
+    Churn,
+    /// Nothing is ever removed.
+    Growth,
+    /// Few objects of a megabyte are updated.
+    LargeValues,
+    /// Any of many objects is updated.
+    Scattered,
+}
+
+impl Load {
+    pub const ALL: [Self; 5] = [
+        Self::Updates,
+        Self::Churn,
+        Self::Growth,
+        Self::LargeValues,
+        Self::Scattered,
+    ];
+
+    /// How many objects there are before it begins.
+    fn standing(self) -> u64 {
+        match self {
+            Self::Updates | Self::Growth | Self::LargeValues => 0,
+            Self::Churn => 5_000,
+            Self::Scattered => 20_000,
+        }
+    }
+
+    /// Where segments are smaller than in use, large values are, too.
+    fn value_bytes(self, segment_bytes: u64) -> usize {
+        match self {
+            Self::Updates | Self::Scattered => 1300,
+            Self::Churn => 600,
+            Self::Growth => 1000,
+            Self::LargeValues => usize::try_from(segment_bytes / 4).unwrap_or(1 << 20),
+        }
+    }
+
+    /// What grows must not outgrow the memory, however long it takes.
+    fn bytes_per_second_max(self, time: Duration) -> f64 {
+        match self {
+            Self::Growth => f64::from(2u32 << 30) / time.as_secs_f64().max(60.0),
+            _ => f64::MAX,
+        }
+    }
+
+    /// The `number`th write of a writer.
+    fn txn(self, writer: u64, number: u64, value: &Bytes) -> Txn {
+        let put = |key: String| Txn::put(Put::new(key, value.clone()));
+        match self {
+            Self::Updates => put(format!("/updated/{:04}", (writer * 31 + number) % 1000)),
+            Self::Churn if number.is_multiple_of(2) => put(format!("/comes/{writer}-{number}")),
+            Self::Churn => {
+                let gone = format!("/comes/{writer}-{}", number - 1);
+                Txn::of(vec![Op::Delete(KeyRange::one(gone))])
+            }
+            Self::Growth => put(format!("/grows/{writer}-{number}")),
+            Self::LargeValues => put(format!("/large/{}", (writer + number) % 16)),
+            Self::Scattered => put(standing_key(spread(writer, number) % self.standing())),
+        }
+    }
+}
+
+fn standing_key(number: u64) -> String {
+    format!("/stands/{number:08}")
+}
+
+/// Some number that does not look like the one before it.
+fn spread(writer: u64, number: u64) -> u64 {
+    let mixed = (writer << 32 | number)
+        .wrapping_add(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// How a load is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub time: Duration,
+    /// As the store has it.
+    pub segment_bytes: u64,
+    /// All writers together commit no more.
+    pub bytes_per_second_max: Option<f64>,
+}
+
+/// What a load has done.
+#[derive(Debug)]
+pub struct Outcome {
+    pub writes: u64,
+    pub seconds: f64,
+    pub p50: Duration,
+    pub p99: Duration,
+    /// Keys and values of all writes.
+    pub committed_bytes: u64,
+    /// What went to the files, ours and the cleaner's.
+    pub written_bytes: u64,
+    /// One for each look at the disk.
+    pub samples: Vec<Sample>,
+}
+
+impl Outcome {
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        self.written_bytes as f64 / self.committed_bytes.max(1) as f64
+    }
+}
+
+/// The disk at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub seconds: f64,
+    /// What all files of the directory take, whatever the store says.
+    pub disk_bytes: u64,
+    pub needed_bytes: u64,
+}
+
+/// Puts what a load needs to be there.
+pub async fn prepare(store: &Store, load: Load) {
+    let value = Bytes::from(vec![b'v'; load.value_bytes(0)]);
+    for number in 0..load.standing() / 50 {
+        let puts = (0..50).map(|part| {
+            let key = standing_key(number * 50 + part);
+            Op::Put(Put::new(key, value.clone()))
+        });
+        let done = store.commit(Txn::of(puts.collect()), Origin::default());
+        done.await.expect("commits");
+    }
+}
+
+/// Lets so many writers write for so long, each its next when the last is answered, and looks
+/// at the disk meanwhile.
+pub async fn run(store: &Store, directory: &Path, load: Load, writers: u64, pace: Pace) -> Outcome {
+    let time = pace.time;
+    let clock = Arc::new(SystemClock::default());
+    let start = clock.monotonic();
+    let before = status(store).await;
+    let shared = Arc::new(Shared {
+        store: store.clone(),
+        stop: AtomicBool::new(false),
+        committed: AtomicU64::new(0),
+        took: Histogram::default(),
+        clock: Arc::clone(&clock),
+        start,
+        bytes_per_second_max: pace
+            .bytes_per_second_max
+            .unwrap_or(f64::MAX)
+            .min(load.bytes_per_second_max(time)),
+        value: Bytes::from(vec![b'x'; load.value_bytes(pace.segment_bytes)]),
+    });
+    let mut tasks = JoinSet::new();
+    for writer in 0..writers {
+        tasks.spawn(write(Arc::clone(&shared), load, writer));
+    }
+    let mut samples = Vec::new();
+    let mut looks = tokio::time::interval(Duration::from_millis(50).max(time / 2000));
+    while clock.monotonic().since(start) < time {
+        looks.tick().await;
+        samples.push(look(store, directory, start, &*clock).await);
+    }
+    shared.stop.store(true, Ordering::Relaxed);
+    while let Some(done) = tasks.join_next().await {
+        done.expect("a writer goes on");
+    }
+    let after = status(store).await;
+    Outcome {
+        writes: shared.took.count(),
+        seconds: clock.monotonic().since(start).as_secs_f64(),
+        p50: shared.took.quantile(0.5),
+        p99: shared.took.quantile(0.99),
+        committed_bytes: shared.committed.load(Ordering::Relaxed),
+        written_bytes: written(&after) - written(&before),
+        samples,
+    }
+}
+
+pub async fn look(store: &Store, directory: &Path, start: Monotonic, clock: &dyn Clock) -> Sample {
+    let status = status(store).await;
+    Sample {
+        seconds: clock.monotonic().since(start).as_secs_f64(),
+        disk_bytes: bytes_below(directory),
+        needed_bytes: status.live_bytes + status.history_bytes,
+    }
+}
+
+async fn status(store: &Store) -> DiskStatus {
+    let status = store.status().await.expect("answers");
+    status.disk.expect("is on disk")
+}
+
+fn written(status: &DiskStatus) -> u64 {
+    status.appended_bytes + status.cleaned_bytes
+}
+
+/// What the files below a directory take. They come and go meanwhile.
+#[must_use]
+pub fn bytes_below(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut bytes = 0;
+    let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => directories.push(entry.path()),
+                // What is preallocated counts, too.
+                Ok(found) => bytes += found.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
+
+struct Shared {
+    store: Store,
+    stop: AtomicBool,
+    committed: AtomicU64,
+    took: Histogram,
+    clock: Arc<SystemClock>,
+    start: Monotonic,
+    bytes_per_second_max: f64,
+    value: Bytes,
+}
+
+impl Shared {
+    /// Whether more was written than the load should write until now.
+    fn is_ahead(&self) -> bool {
+        let elapsed = self.clock.monotonic().since(self.start).as_secs_f64();
+        let most = self.bytes_per_second_max * (elapsed + 0.01);
+        self.committed.load(Ordering::Relaxed) as f64 > most
+    }
+}
+
+async fn write(shared: Arc<Shared>, load: Load, writer: u64) {
+    let mut number = 0;
+    let mut turns = tokio::time::interval(Duration::from_millis(1));
+    while !shared.stop.load(Ordering::Relaxed) {
+        if shared.is_ahead() {
+            turns.tick().await;
+            continue;
+        }
+        let txn = load.txn(writer, number, &shared.value);
+        let bytes = txn.size() as u64;
+        let before = shared.clock.monotonic();
+        let done = shared.store.commit(txn, Origin::system("load")).await;
+        done.expect("commits");
+        shared.took.add(shared.clock.monotonic().since(before));
+        shared.committed.fetch_add(bytes, Ordering::Relaxed);
+        number += 1;
+    }
+}
+
+/// Counts durations in steps of a sixteenth, without keeping each.
+#[derive(Debug)]
+struct Histogram([AtomicU64; 64 * 16]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Histogram {
+    fn add(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(16);
+        let power = 63 - u64::from(micros.leading_zeros());
+        let part = (micros >> (power - 4)) & 15;
+        let bucket = usize::try_from(power * 16 + part).expect("small");
+        self.0[bucket].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|bucket| bucket.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    fn quantile(&self, part: f64) -> Duration {
+        let rank = (self.count() as f64 * part) as u64;
+        let mut below = 0;
+        for (number, bucket) in (0u64..).zip(&self.0) {
+            below += bucket.load(Ordering::Relaxed);
+            if below > rank {
+                let (power, part) = (number / 16, number % 16);
+                return Duration::from_micros((16 + part) << power.saturating_sub(4));
+            }
+        }
+        Duration::ZERO
+    }
+}
