@@ -1,7 +1,7 @@
 //! What there is, for those who measure it.
 
 use crate::kinds::Kinds;
-use optik_store::Snapshot;
+use optik_store::{Snapshot, Status};
 use std::collections::BTreeSet;
 
 /// How many objects there are of each kind, as Prometheus reads it.
@@ -31,4 +31,47 @@ pub(crate) fn counted(kinds: &Kinds, state: &Snapshot) -> String {
         "# TYPE apiserver_storage_objects gauge\n{storage}\
          # TYPE apiserver_resource_objects gauge\n{resources}"
     )
+}
+
+/// What they take on disk, and what else lies there.
+pub(crate) fn storage_size(status: &Status) -> String {
+    let id = status.id;
+    let mut page = format!(
+        "# TYPE apiserver_storage_size_bytes gauge\n\
+         apiserver_storage_size_bytes{{storage_cluster_id=\"{id:016x}\"}} {}\n",
+        status.disk_bytes
+    );
+    let Some(disk) = status.disk else {
+        return page;
+    };
+    let rows = [
+        ("optik_store_live_bytes", "gauge", Some(disk.live_bytes)),
+        (
+            "optik_store_history_bytes",
+            "gauge",
+            Some(disk.history_bytes),
+        ),
+        (
+            "optik_store_garbage_bytes",
+            "gauge",
+            Some(disk.garbage_bytes),
+        ),
+        (
+            "optik_store_appended_bytes_total",
+            "counter",
+            Some(disk.appended_bytes),
+        ),
+        (
+            "optik_store_cleaned_bytes_total",
+            "counter",
+            Some(disk.cleaned_bytes),
+        ),
+        ("optik_store_disk_free_bytes", "gauge", disk.free_bytes),
+    ];
+    for (name, kind, value) in rows {
+        if let Some(value) = value {
+            page.push_str(&format!("# TYPE {name} {kind}\n{name} {value}\n"));
+        }
+    }
+    page
 }

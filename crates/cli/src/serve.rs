@@ -292,8 +292,11 @@ fn store_check(store: &Store) -> StoreCheck {
         let store = store.clone();
         Box::pin(async move {
             match store.status().await {
-                Ok(status) if status.takes_writes => StoreHealth::Well,
-                Ok(_) => StoreHealth::ReadOnly,
+                Ok(status) if !status.takes_writes => StoreHealth::ReadOnly,
+                Ok(status) if status.disk.is_some_and(|disk| disk.is_nearly_full) => {
+                    StoreHealth::NearlyFull
+                }
+                Ok(_) => StoreHealth::Well,
                 Err(_) => StoreHealth::Unreadable,
             }
         })

@@ -116,6 +116,12 @@ async fn check(path: &Path) -> Result<(), Failure> {
         status.live.bytes,
         status.disk_bytes,
     ));
+    if let Some(disk) = status.disk {
+        say(&format!(
+            "of these, live {} bytes, history {}, garbage {}",
+            disk.live_bytes, disk.history_bytes, disk.garbage_bytes
+        ));
+    }
     Ok(())
 }
 

@@ -21,6 +21,8 @@ pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + S
 pub enum StoreHealth {
     /// It can be read and written.
     Well,
+    /// The same, but its disk is nearly full.
+    NearlyFull,
     /// It refuses writes.
     ReadOnly,
     Unreadable,

@@ -154,6 +154,38 @@ async fn a_store_that_refuses_writes_is_alive_but_not_ready() {
     assert!(answer.text().contains(failed), "{}", answer.text());
 }
 
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_is_no_failure_but_is_told() {
+    let options = Options {
+        store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::NearlyFull))),
+        ..support::options()
+    };
+    let running = Running::with(Port::Plain, options).await;
+    let mut client = client(&running).await;
+    for path in [
+        "/livez",
+        "/readyz",
+        "/readyz/etcd",
+        "/readyz/etcd-readiness",
+    ] {
+        assert_eq!(client.get(path, &[]).await.status, 200, "{path}");
+    }
+    let warning = "warn: the disk of the store is nearly full\n";
+    for (path, told) in [
+        ("/readyz?verbose", true),
+        ("/livez?verbose", false),
+        ("/readyz", false),
+    ] {
+        let answer = client.get(path, &[]).await;
+        assert_eq!(
+            answer.text().contains(warning),
+            told,
+            "{path}: {}",
+            answer.text()
+        );
+    }
+}
+
 /// Anybody may ask; the store is asked once a second all the same.
 #[tokio::test]
 async fn the_store_is_asked_once_for_all() {

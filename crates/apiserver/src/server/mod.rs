@@ -20,7 +20,7 @@ use crate::admission::policies::{CelJudge, Policies};
 use crate::admission::{Admission, HookMetrics, everybody};
 use crate::calling::{Caller, Nobody, Outside};
 use crate::compute::ComputePool;
-use crate::counted::counted;
+use crate::counted::{counted, storage_size};
 use crate::exchange::{Request, Response};
 use crate::kinds::Kinds;
 use crate::lifetimes::Lifetimes;
@@ -201,7 +201,11 @@ impl ApiServer {
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        counted.unwrap_or_default() + &self.shared.hook_metrics.page()
+        let storage = self.shared.store.status().await.ok();
+        let storage = storage.map(|status| storage_size(&status));
+        counted.unwrap_or_default()
+            + &storage.unwrap_or_default()
+            + &self.shared.hook_metrics.page()
     }
 
     /// Whether there is such a resource, and such a subresource of it, at this moment.

@@ -170,6 +170,11 @@ impl Health {
         if query::value(query, "verbose").is_none() {
             return plain(StatusCode::OK, "ok");
         }
+        if parts.contains(&Part::StoreForWriting)
+            && self.store.health().await == StoreHealth::NearlyFull
+        {
+            text.push_str("warn: the disk of the store is nearly full\n");
+        }
         text.push_str(&format!("{page} check passed\n"));
         plain(StatusCode::OK, text)
     }
@@ -178,7 +183,10 @@ impl Health {
         match part {
             Part::Ping | Part::Log | Part::Extensions => true,
             Part::Store => self.store.health().await != StoreHealth::Unreadable,
-            Part::StoreForWriting => self.store.health().await == StoreHealth::Well,
+            Part::StoreForWriting => matches!(
+                self.store.health().await,
+                StoreHealth::Well | StoreHealth::NearlyFull
+            ),
             Part::Task(name, _) => self.supervisor.is_up(name),
             Part::Informers => self.ready.load(Ordering::Acquire),
             Part::Shutdown => !self.stopping.load(Ordering::Acquire),
