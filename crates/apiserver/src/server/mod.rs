@@ -33,7 +33,12 @@ use optik_object::Timestamp;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Snapshot, Store, Version};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Whoever reads metrics does not wait longer for a store that may be far away.
+const STATUS_ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// The API on a store.
 #[derive(Clone)]
@@ -201,7 +206,8 @@ impl ApiServer {
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        let storage = self.shared.store.status().await.ok();
+        let status = timeout(STATUS_ANSWER_MAX, self.shared.store.status()).await;
+        let storage = status.ok().and_then(Result::ok);
         let storage = storage.map(|status| storage_size(&status));
         counted.unwrap_or_default()
             + &storage.unwrap_or_default()
