@@ -416,3 +416,59 @@ async fn a_failed_sync_is_not_trusted_later() {
     let shown = failures.join("\n");
     assert!(failures.is_empty(), "{}:\n{shown}", failures.len());
 }
+
+/// The same for a process that ends before it could repair anything: what the next one reads
+/// need not be on disk, and what it shows must be.
+#[tokio::test]
+async fn a_failed_sync_is_not_trusted_by_the_next_start() {
+    let mut failures = Vec::new();
+    for skip in [1, 4, 9] {
+        let directory = scratch_dir().expect("a directory");
+        let recorder = Recorder::start(directory.path()).expect("records");
+        let store = Store::open(options(directory.path())).expect("opens");
+        let fault = Fault::new(Call::Fdatasync, libc::EIO).on(".seg");
+        recorder.faults().add(fault.skip(skip).forever());
+        let mut script = Script {
+            states: vec![State::new()],
+            refused: Vec::new(),
+        };
+        let mut number = 0;
+        while script.refused.is_empty() {
+            let commit = commit(&store, &mut script, number, &recorder);
+            commit.await;
+            number += 1;
+        }
+        store.close().await;
+        recorder.faults().clear();
+        let store = Store::open(options(directory.path())).expect("opens again");
+        let newest = store.snapshot().revision();
+        if newest.get() > script.states.len() as u64 {
+            let (_, state) = script.refused.pop().expect("one was refused");
+            script.states.push(state);
+        }
+        assert_eq!(newest.get(), script.states.len() as u64);
+        // Somebody has seen it now.
+        recorder.mark(newest.get());
+        for number in number..number + 10 {
+            commit(&store, &mut script, number, &recorder).await;
+        }
+        store.close().await;
+        let log = recorder.finish();
+        failures.extend(check_images(&log, &script, 150, skip).await);
+    }
+    let shown = failures.join("\n");
+    assert!(failures.is_empty(), "{}:\n{shown}", failures.len());
+}
+
+async fn commit(store: &Store, script: &mut Script, number: u64, recorder: &Recorder) {
+    let mut state = script.states.last().expect("never empty").clone();
+    let txn = step(number, &mut state, &SeededEntropy::new(number));
+    let next = Revision::new(script.states.len() as u64 + 1);
+    match store.commit(txn, Origin::default()).await {
+        Ok(done) => {
+            script.states.push(state);
+            recorder.mark(done.revision.get());
+        }
+        Err(_) => script.refused.push((next, state)),
+    }
+}
