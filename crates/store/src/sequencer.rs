@@ -455,7 +455,7 @@ impl Sequencer {
         };
         let result = disk.clean(cleaning, frontier(&self.view), state);
         let shrunk = disk.end_of_whole_cleaning();
-        if let Err(error) = result {
+        if let (Err(error), None) = (result, &self.failure) {
             self.fail(error);
         }
         if let Some(shrunk) = shrunk {

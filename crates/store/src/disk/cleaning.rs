@@ -34,7 +34,8 @@ impl Disk {
     /// While nothing can be written. What fails here does not make it worse.
     fn clean_meanwhile(&mut self, frontier: Revision) -> Result<(), DiskError> {
         let is_free = self.take_reports().is_ok() && !self.cleaning && !self.cleaner_rests;
-        if is_free {
+        // Without a sync, what made the dead unreachable may be lost when they are gone.
+        if is_free && self.durability == Durability::PowerLoss {
             self.order_job(Cleaning::Idle, frontier)?;
         }
         Ok(())

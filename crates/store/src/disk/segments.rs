@@ -349,6 +349,7 @@ impl Segments {
         let deletions_before = hides_nothing.min().unwrap_or(frontier);
         let victims = self.list[window].iter_mut().map(|segment| {
             segment.dead.sort_unstable();
+            segment.dead.dedup();
             Victim {
                 number: segment.number,
                 end: segment.end,
