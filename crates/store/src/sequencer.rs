@@ -127,6 +127,9 @@ pub(crate) struct Sequencer {
     noted: Revision,
     /// How many ticks there have been in which little was written.
     quiet: u32,
+    /// Since the last batch.
+    asked_to_shrink: Vec<Reply<Result<(), CommitError>>>,
+    /// Answered when the disk is clean.
     shrinking: Vec<Reply<Result<(), CommitError>>>,
     stopping: Option<Reply<()>>,
 }
@@ -164,6 +167,7 @@ impl Sequencer {
             last_tick: options.clock.monotonic(),
             noted: Revision::ZERO,
             quiet: 0,
+            asked_to_shrink: Vec::new(),
             shrinking: Vec::new(),
             stopping: None,
             options,
@@ -179,6 +183,9 @@ impl Sequencer {
             let made = batch.len();
             self.process(batch);
             self.sweep(SWEEP_COMMITS.max(2 * made));
+            if !self.asked_to_shrink.is_empty() {
+                self.begin_shrinking();
+            }
             self.clean_disk();
         }
         self.close();
@@ -231,6 +238,9 @@ impl Sequencer {
         self.finish(batch);
         if ticked {
             self.note_quiet();
+            if let Some(disk) = &mut self.disk {
+                disk.tick();
+            }
             self.note_synced();
         }
     }
@@ -311,7 +321,7 @@ impl Sequencer {
                 always(reply, exported)
             }
             Request::Shrink { reply } => {
-                self.begin_shrinking(reply);
+                self.asked_to_shrink.push(reply);
                 return;
             }
             Request::Stop { reply } => {
@@ -465,11 +475,13 @@ impl Sequencer {
 
     /// Clears everything away at once, for somebody who wants the disk space back. Others
     /// write meanwhile.
-    fn begin_shrinking(&mut self, reply: Reply<Result<(), CommitError>>) {
+    ///
+    /// Not in the middle of a batch: its draft began with the state before.
+    fn begin_shrinking(&mut self) {
         while has_garbage(&self.view) {
             self.sweep(SWEEP_COMMITS);
         }
-        self.shrinking.push(reply);
+        self.shrinking.append(&mut self.asked_to_shrink);
         match (&self.failure, &mut self.disk) {
             (Some(failure), _) => {
                 let error = failure.error.clone();
@@ -494,9 +506,6 @@ impl Sequencer {
         } else {
             self.quiet.saturating_add(1)
         };
-        if let Some(disk) = &mut self.disk {
-            disk.tick();
-        }
     }
 
     fn note_synced(&mut self) {

@@ -324,7 +324,7 @@ impl Store {
         }
     }
 
-    /// Gives disk space back that compaction freed. Writes wait meanwhile.
+    /// Gives all disk space back that compaction freed. Others can write meanwhile.
     ///
     /// # Errors
     /// If the disk fails.
