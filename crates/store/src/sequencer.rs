@@ -464,7 +464,7 @@ impl Sequencer {
             leases: &self.leases,
         };
         let result = disk.clean(cleaning, frontier(&self.view), state);
-        let shrunk = disk.end_of_whole_cleaning();
+        let shrunk = disk.take_full_cleaning_result();
         if let (Err(error), None) = (result, &self.failure) {
             self.fail(error);
         }
@@ -487,7 +487,7 @@ impl Sequencer {
                 let error = failure.error.clone();
                 self.end_shrinking(&Err(error));
             }
-            (None, Some(disk)) => disk.begin_whole_cleaning(),
+            (None, Some(disk)) => disk.request_full_cleaning(),
             (None, None) => self.end_shrinking(&Ok(())),
         }
     }

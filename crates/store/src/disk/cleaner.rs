@@ -10,7 +10,7 @@ use super::DiskError;
 use super::frame::records;
 use super::manifest::{Listed, Manifest, sync_directory};
 use super::record::{self, Record};
-use super::segment::{self, Fresh, HEAD_BYTES, Head, Kind, SegmentWriter};
+use super::segment::{self, ActiveSegment, HEAD_BYTES, Head, Kind, SegmentWriter};
 use super::segments::Segment;
 use crate::replay::Place;
 use crate::revision::Revision;
@@ -49,7 +49,7 @@ pub(super) struct Victim {
     /// What its living versions take.
     pub(super) needed: u64,
     /// There is nothing left in it.
-    pub(super) is_dead: bool,
+    pub(super) is_all_dead: bool,
     /// In order.
     pub(super) dead: Vec<Place>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Cleaned {
     pub(super) made: Option<Segment>,
 }
 
-enum Order {
+enum Command {
     Prepare { number: u64, length: u64 },
     Seal { number: u64, end: u64 },
     Drop { number: u64 },
@@ -71,7 +71,7 @@ enum Order {
 
 #[derive(Debug)]
 pub(super) enum Report {
-    Prepared(Fresh),
+    Prepared(ActiveSegment),
     NotPrepared(DiskError),
     Cleaned(Cleaned),
     NotCleaned(DiskError),
@@ -80,7 +80,7 @@ pub(super) enum Report {
 /// The thread, as seen by the one who writes.
 #[derive(Debug)]
 pub(super) struct Cleaner {
-    orders: Option<Sender<Order>>,
+    commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
@@ -89,7 +89,7 @@ pub(super) struct Cleaner {
 
 impl Cleaner {
     pub(super) fn start(log: PathBuf, manifest: Manifest) -> io::Result<Self> {
-        let (orders, taken) = channel();
+        let (commands, taken) = channel();
         let (give, reports) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let written = Arc::new(AtomicU64::new(0));
@@ -98,7 +98,7 @@ impl Cleaner {
             manifest,
             spare: None,
             dropped: Vec::new(),
-            orders: taken,
+            commands: taken,
             reports: give,
             stop: Arc::clone(&stop),
             written: Arc::clone(&written),
@@ -108,7 +108,7 @@ impl Cleaner {
         // writes fail until a repair has started another one.
         let thread = thread.spawn(move || work.run())?;
         Ok(Self {
-            orders: Some(orders),
+            commands: Some(commands),
             reports,
             stop,
             written,
@@ -118,27 +118,27 @@ impl Cleaner {
 
     /// A file to write to next, about `length` bytes.
     pub(super) fn prepare(&self, number: u64, length: u64) {
-        self.order(Order::Prepare { number, length });
+        self.send(Command::Prepare { number, length });
     }
 
     /// A segment has got its end.
     pub(super) fn seal(&self, number: u64, end: u64) {
-        self.order(Order::Seal { number, end });
+        self.send(Command::Seal { number, end });
     }
 
     /// A segment that was prepared is of no use.
     pub(super) fn drop_segment(&self, number: u64) {
-        self.order(Order::Drop { number });
+        self.send(Command::Drop { number });
     }
 
     pub(super) fn clean(&self, job: Job) {
-        self.order(Order::Clean(job));
+        self.send(Command::Clean(job));
     }
 
-    fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders {
+    fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
             // A thread that is gone is noticed by its reports.
-            let _ = orders.send(order);
+            let _ = commands.send(command);
         }
     }
 
@@ -170,7 +170,7 @@ impl Drop for Cleaner {
     /// Ends the thread; what it is at is left.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.orders = None;
+        self.commands = None;
         if let Some(thread) = self.thread.take() {
             // It has said why if it panicked.
             let _ = thread.join();
@@ -187,10 +187,10 @@ struct Work {
     /// As it was last written, but for ends and drops that the next one will have.
     manifest: Manifest,
     /// A segment that is on disk, and that no manifest could be made to name.
-    spare: Option<Fresh>,
+    spare: Option<ActiveSegment>,
     /// Segments that are to go when no manifest names them any more.
     dropped: Vec<u64>,
-    orders: Receiver<Order>,
+    commands: Receiver<Command>,
     reports: Sender<Report>,
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
@@ -201,29 +201,29 @@ impl Work {
         // Those who commit go first where there are few processors. Without the right to give
         // way, it does not.
         let _ = rustix::process::nice(NICENESS);
-        while let Ok(order) = self.orders.recv() {
-            self.carry_out(order);
+        while let Ok(command) = self.commands.recv() {
+            self.carry_out(command);
         }
     }
 
-    fn carry_out(&mut self, order: Order) {
-        let report = match order {
-            Order::Prepare { number, length } => match self.prepare(number, length) {
+    fn carry_out(&mut self, command: Command) {
+        let report = match command {
+            Command::Prepare { number, length } => match self.prepare(number, length) {
                 Ok(fresh) => Report::Prepared(fresh),
                 Err(cause) => Report::NotPrepared(cause.into()),
             },
-            Order::Seal { number, end } => {
+            Command::Seal { number, end } => {
                 self.seal(number, end);
                 return;
             }
-            Order::Drop { number } => {
+            Command::Drop { number } => {
                 self.manifest
                     .segments
                     .retain(|listed| listed.number != number);
                 self.drop_segment(number);
                 return;
             }
-            Order::Clean(job) => match self.clean(&job) {
+            Command::Clean(job) => match self.clean(&job) {
                 Ok(Some(cleaned)) => Report::Cleaned(cleaned),
                 Ok(None) => return,
                 Err(cause) => Report::NotCleaned(cause.into()),
@@ -256,7 +256,7 @@ impl Work {
         }
     }
 
-    fn prepare(&mut self, number: u64, length: u64) -> io::Result<Fresh> {
+    fn prepare(&mut self, number: u64, length: u64) -> io::Result<ActiveSegment> {
         // On a full disk this may be tried for hours, and must not leave a file each time.
         let fresh = match self.spare.take() {
             Some(spare) => spare,
@@ -277,14 +277,16 @@ impl Work {
         }
     }
 
-    fn create(&self, number: u64, length: u64) -> io::Result<Fresh> {
+    fn create(&self, number: u64, length: u64) -> io::Result<ActiveSegment> {
         let head = Head::new(self.manifest.store, number, Kind::Written);
         let path = segment::path(&self.log, number);
         let file = segment::create(&path, head, length);
-        Ok(Fresh {
+        Ok(ActiveSegment {
             number,
             file: file.inspect_err(|_| drop(fs::remove_file(&path)))?,
             seed: head.seed,
+            end: HEAD_BYTES,
+            state_bytes: 0,
         })
     }
 
@@ -345,10 +347,10 @@ impl Work {
 
     /// The new segment, if anything is left; `None` if it was told to stop meanwhile.
     fn rewrite(&mut self, job: &Job) -> io::Result<Option<Option<Segment>>> {
-        if job.victims.iter().all(|victim| victim.is_dead) {
+        if job.victims.iter().all(|victim| victim.is_all_dead) {
             return Ok(Some(None));
         }
-        let fresh = segment::fresh_path(&self.log, job.number);
+        let fresh = segment::temporary_path(&self.log, job.number);
         let result = self.rewrite_into(job, &fresh);
         if !matches!(result, Ok(Some(Some(_)))) {
             // It is in nobody's way, but for the room that it takes.
@@ -367,7 +369,7 @@ impl Work {
         let mut writer = SegmentWriter::create(fresh, head)?;
         let mut made = Segment::new(job.number, 0);
         made.cleaned_to = job.cleaned_to;
-        for victim in job.victims.iter().filter(|victim| !victim.is_dead) {
+        for victim in job.victims.iter().filter(|victim| !victim.is_all_dead) {
             if !self.copy(victim, job, &mut writer, &mut made)? {
                 return Ok(None);
             }
@@ -375,7 +377,6 @@ impl Work {
         if made.versions == 0 {
             return Ok(Some(None));
         }
-        made.last = writer.last;
         made.end = writer.finish()?;
         fs::rename(fresh, segment::path(&self.log, job.number))?;
         sync_directory(&self.log)?;
@@ -414,7 +415,7 @@ impl Work {
                         continue;
                     }
                     made.dead.push(place);
-                    made.kept += record::bytes_with_body(body);
+                    made.kept_deletions += record::bytes_with_body(body);
                 } else {
                     needed += record::bytes_with_body(body);
                 }
@@ -438,14 +439,13 @@ impl Work {
         if dead.next().is_some() || needed != victim.needed {
             return Err(differs("versions that are not those that were written"));
         }
-        made.needed += needed;
         Ok(true)
     }
 
     /// Whoever writes should not wait for a new segment until this one is clean.
     fn prepare_meanwhile(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
-            self.carry_out(order);
+        while let Ok(command) = self.commands.try_recv() {
+            self.carry_out(command);
         }
     }
 }

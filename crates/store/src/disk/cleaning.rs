@@ -2,7 +2,7 @@
 
 use super::cleaner::Report;
 use super::segments::{Cleaning, Growth};
-use super::{Disk, DiskError, Next, State, Whole};
+use super::{Disk, DiskError, FullCleaning, Next, State};
 use crate::options::Durability;
 use crate::revision::Revision;
 use crate::version::Version;
@@ -33,10 +33,10 @@ impl Disk {
 
     /// While nothing can be written. What fails here does not make it worse.
     fn clean_meanwhile(&mut self, frontier: Revision) -> Result<(), DiskError> {
-        let is_free = self.take_reports().is_ok() && !self.cleaning && !self.cleaner_rests;
+        let is_free = self.take_reports().is_ok() && !self.cleaning && !self.cleaner_backs_off;
         // Without a sync, what made the dead unreachable may be lost when they are gone.
         if is_free && self.durability == Durability::PowerLoss {
-            self.order_job(Cleaning::Idle, frontier)?;
+            self.start_job(Cleaning::Idle, frontier)?;
         }
         Ok(())
     }
@@ -50,23 +50,23 @@ impl Disk {
         self.frontier = frontier;
         self.take_reports()?;
         self.prepare_next();
-        if self.cleaning || self.cleaner_rests {
+        if self.cleaning || self.cleaner_backs_off {
             return Ok(());
         }
-        let cleaning = match self.whole {
-            Whole::Ordered => {
+        let cleaning = match self.full_cleaning {
+            FullCleaning::Requested => {
                 let to = self.segments.last_revision();
-                if self.segments.is_last_worth_cleaning(Cleaning::Whole { to })
+                if self.segments.is_last_worth_cleaning(Cleaning::Full { to })
                     && !self.seal_active(state)?
                 {
                     return Ok(());
                 }
                 self.segments.rewind();
-                self.whole = Whole::Running { to };
-                Cleaning::Whole { to }
+                self.full_cleaning = FullCleaning::Running { to };
+                Cleaning::Full { to }
             }
-            Whole::Running { to } => Cleaning::Whole { to },
-            Whole::No | Whole::Done(_) => cleaning,
+            FullCleaning::Running { to } => Cleaning::Full { to },
+            FullCleaning::No | FullCleaning::Done(_) => cleaning,
         };
         if cleaning == Cleaning::Idle
             && self.segments.is_last_worth_cleaning(cleaning)
@@ -74,7 +74,7 @@ impl Disk {
         {
             return Ok(());
         }
-        self.order_job(cleaning, frontier)
+        self.start_job(cleaning, frontier)
     }
 
     /// Goes on in another segment, so that this one can be cleaned. False if there is no
@@ -89,15 +89,17 @@ impl Disk {
         Ok(true)
     }
 
-    pub(super) fn order_job(
+    pub(super) fn start_job(
         &mut self,
         cleaning: Cleaning,
         frontier: Revision,
     ) -> Result<(), DiskError> {
         let number = self.next_number;
         let Some(job) = self.segments.next_job(cleaning, frontier, number) else {
-            if let (Cleaning::Whole { .. }, Whole::Running { .. }) = (cleaning, &self.whole) {
-                self.whole = Whole::Done(Ok(()));
+            if let (Cleaning::Full { .. }, FullCleaning::Running { .. }) =
+                (cleaning, &self.full_cleaning)
+            {
+                self.full_cleaning = FullCleaning::Done(Ok(()));
             }
             return Ok(());
         };
@@ -112,17 +114,17 @@ impl Disk {
     }
 
     /// All that is unreachable is to go, however little.
-    pub(crate) fn begin_whole_cleaning(&mut self) {
-        self.whole = Whole::Ordered;
-        self.cleaner_rests = false;
+    pub(crate) fn request_full_cleaning(&mut self) {
+        self.full_cleaning = FullCleaning::Requested;
+        self.cleaner_backs_off = false;
     }
 
     /// How that ended, once it has.
-    pub(crate) fn end_of_whole_cleaning(&mut self) -> Option<Result<(), DiskError>> {
-        match std::mem::replace(&mut self.whole, Whole::No) {
-            Whole::Done(result) => Some(result),
+    pub(crate) fn take_full_cleaning_result(&mut self) -> Option<Result<(), DiskError>> {
+        match std::mem::replace(&mut self.full_cleaning, FullCleaning::No) {
+            FullCleaning::Done(result) => Some(result),
             other => {
-                self.whole = other;
+                self.full_cleaning = other;
                 None
             }
         }
@@ -130,15 +132,19 @@ impl Disk {
 
     /// Whether something is under way that should be looked at soon.
     pub(crate) fn is_cleaning(&self) -> bool {
-        self.cleaning || matches!(self.whole, Whole::Ordered | Whole::Running { .. })
+        self.cleaning
+            || matches!(
+                self.full_cleaning,
+                FullCleaning::Requested | FullCleaning::Running { .. }
+            )
     }
 
     pub(super) fn prepare_next(&mut self) {
-        if matches!(self.next, Next::None) && !self.cleaner_rests {
+        if matches!(self.next, Next::None) && !self.cleaner_backs_off {
             let length = self.segments.segment_bytes();
             self.cleaner.prepare(self.next_number, length);
             self.next_number += 1;
-            self.next = Next::Ordered;
+            self.next = Next::Requested;
         }
     }
 
@@ -169,14 +175,14 @@ impl Disk {
             Report::NotPrepared(error) => {
                 tracing::warn!(%error, "no new segment can be made; it will be tried again");
                 self.next = Next::None;
-                self.cleaner_rests = true;
+                self.cleaner_backs_off = true;
             }
             Report::NotCleaned(error) => {
                 tracing::warn!(%error, "no space can be given back; it will be tried again");
                 self.cleaning = false;
-                self.cleaner_rests = true;
-                if let Whole::Running { .. } = self.whole {
-                    self.whole = Whole::Done(Err(error));
+                self.cleaner_backs_off = true;
+                if let FullCleaning::Running { .. } = self.full_cleaning {
+                    self.full_cleaning = FullCleaning::Done(Err(error));
                 }
             }
         }

@@ -5,13 +5,13 @@ mod cleaner;
 mod cleaning;
 mod format1;
 mod frame;
+mod free_space;
 mod layout;
 mod manifest;
 mod private;
 mod record;
 mod recover;
 mod restoring;
-mod room;
 mod segment;
 mod segments;
 mod writing;
@@ -28,14 +28,12 @@ use crate::sync::Arc;
 use builder::LogBuilder;
 use cleaner::Cleaner;
 use frame::FrameBuffer;
+use free_space::FreeSpace;
 use layout::{Directory, FORMAT_OF_DATABASE, Promise, Synced, io_error};
 use optik_platform::Monotonic;
 use record::Previous;
-use recover::Active;
-use room::Room;
-use segment::Fresh;
+use segment::ActiveSegment;
 use segments::{Segments, Sizes};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -85,7 +83,7 @@ pub struct DiskStatus {
     pub appended_bytes: u64,
     /// … and what was written anew to give space back.
     pub cleaned_bytes: u64,
-    /// Room on the disk, if the system says how much.
+    /// FreeSpace on the disk, if the system says how much.
     pub free_bytes: Option<u64>,
     /// There is so little room that somebody should do something.
     pub is_nearly_full: bool,
@@ -116,7 +114,7 @@ pub(crate) struct Disk {
     log: PathBuf,
     segments: Segments,
     /// What is written to; `None` between a failure and a successful repair.
-    active: Option<Writing>,
+    active: Option<ActiveSegment>,
     /// Where the log ends.
     end: Previous,
     /// Of the last frame.
@@ -127,47 +125,29 @@ pub(crate) struct Disk {
     next: Next,
     next_number: u64,
     cleaning: bool,
-    whole: Whole,
+    full_cleaning: FullCleaning,
     /// All that commits before this made unreachable has been noted.
     frontier: Revision,
     /// The last attempt failed: not before the next tick.
-    cleaner_rests: bool,
+    cleaner_backs_off: bool,
     appended: u64,
     /// As of the last tick.
-    room: Option<Room>,
-}
-
-/// The file that is written to.
-#[derive(Debug)]
-struct Writing {
-    number: u64,
-    file: File,
-    seed: u64,
-    end: u64,
-    /// What it says in the beginning besides versions.
-    state: u64,
-}
-
-impl Writing {
-    /// How long it would be without what each segment begins with.
-    fn fresh_end(&self) -> u64 {
-        self.end - self.state
-    }
+    free_space: Option<FreeSpace>,
 }
 
 /// The segment after the one that is written to.
 #[derive(Debug)]
 enum Next {
     None,
-    Ordered,
-    Ready(Fresh),
+    Requested,
+    Ready(ActiveSegment),
 }
 
 /// Whether somebody has asked for everything to be cleaned.
 #[derive(Debug)]
-enum Whole {
+enum FullCleaning {
     No,
-    Ordered,
+    Requested,
     /// Up to where the log went when it began.
     Running {
         to: Revision,
@@ -191,7 +171,7 @@ impl Disk {
                     .finish(Revision::FIRST, std::iter::empty())?;
             }
             Some(format) if format.number == FORMAT_OF_DATABASE => {
-                format1::move_over(&directory, format.promise, sizes)?;
+                format1::migrate(&directory, format.promise, sizes)?;
             }
             Some(_) => {}
         }
@@ -199,7 +179,7 @@ impl Disk {
         let mut log = recover::read(&directory.log(), promise, sizes, options.clock.monotonic())?;
         let synced = directory.synced();
         check_synced(&directory.log(), synced, &log)?;
-        log.put_right(&directory, directory.is_in_doubt())?;
+        log.repair_tail(&directory, directory.is_in_doubt())?;
         // Only now: an interrupted first start must look like one, and what the last
         // run promised must be known until its end is checked.
         directory.write_format(options.durability)?;
@@ -212,19 +192,11 @@ impl Disk {
             leases: log.leases,
             floor: log.floor,
         };
-        let Active {
-            number,
-            file,
-            end,
-            seed,
-            state,
-            sequence,
-        } = log.active;
-        log.segments.set_state(state);
+        let active = log.active;
         let length = log.segments.segment_bytes();
-        if end < length {
+        if active.end < length {
             // Only for speed; see [`segment::create`].
-            let _ = file.set_len(length);
+            let _ = active.file.set_len(length);
         }
         let listed = log.manifest.segments.iter().map(|listed| listed.number);
         let next_number = listed.max().unwrap_or(0) + 1;
@@ -236,18 +208,12 @@ impl Disk {
             durability: options.durability,
             log: log_path,
             segments: log.segments,
-            active: Some(Writing {
-                number,
-                file,
-                seed,
-                end,
-                state,
-            }),
             end: Previous {
-                segment: number,
-                end,
+                segment: active.number,
+                end: active.end,
             },
-            sequence,
+            active: Some(active),
+            sequence: log.sequence,
             noted: synced,
             buffer: FrameBuffer::default(),
             cleaner,
@@ -255,10 +221,10 @@ impl Disk {
             next_number,
             cleaning: false,
             frontier: Revision::ZERO,
-            whole: Whole::No,
-            cleaner_rests: false,
+            full_cleaning: FullCleaning::No,
+            cleaner_backs_off: false,
             appended: 0,
-            room: None,
+            free_space: None,
         };
         Ok((disk, recovered))
     }
@@ -276,19 +242,19 @@ impl Disk {
             garbage_bytes: bytes - needed,
             appended_bytes: self.appended,
             cleaned_bytes: self.cleaner.written(),
-            free_bytes: self.room.map(|room| room.free),
-            is_nearly_full: self.room.is_some_and(Room::is_nearly_used_up),
+            free_bytes: self.free_space.map(|space| space.free),
+            is_nearly_full: self.free_space.is_some_and(FreeSpace::is_low),
         }
     }
 
     /// To be called about once a second: what failed may be tried again, and the room on the
     /// disk is looked at.
     pub(crate) fn tick(&mut self) {
-        self.cleaner_rests = false;
-        let before = self.room.is_some_and(Room::is_nearly_used_up);
-        self.room = Room::of(&self.log);
-        if let Some(room) = self.room.filter(|room| room.is_nearly_used_up() != before) {
-            room.tell(&self.log);
+        self.cleaner_backs_off = false;
+        let before = self.free_space.is_some_and(FreeSpace::is_low);
+        self.free_space = FreeSpace::of(&self.log);
+        if let Some(space) = self.free_space.filter(|space| space.is_low() != before) {
+            space.log(&self.log);
         }
     }
 
@@ -339,7 +305,7 @@ impl Disk {
 /// What was once on disk must be there still.
 fn check_synced(path: &Path, synced: Synced, log: &recover::Log) -> Result<(), OpenError> {
     let newest = log.replay.index.revision();
-    if newest >= synced.revision && log.active.sequence >= synced.sequence {
+    if newest >= synced.revision && log.sequence >= synced.sequence {
         return Ok(());
     }
     let reason = format!(

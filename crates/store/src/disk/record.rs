@@ -79,6 +79,10 @@ pub(super) enum Record<'a> {
 pub(super) struct LeaseList<'a>(&'a [u8]);
 
 impl LeaseList<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.0.len() / LEASE_BYTES
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (LeaseId, Duration)> {
         self.0.chunks_exact(LEASE_BYTES).map(|lease| {
             let mut reader = Reader(lease);

@@ -10,7 +10,7 @@ use super::layout::{Directory, Promise, io_error};
 use super::manifest::{Listed, Manifest};
 use super::private;
 use super::record::{self, BadRecord, Previous, Record};
-use super::segment::{self, HEAD_BYTES, Head, Kind};
+use super::segment::{self, ActiveSegment, HEAD_BYTES, Head, Kind};
 use super::segments::{Growth, Segment, Segments, Sizes};
 use crate::error::OpenError;
 use crate::lease::LeaseId;
@@ -29,7 +29,10 @@ use std::time::Duration;
 pub(super) struct Log {
     pub(super) manifest: Manifest,
     pub(super) segments: Segments,
-    pub(super) active: Active,
+    /// The segment that was written to last.
+    pub(super) active: ActiveSegment,
+    /// Of its last frame.
+    pub(super) sequence: u64,
     pub(super) floor: Revision,
     pub(super) leases: Vec<(LeaseId, Duration)>,
     pub(super) replay: Replay,
@@ -37,19 +40,6 @@ pub(super) struct Log {
     on_disk: Vec<Listed>,
     /// What an interrupted write left.
     torn: Vec<Torn>,
-}
-
-/// The segment that was written to last.
-#[derive(Debug)]
-pub(super) struct Active {
-    pub(super) number: u64,
-    pub(super) file: File,
-    pub(super) end: u64,
-    pub(super) seed: u64,
-    /// What it says in the beginning besides versions.
-    pub(super) state: u64,
-    /// Of its last frame.
-    pub(super) sequence: u64,
 }
 
 /// Bytes behind the last frame of a segment.
@@ -103,14 +93,14 @@ pub(super) fn read(
     torn.extend(state.torn);
     Ok(Log {
         on_disk: manifest.segments,
-        active: Active {
+        active: ActiveSegment {
             number: active.number,
             file: segment::open(&path).map_err(io_error("open", &path))?,
-            end: state.end,
             seed: state.seed,
-            state: state.length,
-            sequence: state.sequence,
+            end: state.end,
+            state_bytes: state.state_bytes,
         },
+        sequence: state.sequence,
         manifest: Manifest {
             store: manifest.store,
             segments: chain.segments,
@@ -126,7 +116,7 @@ pub(super) fn read(
 impl Log {
     /// Puts right what an interrupted or failed write left behind, and takes away what
     /// belongs to nothing. `in_doubt`: what can be read need not be on disk.
-    pub(super) fn put_right(
+    pub(super) fn repair_tail(
         &mut self,
         directory: &Directory,
         in_doubt: bool,
@@ -144,8 +134,7 @@ impl Log {
             save_torn(&path, torn, &copy).map_err(io_error("save", &copy))?;
         }
         // First what certainly belongs to nothing: the disk may be full of it.
-        self.remove_strangers(&log)
-            .map_err(io_error("tidy", &log))?;
+        self.remove_orphans(&log).map_err(io_error("tidy", &log))?;
         if in_doubt || !self.torn.is_empty() {
             let active = &mut self.active;
             active.file = segment::renew(&log, active.number, active.end)
@@ -156,13 +145,12 @@ impl Log {
             let written = self.manifest.write(&log);
             written.map_err(io_error("write the manifest of", &log))?;
             self.on_disk.clone_from(&self.manifest.segments);
-            self.remove_strangers(&log)
-                .map_err(io_error("tidy", &log))?;
+            self.remove_orphans(&log).map_err(io_error("tidy", &log))?;
         }
         Ok(())
     }
 
-    fn remove_strangers(&self, log: &Path) -> io::Result<()> {
+    fn remove_orphans(&self, log: &Path) -> io::Result<()> {
         let listed = || self.on_disk.iter().chain(&self.manifest.segments);
         for entry in fs::read_dir(log)? {
             let path = entry?.path();
@@ -195,7 +183,8 @@ struct State {
     leases: BTreeMap<LeaseId, Duration>,
     end: u64,
     seed: u64,
-    length: u64,
+    /// Of the record that says what is known besides versions.
+    state_bytes: u64,
     sequence: u64,
     torn: Option<Torn>,
 }
@@ -310,7 +299,7 @@ impl Reading<'_> {
             leases: BTreeMap::new(),
             end: HEAD_BYTES,
             seed: opened.head.seed,
-            length: 0,
+            state_bytes: 0,
             sequence: 0,
             torn: None,
         };
@@ -336,7 +325,7 @@ impl Reading<'_> {
         }
         let (seed, interrupted) = (opened.head.seed, sequence + 1);
         if self.promise == Promise::Synced
-            && frame::goes_on(&opened.file, seed, at, end, interrupted).map_err(&failed)?
+            && frame::has_later_frame(&opened.file, seed, at, end, interrupted).map_err(&failed)?
         {
             let reason = format!("what lies at {at} cannot be read, and it goes on behind that");
             return Err(damaged(&opened.path, reason));
@@ -391,7 +380,7 @@ impl State {
                 Record::State { floor, leases, .. } => {
                     self.floor = self.floor.max(floor);
                     self.leases = leases.iter().collect();
-                    self.length = record::state_bytes(self.leases.len());
+                    self.state_bytes = record::state_bytes(leases.len());
                 }
                 Record::Granted { id, ttl } => drop(self.leases.insert(id, ttl)),
                 Record::Gone { id } => drop(self.leases.remove(&id)),
@@ -436,8 +425,13 @@ impl Replaying {
     fn take(&mut self, frame: &Frame<'_>) -> Result<(), String> {
         for record in records(frame) {
             let record = record.map_err(|bad| bad.to_string())?;
-            let Record::Version { place, body } = record else {
-                continue;
+            let (place, body) = match record {
+                Record::Version { place, body } => (place, body),
+                Record::State { leases, .. } => {
+                    self.segment.state_bytes = record::state_bytes(leases.len());
+                    continue;
+                }
+                _ => continue,
             };
             let (written, of) = record::decode_version(place, body, &mut self.origins)
                 .map_err(|bad| bad.to_string())?;

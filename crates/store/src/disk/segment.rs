@@ -34,7 +34,7 @@ pub(super) fn path(log: &Path, number: u64) -> PathBuf {
 }
 
 /// Where a segment grows until it is whole.
-pub(super) fn fresh_path(log: &Path, number: u64) -> PathBuf {
+pub(super) fn temporary_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:016x}.new"))
 }
 
@@ -121,12 +121,22 @@ impl Head {
     }
 }
 
-/// A segment that nothing was written to.
+/// A segment that is written to, or will be next.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub(super) struct ActiveSegment {
     pub(super) number: u64,
     pub(super) file: File,
     pub(super) seed: u64,
+    pub(super) end: u64,
+    /// What it says in the beginning besides versions.
+    pub(super) state_bytes: u64,
+}
+
+impl ActiveSegment {
+    /// How long it would be without what each segment begins with.
+    pub(super) fn own_bytes(&self) -> u64 {
+        self.end - self.state_bytes
+    }
 }
 
 /// A new file with this head and nothing else, on disk by content. It is `length` bytes long,
@@ -147,7 +157,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// Writes a segment into another file up to `end`, so that nothing in it depends on a sync
 /// that failed. (Not in place: a crash while doing so could harm what is on disk.)
 pub(super) fn renew(log: &Path, number: u64, end: u64) -> io::Result<File> {
-    let fresh = fresh_path(log, number);
+    let fresh = temporary_path(log, number);
     let from = File::open(path(log, number))?;
     let mut options = private::file_options();
     let to = options
@@ -184,7 +194,6 @@ pub(super) struct SegmentWriter {
     at: u64,
     sequence: u64,
     buffer: FrameBuffer,
-    pub(super) needed: u64,
     pub(super) last: Revision,
 }
 
@@ -198,7 +207,6 @@ impl SegmentWriter {
             at: HEAD_BYTES,
             sequence: 1,
             buffer,
-            needed: 0,
             last: Revision::ZERO,
         })
     }
@@ -206,7 +214,6 @@ impl SegmentWriter {
     /// `body` is as [`record::encode_version`] made it.
     pub(super) fn push(&mut self, place: Place, body: &[u8]) -> io::Result<()> {
         record::put_encoded(self.buffer.record(), place, body);
-        self.needed += record::bytes_with_body(body);
         self.last = place.0;
         if self.buffer.len() >= FRAME_BYTES {
             self.flush()?;

@@ -1,4 +1,5 @@
-//! What each segment of the log holds, and which of them are worth cleaning.
+//! What each segment of the log holds, and which of them are worth cleaning. (This is garbage
+//! collection in a log-structured store; a deletion is what others call a tombstone.)
 //!
 //! Versions lie in the log in the order of their revisions. Those that compaction made
 //! unreachable stay until the cleaner writes what is left of a few neighbouring segments
@@ -10,8 +11,8 @@ use crate::replay::Place;
 use crate::revision::Revision;
 use std::ops::Range;
 
-/// Garbage of which a segment need not be rid, unless it is all that is left.
-const SPARSE: u64 = 8;
+/// A segment with less than this part of garbage is left out of a pass that is not thorough.
+const GARBAGE_PART: u64 = 8;
 const WINDOW_SEGMENTS_MAX: usize = 64;
 
 /// One segment that belongs to the log.
@@ -29,10 +30,10 @@ pub(super) struct Segment {
     pub(super) dead: Vec<Place>,
     /// What those deletions take that were kept when it was cleaned, because something that
     /// they hide may still lie before them.
-    pub(super) kept: u64,
+    pub(super) kept_deletions: u64,
     /// What it says in the beginning besides versions. That goes when it is cleaned, but a new
     /// segment would say the same.
-    pub(super) state: u64,
+    pub(super) state_bytes: u64,
     /// All that commits before this made unreachable was left out when it was written.
     pub(super) cleaned_to: Revision,
 }
@@ -46,8 +47,8 @@ impl Segment {
             versions: 0,
             last: Revision::ZERO,
             dead: Vec::new(),
-            kept: 0,
-            state: 0,
+            kept_deletions: 0,
+            state_bytes: 0,
             cleaned_to: Revision::ZERO,
         }
     }
@@ -57,17 +58,17 @@ impl Segment {
     }
 
     /// What cleaning would give back whatever lies before it.
-    fn loose(&self) -> u64 {
-        self.garbage().saturating_sub(self.kept)
+    fn reclaimable(&self) -> u64 {
+        self.garbage().saturating_sub(self.kept_deletions)
     }
 
     /// Thoroughly, a segment is rid of all that is dead: others cannot be as long as what
     /// they hide lies here.
     fn is_worth_cleaning(&self, thorough: bool, sizes: Sizes) -> bool {
         if thorough {
-            !self.dead.is_empty() || self.garbage() > sizes.crumbs() + self.needed / 1024
+            !self.dead.is_empty() || self.garbage() > sizes.overhead_max() + self.needed / 1024
         } else {
-            self.loose().saturating_mul(SPARSE) >= self.end
+            self.reclaimable().saturating_mul(GARBAGE_PART) >= self.end
         }
     }
 }
@@ -101,22 +102,22 @@ impl Sizes {
     }
 
     /// Less than this is not worth to be cleaned at all.
-    fn crumbs(self) -> u64 {
+    fn overhead_max(self) -> u64 {
         self.segment_min / 8192 + 32
     }
 
     /// More garbage than this is cleaned while somebody writes.
-    fn busy(self, needed: u64) -> u64 {
+    fn garbage_under_load(self, needed: u64) -> u64 {
         needed / 10 * 6 + self.segment_min * 12
     }
 
     /// More than this is cleaned when nobody does.
-    fn idle(self, needed: u64) -> u64 {
+    fn garbage_when_idle(self, needed: u64) -> u64 {
         needed / 100 * 15 + self.segment_min * 2
     }
 
     /// With more than this, writes wait for the cleaner.
-    fn most(self, needed: u64) -> u64 {
+    fn garbage_max(self, needed: u64) -> u64 {
         needed / 10 * 9 + self.segment_min * 40
     }
 }
@@ -124,12 +125,12 @@ impl Sizes {
 /// When to clean, and how well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cleaning {
-    /// What compaction has made unreachable as a whole, when there is much of it.
+    /// Segments that lie before the floor, when there is much garbage.
     Busy,
-    /// All segments, if there is some.
+    /// All sealed segments, if there is some.
     Idle,
     /// All that there is up to this revision.
-    Whole { to: Revision },
+    Full { to: Revision },
 }
 
 #[derive(Debug)]
@@ -186,8 +187,8 @@ impl Segments {
     }
 
     /// Whether writes should wait until some garbage is gone.
-    pub(super) fn is_too_full(&self) -> bool {
-        self.garbage() > self.sizes.most(self.needed)
+    pub(super) fn has_too_much_garbage(&self) -> bool {
+        self.garbage() > self.sizes.garbage_max(self.needed)
     }
 
     /// A new last segment.
@@ -197,13 +198,6 @@ impl Segments {
         self.bytes += segment.end;
         self.needed += segment.needed;
         self.list.push(segment);
-    }
-
-    /// What the last segment says in the beginning besides versions.
-    pub(super) fn set_state(&mut self, bytes: u64) {
-        if let Some(last) = self.list.last_mut() {
-            last.state = bytes;
-        }
     }
 
     /// The last segment has grown.
@@ -235,14 +229,14 @@ impl Segments {
         let Some(last) = self.list.last() else {
             return false;
         };
-        let garbage = last.garbage().saturating_sub(last.state);
+        let garbage = last.garbage().saturating_sub(last.state_bytes);
         match cleaning {
             Cleaning::Busy => false,
             Cleaning::Idle => {
-                self.garbage() > self.sizes.idle(self.needed)
+                self.garbage() > self.sizes.garbage_when_idle(self.needed)
                     && garbage > self.sizes.segment_min / 2
             }
-            Cleaning::Whole { .. } => garbage > 0,
+            Cleaning::Full { .. } => garbage > 0,
         }
     }
 
@@ -265,15 +259,18 @@ impl Segments {
         number: u64,
     ) -> Option<Job> {
         let (most, before) = match cleaning {
-            Cleaning::Busy => (self.sizes.busy(self.needed), frontier),
-            Cleaning::Idle => (self.sizes.idle(self.needed), Revision::new(u64::MAX)),
-            Cleaning::Whole { to } => (0, to.next()),
+            Cleaning::Busy => (self.sizes.garbage_under_load(self.needed), frontier),
+            Cleaning::Idle => (
+                self.sizes.garbage_when_idle(self.needed),
+                Revision::new(u64::MAX),
+            ),
+            Cleaning::Full { to } => (0, to.next()),
         };
         if self.garbage() <= most {
             return None;
         }
         let window = match cleaning {
-            Cleaning::Whole { .. } => self.window(true, before),
+            Cleaning::Full { .. } => self.window(true, before),
             _ => self.next_window(most, before),
         }?;
         self.cursor = self.list[window.end - 1].last.next();
@@ -287,7 +284,7 @@ impl Segments {
             return Some(window);
         }
         self.rewind();
-        self.thorough = self.out_of_reach() > most / 2;
+        self.thorough = self.skipped_garbage() > most / 2;
         if let Some(window) = self.window(self.thorough, before) {
             return Some(window);
         }
@@ -296,11 +293,11 @@ impl Segments {
     }
 
     /// Garbage that stays if only segments with much of it are cleaned.
-    fn out_of_reach(&self) -> u64 {
+    fn skipped_garbage(&self) -> u64 {
         let sealed = self.list.len().saturating_sub(1);
         let left = self.list[..sealed].iter().map(|segment| {
             if segment.is_worth_cleaning(false, self.sizes) {
-                segment.kept
+                segment.kept_deletions
             } else {
                 segment.garbage()
             }
@@ -313,7 +310,7 @@ impl Segments {
         let sealed = &self.list[..self.list.len().checked_sub(1)?];
         let full = self.segment_bytes();
         let is_worth = |segment: &Segment| segment.is_worth_cleaning(thorough, self.sizes);
-        let left = |segment: &Segment| segment.needed + segment.kept;
+        let left = |segment: &Segment| segment.needed + segment.kept_deletions;
         let is_small = |segment: &Segment| segment.end <= full / 8;
         // What little is left of some becomes one segment; otherwise there would be ever more.
         let are_small = |start: usize| {
@@ -354,7 +351,8 @@ impl Segments {
                 number: segment.number,
                 end: segment.end,
                 needed: segment.needed,
-                is_dead: segment.dead.len() == segment.versions && segment.last < deletions_before,
+                is_all_dead: segment.dead.len() == segment.versions
+                    && segment.last < deletions_before,
                 dead: segment.dead.clone(),
             }
         });
@@ -392,5 +390,94 @@ impl Segments {
             self.needed -= needed;
         }
         self.list.splice(start..end, made);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const SIZES: Sizes = Sizes { segment_min: 4096 };
+    const RECORD_BYTES: u64 = 100;
+    const RECORDS: u64 = 40;
+    const FRONTIER: Revision = Revision::new(u64::MAX - 1);
+
+    fn place(revision: u64) -> Place {
+        (Revision::new(revision), 0)
+    }
+
+    /// A sealed segment of forty records with these revisions.
+    fn push(segments: &mut Segments, number: u64) {
+        segments.push(Segment::new(number, HEAD_BYTES));
+        let mut growth = Growth::default();
+        for revision in number * RECORDS..(number + 1) * RECORDS {
+            growth.add(Revision::new(revision), RECORD_BYTES);
+        }
+        segments.grow(HEAD_BYTES + RECORDS * RECORD_BYTES, &growth);
+    }
+
+    /// What the cleaner would do, where all that is dead is a deletion but for `values`.
+    fn carry_out(segments: &Segments, job: &Job, values: &BTreeSet<Place>) -> Cleaned {
+        let mut made = Segment::new(job.number, HEAD_BYTES);
+        made.cleaned_to = job.cleaned_to;
+        for victim in &job.victims {
+            let known = |segment: &&Segment| segment.number == victim.number;
+            let segment = segments.list.iter().find(known).expect("is known");
+            made.versions += segment.versions - victim.dead.len();
+            let hides = |place: &&Place| place.0 >= job.deletions_before && !values.contains(place);
+            made.dead.extend(victim.dead.iter().filter(hides));
+        }
+        made.versions += made.dead.len();
+        made.kept_deletions = made.dead.len() as u64 * RECORD_BYTES;
+        made.end += made.versions as u64 * RECORD_BYTES;
+        let victims = job.victims.iter().map(|v| (v.number, v.dead.len()));
+        Cleaned {
+            victims: victims.collect(),
+            made: (made.versions > 0).then_some(made),
+        }
+    }
+
+    /// One old segment in which little died keeps all later deletions. Left out of every pass,
+    /// it would make the cleaner copy them for ever.
+    #[test]
+    fn kept_deletions_end_with_what_they_hide() {
+        let mut segments = Segments::new(SIZES);
+        (0..80).for_each(|number| push(&mut segments, number));
+        let values = BTreeSet::from([place(3)]);
+        segments.note_dead(place(3), RECORD_BYTES);
+        for revision in RECORDS..79 * RECORDS {
+            segments.note_dead(place(revision), RECORD_BYTES);
+        }
+        let mut number = 100;
+        while let Some(job) = segments.next_job(Cleaning::Busy, FRONTIER, number) {
+            assert!(
+                number < 130,
+                "it gets nowhere: {} bytes",
+                segments.garbage()
+            );
+            let cleaned = carry_out(&segments, &job, &values);
+            segments.install(cleaned);
+            number += 1;
+        }
+        let most = SIZES.garbage_under_load(segments.needed());
+        assert!(segments.garbage() <= most, "{} bytes", segments.garbage());
+        assert_eq!(segments.needed(), (2 * RECORDS - 1) * RECORD_BYTES);
+    }
+
+    /// As long as something that they hide may lie before them, they stay.
+    #[test]
+    fn deletions_go_behind_what_they_hide_only() {
+        let mut segments = Segments::new(SIZES);
+        (0..3).for_each(|number| push(&mut segments, number));
+        segments.note_dead(place(3), RECORD_BYTES);
+        segments.note_dead(place(50), RECORD_BYTES);
+        let job = |segments: &mut Segments, window| segments.job(window, FRONTIER, 9);
+        assert_eq!(job(&mut segments, 0..1).deletions_before, FRONTIER);
+        assert_eq!(job(&mut segments, 1..2).deletions_before, Revision::ZERO);
+        segments.list[0].cleaned_to = Revision::new(40);
+        assert_eq!(job(&mut segments, 1..2).deletions_before, Revision::new(40));
+        segments.list[0].dead.clear();
+        assert_eq!(job(&mut segments, 1..2).deletions_before, FRONTIER);
     }
 }

@@ -1,12 +1,12 @@
 //! Appends changes to the log.
 
 use super::cleaner::Cleaner;
-use super::frame::{BODY_BYTES_MAX, FrameBuffer};
+use super::frame::BODY_BYTES_MAX;
 use super::manifest::Manifest;
 use super::record::{self, Previous};
-use super::segment::{self, Fresh, HEAD_BYTES};
+use super::segment::{self, ActiveSegment, HEAD_BYTES};
 use super::segments::{Cleaning, Growth, Segment};
-use super::{Change, Disk, DiskError, Next, State, Writing};
+use super::{Change, Disk, DiskError, Next, State};
 use crate::draft::LeaseChange;
 use crate::error::OpenError;
 use crate::options::Durability;
@@ -35,8 +35,7 @@ impl Disk {
     fn try_write(&mut self, change: &Change<'_>) -> Result<(), DiskError> {
         self.take_reports()?;
         self.await_cleaner()?;
-        let length = |active: &Writing| active.fresh_end();
-        let length = self.active.as_ref().map_or(0, length);
+        let length = self.active.as_ref().map_or(0, ActiveSegment::own_bytes);
         let full = self.segments.segment_bytes();
         if length >= full {
             if length >= full * TOO_LONG {
@@ -52,11 +51,11 @@ impl Disk {
     /// Waits for the cleaner while there is too much garbage, but not for ever.
     fn await_cleaner(&mut self) -> Result<(), DiskError> {
         for _ in 0..REPORTS_MAX {
-            if !self.segments.is_too_full() || self.cleaner_rests {
+            if !self.segments.has_too_much_garbage() || self.cleaner_backs_off {
                 break;
             }
             if !self.cleaning {
-                self.order_job(Cleaning::Busy, self.frontier)?;
+                self.start_job(Cleaning::Busy, self.frontier)?;
             }
             if !self.cleaning || !self.await_report(PATIENCE)? {
                 break;
@@ -97,21 +96,13 @@ impl Disk {
     /// Waits for the next segment, but not for ever.
     fn await_next(&mut self) -> Result<(), DiskError> {
         self.prepare_next();
-        while matches!(self.next, Next::Ordered) && self.await_report(PATIENCE)? {}
+        while matches!(self.next, Next::Requested) && self.await_report(PATIENCE)? {}
         Ok(())
     }
 
     fn take_next(&mut self) {
-        if let Next::Ready(Fresh { number, file, seed }) =
-            std::mem::replace(&mut self.next, Next::None)
-        {
-            self.active = Some(Writing {
-                number,
-                file,
-                seed,
-                end: HEAD_BYTES,
-                state: 0,
-            });
+        if let Next::Ready(next) = std::mem::replace(&mut self.next, Next::None) {
+            self.active = Some(next);
         }
     }
 
@@ -149,7 +140,7 @@ impl Disk {
         {
             let leases = state.leases.iter();
             record::put_state(self.buffer.record(), state.floor, self.end, leases);
-            active.state = record::state_bytes(state.leases.len());
+            active.state_bytes = record::state_bytes(state.leases.len());
         }
     }
 
@@ -178,7 +169,7 @@ impl Disk {
         self.appended += frame.len() as u64;
         if is_first {
             let mut segment = Segment::new(active.number, HEAD_BYTES);
-            segment.state = active.state;
+            segment.state_bytes = active.state_bytes;
             self.segments.push(segment);
             self.cleaner.seal(self.end.segment, self.end.end);
         }
@@ -205,7 +196,7 @@ impl Disk {
         if self.take_reports().is_err() {
             self.restart_cleaner()?;
         }
-        self.cleaner_rests = false;
+        self.cleaner_backs_off = false;
         self.await_next()?;
         if !matches!(self.next, Next::Ready(_)) {
             return Err(DiskError::Failed("no new file can be made".into()));
@@ -217,7 +208,6 @@ impl Disk {
         }
         self.take_next();
         // Even if there is nothing to say: only a write shows that the disk takes one.
-        self.buffer = FrameBuffer::default();
         self.begin_frame(state);
         self.append(&Growth::default(), Durability::PowerLoss)
     }

@@ -32,7 +32,7 @@ const TAG_VERSION: u8 = 3;
 
 /// Moves what a directory holds into a log. It counts only when the directory says that it
 /// is of the new format, which it does last.
-pub(super) fn move_over(
+pub(super) fn migrate(
     directory: &Directory,
     promise: Promise,
     sizes: Sizes,

@@ -3,18 +3,18 @@
 use std::path::Path;
 
 /// Less than this many bytes, or …
-const SCARCE_BYTES: u64 = 1 << 30;
+const LOW_BYTES: u64 = 1 << 30;
 /// … than this part of a small disk, is little.
-const SCARCE_PART: u64 = 20;
+const LOW_PART: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct FreeSpace {
     pub(crate) total: u64,
     /// For users who are not root.
     pub(crate) free: u64,
 }
 
-impl Room {
+impl FreeSpace {
     /// `None` if the system does not say.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let found = rustix::fs::statvfs(path).ok()?;
@@ -24,13 +24,13 @@ impl Room {
         })
     }
 
-    pub(crate) fn is_nearly_used_up(self) -> bool {
-        self.free < SCARCE_BYTES.min(self.total / SCARCE_PART)
+    pub(crate) fn is_low(self) -> bool {
+        self.free < LOW_BYTES.min(self.total / LOW_PART)
     }
 
-    pub(super) fn tell(self, path: &Path) {
+    pub(super) fn log(self, path: &Path) {
         let (free, path) = (self.free, path.display());
-        if self.is_nearly_used_up() {
+        if self.is_low() {
             tracing::warn!(
                 free,
                 %path,
@@ -57,15 +57,15 @@ mod tests {
             (0, 0, false),
         ];
         for (total, free, expected) in rows {
-            let room = Room { total, free };
-            assert_eq!(room.is_nearly_used_up(), expected, "{room:?}");
+            let space = FreeSpace { total, free };
+            assert_eq!(space.is_low(), expected, "{space:?}");
         }
     }
 
     #[test]
     fn the_system_says_how_much_there_is() {
-        let room = Room::of(Path::new("/")).expect("is a file system");
-        assert!(room.total > 0 && room.free <= room.total);
-        assert_eq!(Room::of(Path::new("/does/not/exist")), None);
+        let space = FreeSpace::of(Path::new("/")).expect("is a file system");
+        assert!(space.total > 0 && space.free <= space.total);
+        assert_eq!(FreeSpace::of(Path::new("/does/not/exist")), None);
     }
 }
