@@ -7,7 +7,7 @@ mod model;
 mod world;
 
 use libfuzzer_sys::fuzz_target;
-use model::{Model, Wish, fields};
+use model::{DesiredFields, Model, fields};
 use optik_object::Value;
 use optik_patch::{ApplyError, Managed};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ fuzz_target!(|steps: Vec<Step>| {
     let mut model = Model::default();
     for (who, force, text, map, set, keyed) in steps {
         let manager = MANAGERS[usize::from(who) % MANAGERS.len()];
-        let wish = Wish {
+        let wish = DesiredFields {
             text,
             map: map
                 .into_iter()
@@ -54,7 +54,7 @@ fuzz_target!(|steps: Vec<Step>| {
         let Some(live) = world.live.as_ref() else {
             continue;
         };
-        let managed = Managed::of_object(live).expect("what we wrote");
+        let managed = Managed::from_object(live).expect("what we wrote");
         let live = Value::Object(live.members().clone());
         assert_eq!(fields(&live), model.values());
         for manager in MANAGERS {

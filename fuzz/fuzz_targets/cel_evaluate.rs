@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use optik_object::{Value as Json, parse};
-use optik_rules::{CALL_COST_MAX, Fault, Names, Program, Shape, Type, Value, Variables};
+use optik_cel::{CALL_COST_MAX, Fault, Names, Program, Shape, Type, Value, Variables};
 use optik_schema::structural::{Structural, shape_of};
 use std::sync::LazyLock;
 
@@ -44,7 +44,9 @@ fuzz_target!(|bytes: &[u8]| {
     let object = object.unwrap_or_default();
     for typed in [true, false] {
         let of = if typed { SCHEMA.type_of() } else { Type::Dyn };
-        let names = Names::default().with("self", of.clone()).with("oldSelf", of);
+        let names = Names::default()
+            .with("self", of.clone())
+            .with("oldSelf", of);
         let Ok(program) = Program::compile(source, &names, typed.then_some(&SCHEMA)) else {
             continue;
         };
@@ -55,6 +57,9 @@ fuzz_target!(|bytes: &[u8]| {
         let first = program.run(&variables, CALL_COST_MAX);
         let second = program.run(&variables, CALL_COST_MAX);
         assert_eq!(first.cost, second.cost);
-        assert_eq!(format!("{:?}", first.result), format!("{:?}", second.result));
+        assert_eq!(
+            format!("{:?}", first.result),
+            format!("{:?}", second.result)
+        );
     }
 });

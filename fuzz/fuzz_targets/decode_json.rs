@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_object::{Meta, Object, parse, splice};
+use optik_object::{ObjectMeta, Object, parse, splice};
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = Meta::from_json(bytes);
+    let _ = ObjectMeta::from_json(bytes);
     let _ = splice(bytes, 1);
     let Ok(parsed) = parse(bytes) else { return };
     let Ok(object) = Object::try_from(parsed.value) else {

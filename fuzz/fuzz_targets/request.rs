@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
-use optik_apiserver::{ApiServer, Body, Request};
+use optik_apiserver::{ApiRequest, ApiServer, ResponseBody};
 use optik_store::{Options, Store};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
@@ -50,16 +50,16 @@ fuzz_target!(|input: (u8, u8, &str, &str, &[u8])| {
     let content_type = TYPES[usize::from(content_type) % TYPES.len()];
     headers.insert("content-type", HeaderValue::from_static(content_type));
     let method = &METHODS[usize::from(method) % METHODS.len()];
-    let request = Request {
+    let request = ApiRequest {
         headers,
         body: Bytes::copy_from_slice(body),
-        ..Request::new(method, &format!("/{path}?timeoutSeconds=1&{query}"))
+        ..ApiRequest::new(method, &format!("/{path}?timeoutSeconds=1&{query}"))
     };
     let World { runtime, api } = world();
     runtime.block_on(async {
         let response = api.handle(request).await;
         assert!(response.status.as_u16() >= 200);
-        if let Body::Stream(stream) = response.body {
+        if let ResponseBody::Stream(stream) = response.body {
             let _ = stream.take(100).collect::<Vec<_>>().await;
         }
     });

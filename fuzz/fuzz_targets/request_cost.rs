@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
-use optik_apiserver::{ApiServer, Body, Request, User, keep_definitions};
-use optik_cost::{Allowance, Cost, CountingAllocator, measured};
+use optik_apiserver::{ApiRequest, ApiServer, ResponseBody, User, run_crd_controller};
+use optik_cost::{Cost, CostAllowance, CountingAllocator, measured};
 use optik_store::{Options, Store};
 use places::{Place, THINGS, places};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-const ALLOWANCE: Allowance = Allowance {
+const ALLOWANCE: CostAllowance = CostAllowance {
     held_bytes_per_byte: 1024,
     free_bytes: 16 << 20,
 };
@@ -42,7 +42,7 @@ impl World {
         let store = Store::open(Options::ephemeral()).unwrap();
         let api = ApiServer::new(store.clone());
         runtime.block_on(api.bootstrap()).unwrap();
-        runtime.spawn(keep_definitions(api.clone(), store));
+        runtime.spawn(run_crd_controller(api.clone(), store));
         let world = Self {
             runtime,
             api,
@@ -78,10 +78,10 @@ impl World {
     }
 
     /// The status, once the whole answer is there.
-    fn ask(&self, request: Request) -> u16 {
+    fn ask(&self, request: ApiRequest) -> u16 {
         self.runtime.block_on(async {
             let response = self.api.handle(request).await;
-            if let Body::Stream(mut pieces) = response.body {
+            if let ResponseBody::Stream(mut pieces) = response.body {
                 while pieces.next().await.is_some() {}
             }
             response.status.as_u16()
@@ -96,8 +96,8 @@ fn world() -> &'static World {
 
 const JSON: &str = "application/json";
 
-fn request(method: &Method, url: &str, media_type: &'static str, body: String) -> Request {
-    let mut request = Request::new(method, url);
+fn request(method: &Method, url: &str, media_type: &'static str, body: String) -> ApiRequest {
+    let mut request = ApiRequest::new(method, url);
     let media_type = HeaderValue::from_static(media_type);
     request.headers.insert("content-type", media_type);
     request.user = User::admin().into();
@@ -130,7 +130,7 @@ const WAYS: &[Way] = &[
 ];
 
 impl Way {
-    fn request(&self, place: &Place, text: String) -> Request {
+    fn request(&self, place: &Place, text: String) -> ApiRequest {
         let collection = place.collection;
         let name = place.stored.as_ref().map(|it| &it["metadata"]["name"]);
         let name = name.and_then(|it| it.as_str()).unwrap_or("a");
@@ -170,7 +170,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// With `#` standing for the number of the item.
-    fn request(&self, count: usize) -> Request {
+    fn request(&self, count: usize) -> ApiRequest {
         let items = (0..count).map(|at| self.item.replace('#', &at.to_string()));
         let text = format!("{}{}{}", self.head, items.collect::<String>(), self.tail);
         let places = &world().places;
@@ -194,7 +194,7 @@ impl Parts<'_> {
     fn complaint(&self, looks: usize) -> Option<String> {
         let (_, small) = self.cost(REPEATED, looks);
         let (bytes, large) = self.cost(4 * REPEATED, looks);
-        optik_cost::complaint(small, large, bytes as u64, ALLOWANCE)
+        optik_cost::growth_violation(small, large, bytes as u64, ALLOWANCE)
     }
 }
 

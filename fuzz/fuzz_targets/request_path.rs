@@ -3,23 +3,23 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_access::{Leads, RequestInfo, RequestVerb, ResourceRequest};
+use optik_auth::{RequestInfo, RequestVerb, ResourceRequestInfo, RouteMatch};
 use optik_apiserver::Route;
 
 fuzz_target!(|path: &str| {
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         match RequestInfo::new(method, path, "") {
-            RequestInfo::NonResource(request) => drop(Route::of(&request)),
+            RequestInfo::NonResource(request) => drop(Route::from_request(&request)),
             RequestInfo::Resource(request) => check(method, path, request),
         }
     }
 });
 
-fn check(method: &str, path: &str, request: ResourceRequest) {
+fn check(method: &str, path: &str, request: ResourceRequestInfo) {
     let reads = matches!(method, "GET" | "HEAD");
     if let RequestVerb::Api(verb) = request.verb {
         assert_eq!(
-            matches!(verb.name(), "get" | "list" | "watch"),
+            matches!(verb.as_str(), "get" | "list" | "watch"),
             reads,
             "{path:?}"
         );
@@ -34,7 +34,7 @@ fn check(method: &str, path: &str, request: ResourceRequest) {
         target.subresource,
     ];
     // The authorizer also reads paths with empty names, at which nothing is served.
-    let is_served = target.leads == Leads::Somewhere;
+    let is_served = target.route == RouteMatch::Matched;
     for part in parts.into_iter().flatten() {
         assert!(!part.contains('/'), "{path:?}");
         assert!(!(is_served && part.is_empty()), "{path:?}");

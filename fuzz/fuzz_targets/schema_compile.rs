@@ -5,8 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use optik_object::{Value, parse};
 use optik_schema::structural::{
-    Leniency, Structural, Validation, check_coherence, check_defaults, check_embedded,
-    check_keywords, check_lists, drop_unset, fill, prune_structural, types_of, validate,
+    Ratcheting, Structural, ValidationOptions, apply_defaults, check_defaults, check_embedded,
+    check_keywords, check_lists, check_structural, prune_non_nullable_nulls, prune_structural,
+    to_typed_schema, validate,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,12 +19,12 @@ fuzz_target!(|bytes: &[u8]| {
         }
         schema => (schema.clone(), schema),
     };
-    let schema = Structural::read(&schema);
-    let structural = check_coherence(&schema, "schema").is_empty();
-    let _ = check_keywords(&schema, "schema", Leniency::default());
+    let schema = Structural::from_json(&schema);
+    let structural = check_structural(&schema, "schema").is_empty();
+    let _ = check_keywords(&schema, "schema", Ratcheting::default());
     let _ = check_defaults(&schema, "schema", true);
-    let _ = types_of(&schema);
-    let how = Validation {
+    let _ = to_typed_schema(&schema);
+    let how = ValidationOptions {
         base: "",
         old: None,
     };
@@ -31,12 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = check_lists(&schema, &value);
     let _ = check_embedded(&schema, &value);
     prune_structural(&schema, &mut value, true);
-    drop_unset(&schema, &mut value);
-    fill(&schema, &mut value);
+    prune_non_nullable_nulls(&schema, &mut value);
+    apply_defaults(&schema, &mut value);
     if structural {
         let mut again = value.clone();
-        drop_unset(&schema, &mut again);
-        fill(&schema, &mut again);
+        prune_non_nullable_nulls(&schema, &mut again);
+        apply_defaults(&schema, &mut again);
         assert_eq!(again, value);
     }
 });

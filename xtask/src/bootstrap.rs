@@ -27,6 +27,6 @@ pub(crate) fn run(words: &[String]) -> Outcome {
             out.push_str(&format!("{path} {object}\n"));
         }
     }
-    let target = root().join("crates/lifecycle/src/bootstrap.txt");
+    let target = root().join("crates/controllers/src/bootstrap.txt");
     std::fs::write(&target, out).map_err(|cause| format!("{}: {cause}", target.display()))
 }

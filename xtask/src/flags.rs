@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_help() {
+    fn flag_help_lines_are_parsed() {
         for (line, expected) in [
             ("      --secure-port int    The port.", Some("secure-port=")),
             (

@@ -13,7 +13,7 @@ mod openapi;
 mod protobuf;
 mod roles;
 mod schemas;
-mod threats;
+mod threat_model;
 mod tidy;
 
 use std::path::PathBuf;

@@ -48,12 +48,12 @@ fn write(text: &str) -> Outcome {
 
 /// What is said of a type and of its properties.
 #[derive(Default)]
-struct Words {
+struct TypeDescriptions {
     own: String,
     properties: BTreeMap<String, String>,
 }
 
-fn collect(directory: &Path, found: &mut BTreeMap<String, Words>) -> Outcome {
+fn collect(directory: &Path, found: &mut BTreeMap<String, TypeDescriptions>) -> Outcome {
     let fail = |cause: std::io::Error| format!("{}: {cause}", directory.display());
     for entry in std::fs::read_dir(directory).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
@@ -71,12 +71,12 @@ fn collect(directory: &Path, found: &mut BTreeMap<String, Words>) -> Outcome {
 
 /// Reads the schema that a file of the crate has; its lines are generated, so their
 /// indentation tells what they belong to.
-fn read(text: &str) -> Option<(String, Words)> {
+fn read(text: &str) -> Option<(String, TypeDescriptions)> {
     let name = text
         .lines()
         .find_map(|line| line.strip_prefix("// Generated from definition "))?;
     let (_, schema) = text.split_once("json_schema!({\n")?;
-    let mut words = Words::default();
+    let mut words = TypeDescriptions::default();
     let mut property = None;
     for line in schema.lines() {
         let depth = line.len() - line.trim_start().len();
@@ -116,7 +116,7 @@ fn literal(text: &str) -> Option<String> {
     values.next()?.ok()
 }
 
-fn describe(schema: &mut Value, words: &Words) {
+fn describe(schema: &mut Value, words: &TypeDescriptions) {
     let Some(members) = schema.as_object_mut() else {
         return;
     };

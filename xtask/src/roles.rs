@@ -1,5 +1,5 @@
 //! `cargo xtask roles FILE`: the roles and bindings of a new cluster, from the lists of
-//! a real server, as the compact table of `crates/access`.
+//! a real server, as the compact table of `crates/auth`.
 
 use crate::{Outcome, root};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(crate) fn run(words: &[String]) -> Outcome {
             write_object(kind, object, &mut table);
         }
     }
-    let target = root().join("crates/access/src/bootstrap.txt");
+    let target = root().join("crates/auth/src/bootstrap.txt");
     std::fs::write(&target, table).map_err(|error| format!("{}: {error}", target.display()))
 }
 

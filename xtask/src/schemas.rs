@@ -30,14 +30,14 @@ pub(crate) fn run(words: &[String]) -> Outcome {
 /// A structure that gets a block of lines. `granular` where a field overrides what the
 /// structure says of itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Block<'a> {
+struct SchemaBlock<'a> {
     name: &'a str,
     granular: bool,
 }
 
 struct Table<'a> {
     definitions: &'a Definitions,
-    numbers: BTreeMap<Block<'a>, usize>,
+    numbers: BTreeMap<SchemaBlock<'a>, usize>,
     text: String,
 }
 
@@ -46,8 +46,8 @@ impl<'a> Table<'a> {
         let plain = definitions.iter().filter(|(_, it)| is_structure(it));
         let plain = plain.map(|(name, _)| (name.as_str(), false));
         let blocks = plain.chain(overridden(definitions));
-        let blocks = blocks.map(|(name, granular)| Block { name, granular });
-        let mut blocks: Vec<Block<'_>> = blocks.collect();
+        let blocks = blocks.map(|(name, granular)| SchemaBlock { name, granular });
+        let mut blocks: Vec<SchemaBlock<'_>> = blocks.collect();
         blocks.sort();
         blocks.dedup();
         let mut table = Self {
@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
         Ok(table)
     }
 
-    fn block(&mut self, block: &Block<'_>) -> Outcome {
+    fn block(&mut self, block: &SchemaBlock<'_>) -> Outcome {
         let definition = &self.definitions[block.name];
         let atomic = definition[MAP_TYPE] == "atomic" && !block.granular;
         let mut lines = format!("={}{}\n", short(block.name), if atomic { " !" } else { "" });
@@ -123,7 +123,7 @@ impl<'a> Table<'a> {
             "intstr.IntOrString" => return Ok("x".into()),
             _ => {}
         }
-        if let Some(number) = self.numbers.get(&Block { name, granular }) {
+        if let Some(number) = self.numbers.get(&SchemaBlock { name, granular }) {
             return Ok(format!("@{number}"));
         }
         let definition = self.definitions.get(name);

@@ -1,6 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
-use crate::{Outcome, root, threats};
+use crate::{Outcome, root, threat_model};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,35 +23,35 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
     ("optik-supervisor", &["optik-platform"]),
     ("optik-object", &[]),
-    ("optik-rules", &["optik-object"]),
-    ("optik-schema", &["optik-object", "optik-rules"]),
+    ("optik-cel", &["optik-object"]),
+    ("optik-schema", &["optik-object", "optik-cel"]),
     ("optik-patch", &["optik-object", "optik-schema"]),
     ("optik-catalog", &["optik-object", "optik-schema"]),
     ("optik-builtin", &["optik-catalog", "optik-object"]),
-    ("optik-access", &["optik-object"]),
+    ("optik-auth", &["optik-object"]),
     ("optik-openapi", &["optik-catalog"]),
     ("optik-table", &["optik-object"]),
     (
         "optik-apiserver",
         &[
             "optik-builtin",
-            "optik-access",
+            "optik-auth",
             "optik-catalog",
             "optik-object",
             "optik-openapi",
             "optik-patch",
             "optik-platform",
-            "optik-rules",
+            "optik-cel",
             "optik-schema",
             "optik-store",
             "optik-table",
         ],
     ),
-    ("optik-callout", &["optik-apiserver"]),
+    ("optik-webhook-client", &["optik-apiserver"]),
     (
-        "optik-lifecycle",
+        "optik-controllers",
         &[
-            "optik-access",
+            "optik-auth",
             "optik-apiserver",
             "optik-object",
             "optik-platform",
@@ -62,7 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "optik-serve",
         &[
-            "optik-access",
+            "optik-auth",
             "optik-apiserver",
             "optik-listener",
             "optik-object",
@@ -90,12 +90,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "optik",
         &[
-            "optik-access",
+            "optik-auth",
             "optik-apiserver",
-            "optik-callout",
+            "optik-webhook-client",
             "optik-etcd-api",
             "optik-etcd-facade",
-            "optik-lifecycle",
+            "optik-controllers",
             "optik-listener",
             "optik-platform",
             "optik-serve",
@@ -112,7 +112,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
         &["serde_json", "hyper", "axum", "k8s-openapi", "kube"],
     ),
     ("optik-etcd-facade", &["k8s-openapi", "kube"]),
-    ("optik-access", PURE),
+    ("optik-auth", PURE),
     ("optik-object", PURE),
     ("optik-schema", PURE),
     ("optik-patch", PURE),
@@ -159,7 +159,7 @@ pub(crate) fn run() -> Outcome {
     for file in &files {
         check_file(file, &mut complaints);
     }
-    threats::check(&files, &mut complaints);
+    threat_model::check(&files, &mut complaints);
     if complaints.is_empty() {
         println!("tidy");
         Ok(())
@@ -195,7 +195,7 @@ fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
 }
 
 /// What runs by itself has a name, and somebody who starts it again.
-fn check_tasks(path: &str, text: &str, complaints: &mut Vec<String>) {
+fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>) {
     let Some(in_crate) = path.strip_prefix("crates/") else {
         return;
     };
@@ -294,7 +294,7 @@ fn check_file(name: &str, complaints: &mut Vec<String>) {
         }
     }
     check_examples(name, &text, complaints);
-    check_tasks(name, &text, complaints);
+    check_unsupervised_tasks(name, &text, complaints);
     let generated = name.ends_with("generated.rs");
     if name.ends_with(".rs") && !generated && text.lines().count() > FILE_LINES_MAX {
         complaints.push(format!("{name}: more than {FILE_LINES_MAX} lines"));
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_without_a_supervisor_are_found() {
+    fn unsupervised_tasks_are_reported() {
         for (path, text, found) in [
             ("crates/store/src/a.rs", "tokio::spawn(a);", true),
             (
@@ -347,7 +347,7 @@ mod tests {
             ("crates/controller/src/a.rs", "tokio::spawn(a);", false),
         ] {
             let mut complaints = Vec::new();
-            check_tasks(path, text, &mut complaints);
+            check_unsupervised_tasks(path, text, &mut complaints);
             assert_eq!(!complaints.is_empty(), found, "{path}: {text}");
         }
     }

@@ -1,14 +1,14 @@
 //! The same controllers on three runtimes: ours, that of kube-rs, and Go's
 //! controller-runtime.
 //!
-//! `drive` starts a process for each runtime, one after the other on the same server, and
+//! `driver` starts a process for each runtime, one after the other on the same server, and
 //! says what each cost. Such a process reconciles every ConfigMap of a namespace by
 //! reading it, and prints lines of JSON: when it begins, when it has seen them all, when
 //! it has caught up after a pause, and when it has seen the object `zz-stop`.
 //! `compat/go/bench` is one, too.
 //!
-//! `operator` is the Backup operator of `examples/backup-operator` on the runtime of
-//! kube-rs (`compat/go/backup` is the one in Go), and `life` lives through the life of a
+//! `operator` is the Backup operator of `string_formats_match_examples/backup-operator` on the runtime of
+//! kube-rs (`compat/go/backup` is the one in Go), and `lifecycle` lives through the life of a
 //! Backup with any of them.
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
@@ -16,26 +16,26 @@ mod bench;
 mod operator;
 
 use backup_operator::Vault;
-use bench::{Task, drive, kube_rs, measure, ours};
+use bench::{RuntimeArgs, driver, kube_rs_bench, measure, optik_bench};
 use clap::{Parser, Subcommand};
-use operator::life;
+use operator::lifecycle;
 use std::error::Error;
 use std::path::PathBuf;
 
 #[derive(Parser)]
-struct Options {
+struct BenchCli {
     #[command(subcommand)]
-    role: Role,
+    role: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum Role {
+enum BenchCommand {
     /// Measures all runtimes.
-    Drive(drive::Drive),
+    Drive(driver::DriverArgs),
     /// Our runtime.
-    Ours(Task),
+    Ours(RuntimeArgs),
     /// The runtime of kube-rs.
-    KubeRs(Task),
+    KubeRs(RuntimeArgs),
     /// The queue alone.
     Queue,
     /// The Backup operator on the runtime of kube-rs.
@@ -45,20 +45,20 @@ enum Role {
         vault: PathBuf,
     },
     /// The life of a Backup, on the server of KUBECONFIG, with any operator.
-    Life(life::Life),
+    Life(lifecycle::LifecycleArgs),
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    match Options::parse().role {
-        Role::Drive(drive) => drive.run().await,
-        Role::Ours(task) => ours::run(task).await,
-        Role::KubeRs(task) => kube_rs::run(task).await,
-        Role::Queue => {
+    match BenchCli::parse().role {
+        BenchCommand::Drive(drive) => drive.run().await,
+        BenchCommand::Ours(task) => optik_bench::run(task).await,
+        BenchCommand::KubeRs(task) => kube_rs_bench::run(task).await,
+        BenchCommand::Queue => {
             measure::queue();
             Ok(())
         }
-        Role::Operator { vault } => operator::kube_rs::run(Vault::at(vault)).await,
-        Role::Life(life) => life.run().await,
+        BenchCommand::Operator { vault } => operator::kube_rs::run(Vault::new(vault)).await,
+        BenchCommand::Life(life) => life.run().await,
     }
 }

@@ -4,8 +4,8 @@
 //! groups are made when the server starts, and left alone after that; those of custom
 //! kinds come and go with their definitions.
 
-use crate::exchange::{Body, Request, User};
-use crate::kinds::{Kinds, parse_stored};
+use crate::exchange::{ApiRequest, ResponseBody, User};
+use crate::kinds::{ResourceRegistry, parse_stored};
 use crate::server::ApiServer;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -20,12 +20,12 @@ use tokio::sync::watch;
 
 const DIRECTORY: &str = "/registry/apiregistration.k8s.io/apiservices/";
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// The group that describes all others is not among them.
-const OWN_GROUP: &str = "apiregistration.k8s.io";
+const APIREGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 /// How many are written at a time: together they share the store's syncs.
-const TOGETHER: usize = 32;
-const TRY_AGAIN: Duration = Duration::from_millis(500);
+const CONCURRENT_WRITES_MAX: usize = 32;
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The least priority of built-in groups; what is not named has that of a custom group.
 const GROUP_PRIORITIES: &[(&str, u32)] = &[
@@ -63,7 +63,7 @@ const VERSION_PRIORITIES: &[(&str, &str, u32)] = &[
 
 /// What a client finds in a new object that names no service: what is served here is
 /// available.
-pub(crate) fn on_create(object: &mut Object, now: Timestamp) {
+pub(crate) fn prepare_for_create(object: &mut Object, now: Timestamp) {
     let spec = object.get("spec");
     let is_local = spec.is_none_or(|spec| spec["service"].is_null());
     let status = if is_local {
@@ -78,26 +78,26 @@ pub(crate) fn on_create(object: &mut Object, now: Timestamp) {
 }
 
 /// Makes those of the kinds that are served now.
-pub async fn make_api_services(api: &ApiServer, store: &Store) {
-    let kinds = Arc::clone(&api.watch_kinds().borrow());
-    settle(api, store, &kinds, Pass::First).await;
+pub async fn create_api_services(api: &ApiServer, store: &Store) {
+    let kinds = Arc::clone(&api.watch_registry().borrow());
+    reconcile(api, store, &kinds, ReconcileScope::AllGroups).await;
 }
 
 /// Follows the kinds that are served for as long as it is polled, or until the store
 /// stops.
-pub async fn keep_api_services(api: ApiServer, store: Store) {
-    let mut kinds = api.watch_kinds();
+pub async fn run_apiservice_controller(api: ApiServer, store: Store) {
+    let mut kinds = api.watch_registry();
     kinds.mark_unchanged();
-    make_api_services(&api, &store).await;
-    while let Err(WatchError::Compacted { .. }) = follow(&api, &store, &mut kinds).await {
+    create_api_services(&api, &store).await;
+    while let Err(WatchError::Compacted { .. }) = run(&api, &store, &mut kinds).await {
         // Events are gone that we did not see: begin with the state again.
     }
 }
 
-async fn follow(
+async fn run(
     api: &ApiServer,
     store: &Store,
-    kinds: &mut watch::Receiver<Arc<Kinds>>,
+    kinds: &mut watch::Receiver<Arc<ResourceRegistry>>,
 ) -> Result<(), WatchError> {
     let mut watch = store.watch(WatchSpec {
         range: KeyRange::prefix(DIRECTORY),
@@ -105,9 +105,9 @@ async fn follow(
     })?;
     loop {
         let now = Arc::clone(&kinds.borrow_and_update());
-        let settled = settle(api, store, &now, Pass::Later).await;
+        let settled = reconcile(api, store, &now, ReconcileScope::CustomGroups).await;
         drop(now);
-        if !wait(kinds, &mut watch, settled).await? {
+        if !wait_for_change(kinds, &mut watch, settled).await? {
             return Ok(());
         }
     }
@@ -115,15 +115,15 @@ async fn follow(
 
 /// Until something has changed; with something left to do, not for long. False at the
 /// end of the kinds.
-async fn wait(
-    kinds: &mut watch::Receiver<Arc<Kinds>>,
+async fn wait_for_change(
+    kinds: &mut watch::Receiver<Arc<ResourceRegistry>>,
     watch: &mut Watch,
     settled: bool,
 ) -> Result<bool, WatchError> {
     let pause = async {
         match settled {
             true => std::future::pending().await,
-            false => tokio::time::sleep(TRY_AGAIN).await,
+            false => tokio::time::sleep(RETRY_DELAY).await,
         }
     };
     tokio::select! {
@@ -135,51 +135,56 @@ async fn wait(
 
 /// When it is looked at what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
+enum ReconcileScope {
     /// The server starts: built-in groups, too.
-    First,
-    Later,
+    AllGroups,
+    CustomGroups,
 }
 
 /// Makes what is missing and removes what is no longer served. False if something is left.
-async fn settle(api: &ApiServer, store: &Store, kinds: &Kinds, pass: Pass) -> bool {
+async fn reconcile(
+    api: &ApiServer,
+    store: &Store,
+    kinds: &ResourceRegistry,
+    pass: ReconcileScope,
+) -> bool {
     let Ok(state) = store.latest().await else {
         return false;
     };
-    let wanted = wanted(kinds);
+    let wanted = desired_api_services(kinds);
     let missing = wanted.iter().filter(|(name, object)| {
-        let is_due = pass == Pass::First || managed(object) == Some("true");
+        let is_due = pass == ReconcileScope::AllGroups || automanaged_value(object) == Some("true");
         is_due && state.get(format!("{DIRECTORY}{name}").as_bytes()).is_none()
     });
     let made = missing.map(|(_, object)| {
         let body = optik_object::to_bytes(&Value::from(object.clone()));
         request(&Method::POST, PATH, body)
     });
-    let gone = unserved(&state, &wanted).into_iter();
+    let gone = stale_api_services(&state, &wanted).into_iter();
     let gone = gone.map(|name| request(&Method::DELETE, &format!("{PATH}/{name}"), Vec::new()));
-    let requests: Vec<Request> = made.chain(gone).collect();
+    let requests: Vec<ApiRequest> = made.chain(gone).collect();
     drop(state);
-    let answers = stream::iter(requests).map(|request| answered(api, request));
-    let answers = answers.buffer_unordered(TOGETHER);
+    let answers = stream::iter(requests).map(|request| send(api, request));
+    let answers = answers.buffer_unordered(CONCURRENT_WRITES_MAX);
     answers.all(std::future::ready).await
 }
 
 /// The objects that there should be, by name.
-fn wanted(kinds: &Kinds) -> BTreeMap<String, Object> {
+fn desired_api_services(kinds: &ResourceRegistry) -> BTreeMap<String, Object> {
     let mut wanted = BTreeMap::new();
     for kind in &kinds.all {
         let (group, version) = (&*kind.resource.group, &*kind.resource.version);
         let name = format!("{version}.{group}");
-        if group == OWN_GROUP || wanted.contains_key(&name) {
+        if group == APIREGISTRATION_GROUP || wanted.contains_key(&name) {
             continue;
         }
-        let object = object(&name, group, version, kind.custom.is_some());
+        let object = api_service(&name, group, version, kind.custom.is_some());
         wanted.insert(name, object);
     }
     wanted
 }
 
-fn object(name: &str, group: &str, version: &str, custom: bool) -> Object {
+fn api_service(name: &str, group: &str, version: &str, custom: bool) -> Object {
     let known = GROUP_PRIORITIES.iter().find(|(known, _)| *known == group);
     let of_group = known.filter(|_| !custom).map_or(1000, |(_, known)| *known);
     let mut versions = VERSION_PRIORITIES.iter();
@@ -198,29 +203,29 @@ fn object(name: &str, group: &str, version: &str, custom: bool) -> Object {
     let managed = if custom { "true" } else { "onstart" };
     let object = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": name, "labels": {MANAGED: managed}}, "spec": spec,
+        "metadata": {"name": name, "labels": {AUTOMANAGED_LABEL: managed}}, "spec": spec,
     });
     Object::try_from(object).unwrap_or_default()
 }
 
-fn managed(object: &Object) -> Option<&str> {
-    object.label(MANAGED)
+fn automanaged_value(object: &Object) -> Option<&str> {
+    object.label(AUTOMANAGED_LABEL)
 }
 
 /// Those we made for definitions that are gone.
-fn unserved(state: &Snapshot, wanted: &BTreeMap<String, Object>) -> Vec<String> {
+fn stale_api_services(state: &Snapshot, wanted: &BTreeMap<String, Object>) -> Vec<String> {
     let entries = state.entries(&KeyRange::prefix(DIRECTORY));
     let objects = entries.filter_map(|stored| parse_stored(stored.value()).ok());
     let ours = objects.filter(|object| {
-        managed(object) == Some("true")
+        automanaged_value(object) == Some("true")
             && !wanted.contains_key(object.name())
             && !object.is_being_deleted()
     });
     ours.map(|object| object.name().to_owned()).collect()
 }
 
-fn request(method: &Method, path: &str, body: Vec<u8>) -> Request {
-    let mut request = Request::new(method, path);
+fn request(method: &Method, path: &str, body: Vec<u8>) -> ApiRequest {
+    let mut request = ApiRequest::new(method, path);
     let agent = http::HeaderValue::from_static("kube-apiserver");
     request.headers.insert(http::header::USER_AGENT, agent);
     request.user = Arc::new(User {
@@ -232,14 +237,14 @@ fn request(method: &Method, path: &str, body: Vec<u8>) -> Request {
     request
 }
 
-async fn answered(api: &ApiServer, request: Request) -> bool {
+async fn send(api: &ApiServer, request: ApiRequest) -> bool {
     let info = Arc::clone(&request.info);
-    let response = api.handle_unadmitted(request).await;
+    let response = api.handle_without_admission(request).await;
     match response.status.as_u16() {
         // Another server on the same store was faster.
         200..=299 | 404 | 409 => true,
         _ => {
-            if let Body::Whole(text) = &response.body {
+            if let ResponseBody::Whole(text) = &response.body {
                 let (verb, text) = (info.verb(), String::from_utf8_lossy(text));
                 tracing::warn!(verb, "an APIService cannot be written: {text}");
             }

@@ -1,82 +1,82 @@
 //! From the bytes of a body to an object of the kind the endpoint takes.
 
-use crate::complaints::Twice;
-use crate::custom::{self, Custom};
-use crate::exchange::Request;
-use crate::kinds::{Kind, Kinds};
+use crate::complaints::DuplicateFields;
+use crate::custom::{self, CustomResource};
+use crate::exchange::ApiRequest;
+use crate::kinds::{ResourceRegistry, ServedResource};
 use crate::write::FieldValidation;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use optik_builtin::{SettleError, Settler, check_instants};
+use optik_builtin::{Defaulter, NormalizeError, validate_metadata_timestamps};
 use optik_catalog::messages;
 use optik_object::{Map, Object, SentType, Status, Value, json_type};
-use optik_schema::{Type, check_types, drop_nulls, prune, unknown_fields};
+use optik_schema::{TypeRef, check_types, drop_declared_nulls, prune, unknown_fields};
 use serde_json::json;
 use std::fmt;
 
 /// What bodies may be written in.
-const ACCEPTED: &[&str] = &[
+const ACCEPTED_MEDIA_TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
 
 /// A shorter body cannot be too many values.
-const UNWEIGHED_BYTES: usize = 32 * 1024;
+const VALUE_COUNT_UNCHECKED_BYTES_MAX: usize = 32 * 1024;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
+enum BodyEncoding {
     Json,
     Yaml,
     Protobuf,
 }
 
 /// Parameters such as a charset do not matter; nothing at all means JSON.
-fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
+fn body_encoding(headers: &HeaderMap) -> Result<BodyEncoding, Status> {
     let Some(value) = headers.get(CONTENT_TYPE) else {
-        return Ok(Encoding::Json);
+        return Ok(BodyEncoding::Json);
     };
     let value = value.to_str().unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
     match media_type.to_ascii_lowercase().as_str() {
-        "" | "application/json" => Ok(Encoding::Json),
-        "application/yaml" => Ok(Encoding::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(Encoding::Protobuf),
-        _ => Err(Status::unsupported_media_type(ACCEPTED)),
+        "" | "application/json" => Ok(BodyEncoding::Json),
+        "application/yaml" => Ok(BodyEncoding::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(BodyEncoding::Protobuf),
+        _ => Err(Status::unsupported_media_type(ACCEPTED_MEDIA_TYPES)),
     }
 }
 
 /// What an endpoint takes.
 #[derive(Clone, Copy)]
-struct WantedType<'a> {
+struct ExpectedType<'a> {
     api_version: &'a str,
     kind: &'a str,
 }
 
 /// An object that was read, and what was odd about it.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedObject {
     pub(crate) object: Object,
     pub(crate) warnings: Vec<String>,
 }
 
 /// Reads an object. What it does not say about its type is taken from the endpoint.
 pub(crate) fn decode(
-    kinds: &Kinds,
-    kind: &Kind,
-    request: &Request,
+    kinds: &ResourceRegistry,
+    kind: &ServedResource,
+    request: &ApiRequest,
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
-    let wanted = WantedType {
+) -> Result<DecodedObject, Status> {
+    let wanted = ExpectedType {
         api_version: &kind.api_version,
         kind: &kind.resource.kind,
     };
-    if kind.custom.is_some() && encoding(&request.headers)? == Encoding::Protobuf {
-        return Err(Status::unsupported_media_type(&ACCEPTED[..2]));
+    if kind.custom.is_some() && body_encoding(&request.headers)? == BodyEncoding::Protobuf {
+        return Err(Status::unsupported_media_type(&ACCEPTED_MEDIA_TYPES[..2]));
     }
     let (object, twice) = read(&request.headers, &request.body, wanted)?;
-    if request.body.len() > UNWEIGHED_BYTES {
-        kind.weigh(&object)?;
+    if request.body.len() > VALUE_COUNT_UNCHECKED_BYTES_MAX {
+        kind.check_size(&object)?;
     }
     if let Some(custom) = &kind.custom {
         return decode_custom(kind, custom, request, (object, twice), validation);
@@ -93,15 +93,15 @@ pub(crate) fn decode(
     let mut warnings = Vec::new();
     if let Some(schema) = kind.schema() {
         let odd = check_types(schema, &value).map_err(|error| {
-            complain(&first_of_metadata(schema, &value).unwrap_or_else(|| error.to_string()))
+            complain(&first_metadata_error(schema, &value).unwrap_or_else(|| error.to_string()))
         })?;
         if validation != FieldValidation::Ignore {
             let unknown = match odd.unknown {
                 true => unknown_fields(schema, &value),
                 false => Vec::new(),
             };
-            if validation == FieldValidation::Strict && !(unknown.is_empty() && twice.is_none()) {
-                let complaints = twice.refusals(unknown, &request.body).join(", ");
+            if validation == FieldValidation::Strict && !(unknown.is_empty() && twice.is_empty()) {
+                let complaints = twice.errors(unknown, &request.body).join(", ");
                 return Err(complain(&format!("strict decoding error: {complaints}")));
             }
             warnings = twice.warnings(unknown, &request.body);
@@ -110,22 +110,22 @@ pub(crate) fn decode(
             prune(schema, &mut value);
         }
         if odd.nulls {
-            drop_nulls(schema, &mut value);
+            drop_declared_nulls(schema, &mut value);
         }
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    settle(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
-    if request.body.len() > UNWEIGHED_BYTES {
-        kind.weigh(&object)?;
+    default_and_normalize(kind, &mut object).map_err(|error| complain(&error.to_string()))?;
+    if request.body.len() > VALUE_COUNT_UNCHECKED_BYTES_MAX {
+        kind.check_size(&object)?;
     }
-    Ok(Decoded { object, warnings })
+    Ok(DecodedObject { object, warnings })
 }
 
 /// What is wrong with the metadata, which is read first. Instants come before types: an
 /// instant that is none ends the reading.
-fn first_of_metadata(schema: Type<'_>, value: &Value) -> Option<String> {
+fn first_metadata_error(schema: TypeRef<'_>, value: &Value) -> Option<String> {
     let metadata = value.get("metadata")?;
-    if let Err(error) = check_instants(metadata) {
+    if let Err(error) = validate_metadata_timestamps(metadata) {
         return Some(error.to_string());
     }
     let alone = json!({"metadata": metadata});
@@ -135,18 +135,18 @@ fn first_of_metadata(schema: Type<'_>, value: &Value) -> Option<String> {
 
 /// Custom kinds say what they are, and know defaults.
 fn decode_custom(
-    kind: &Kind,
-    custom: &Custom,
-    request: &Request,
-    (object, twice): (Object, Twice),
+    kind: &ServedResource,
+    custom: &CustomResource,
+    request: &ApiRequest,
+    (object, twice): (Object, DuplicateFields),
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedObject, Status> {
     let (mut object, unknown) =
-        custom::check_body(kind, custom, object, &request.body, validation)?;
+        custom::coerce_body(kind, custom, object, &request.body, validation)?;
     let mut warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => twice.warnings(Vec::new(), &request.body),
-        FieldValidation::Strict => twice.refusals(Vec::new(), &request.body),
+        FieldValidation::Strict => twice.errors(Vec::new(), &request.body),
     };
     warnings.extend(unknown);
     if validation == FieldValidation::Strict && !warnings.is_empty() {
@@ -157,41 +157,45 @@ fn decode_custom(
         let text = format!("strict decoding error: {}", warnings.join(", "));
         return Err(Status::cannot_be_handled(sent, &kind.resource.kind, &text));
     }
-    settle(kind, &mut object).map_err(|error| Status::bad_request(error.to_string()))?;
-    Ok(Decoded { object, warnings })
+    default_and_normalize(kind, &mut object)
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(DecodedObject { object, warnings })
 }
 
 /// Makes an object of a kind what is kept of it.
-pub(crate) fn settle(kind: &Kind, object: &mut Object) -> Result<(), SettleError> {
+pub(crate) fn default_and_normalize(
+    kind: &ServedResource,
+    object: &mut Object,
+) -> Result<(), NormalizeError> {
     object.set_type(&kind.resource.kind, &kind.api_version);
-    kind.settle(object)?;
-    kind.face.to_stored(object);
-    if let Some((api_version, name)) = kind.face.stored_type()
-        && let Some(settler) = Settler::of(api_version, name)
+    kind.default_and_normalize(object)?;
+    kind.storage_conversion.to_stored(object);
+    if let Some((api_version, name)) = kind.storage_conversion.stored_type()
+        && let Some(settler) = Defaulter::for_kind(api_version, name)
     {
         // Other versions have other defaults.
-        settler.settle(object.members_mut())?;
+        settler.normalize(object.members_mut())?;
     }
     if kind.custom.is_some() && kind.converter().is_none() {
         let (api_version, name) = kind.stored_type();
         object.set_type(name, api_version);
     }
-    keep_known_metadata(object);
+    drop_unknown_metadata(object);
     Ok(())
 }
 
-/// Reads a body that is not kept as it is, such as a `Binding`.
+/// Reads a body that is not kept as it is, such as a `PolicyBinding`.
 pub(crate) fn decode_as(
     api_version: &str,
     kind: &str,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Object, Status> {
-    let wanted = WantedType { api_version, kind };
+    let wanted = ExpectedType { api_version, kind };
     let (object, _) = read(headers, body, wanted)?;
-    wanted.check_claim(&object)?;
+    wanted.check_declared_type(&object)?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if let Some(schema) = optik_schema::builtin(group, version, kind) {
+    if let Some(schema) = optik_schema::builtin_type(group, version, kind) {
         let value = Value::Object(object.members().clone());
         let sent = SentType { kind, version };
         check_types(schema, &value)
@@ -207,7 +211,11 @@ pub(crate) fn decode_options(
     body: &[u8],
 ) -> Result<Object, Status> {
     let api_version = "v1";
-    let read = document(encoding(headers)?, body, WantedType { api_version, kind });
+    let read = document(
+        body_encoding(headers)?,
+        body,
+        ExpectedType { api_version, kind },
+    );
     let (object, _) = read.map_err(|trouble| Status::bad_request(trouble.0))?;
     Ok(object)
 }
@@ -215,17 +223,17 @@ pub(crate) fn decode_options(
 fn read(
     headers: &HeaderMap,
     body: &[u8],
-    wanted: WantedType<'_>,
-) -> Result<(Object, Twice), Status> {
-    let read = document(encoding(headers)?, body, wanted);
+    wanted: ExpectedType<'_>,
+) -> Result<(Object, DuplicateFields), Status> {
+    let read = document(body_encoding(headers)?, body, wanted);
     read.map_err(|trouble| Status::unrecognized(wanted.kind, &trouble.0, body))
 }
 
 /// Why bytes are no document, in Go's words.
-struct Trouble(String);
+struct BodySyntaxError(String);
 
-impl Trouble {
-    fn of_json(error: impl fmt::Display) -> Self {
+impl BodySyntaxError {
+    fn from_json(error: impl fmt::Display) -> Self {
         Self(format!(
             "couldn't get version/kind; json parse error: {error}"
         ))
@@ -234,25 +242,28 @@ impl Trouble {
 
 /// A document, and what it gives twice.
 fn document(
-    encoding: Encoding,
+    encoding: BodyEncoding,
     body: &[u8],
-    wanted: WantedType<'_>,
-) -> Result<(Object, Twice), Trouble> {
-    let WantedType { api_version, kind } = wanted;
+    wanted: ExpectedType<'_>,
+) -> Result<(Object, DuplicateFields), BodySyntaxError> {
+    let ExpectedType { api_version, kind } = wanted;
     let (value, twice) = match encoding {
-        Encoding::Json => {
-            let parsed = optik_object::parse(body).map_err(Trouble::of_json)?;
-            (parsed.value, Twice::Members(parsed.duplicates))
+        BodyEncoding::Json => {
+            let parsed = optik_object::parse(body).map_err(BodySyntaxError::from_json)?;
+            (parsed.value, DuplicateFields::JsonPaths(parsed.duplicates))
         }
-        Encoding::Yaml => {
+        BodyEncoding::Yaml => {
             let parsed = optik_object::yaml::parse(body);
-            let parsed = parsed.map_err(|error| Trouble(error.to_string()))?;
-            (parsed.value, Twice::Lines(parsed.duplicates))
+            let parsed = parsed.map_err(|error| BodySyntaxError(error.to_string()))?;
+            (
+                parsed.value,
+                DuplicateFields::YamlMessages(parsed.duplicates),
+            )
         }
-        Encoding::Protobuf => {
-            let decoded = messages().decode_or(body, api_version, kind);
-            let decoded = decoded.map_err(|error| Trouble(error.to_string()))?;
-            (decoded.value, Twice::Members(Vec::new()))
+        BodyEncoding::Protobuf => {
+            let decoded = messages().decode_with_default_type(body, api_version, kind);
+            let decoded = decoded.map_err(|error| BodySyntaxError(error.to_string()))?;
+            (decoded.value, DuplicateFields::JsonPaths(Vec::new()))
         }
     };
     let value = match value {
@@ -265,8 +276,8 @@ fn document(
     Ok((object, twice))
 }
 
-fn not_an_object(what: &str) -> Trouble {
-    Trouble::of_json(format!(
+fn not_an_object(what: &str) -> BodySyntaxError {
+    BodySyntaxError::from_json(format!(
         "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
          \"json:\\\"kind,omitempty\\\"\" }}"
@@ -274,7 +285,11 @@ fn not_an_object(what: &str) -> Trouble {
 }
 
 /// The type a body claims must be that of the endpoint.
-fn check_type(kinds: &Kinds, kind: &Kind, object: &Object) -> Result<(), Status> {
+fn check_type(
+    kinds: &ResourceRegistry,
+    kind: &ServedResource,
+    object: &Object,
+) -> Result<(), Status> {
     let resource = &kind.resource;
     let or = |given: &'_ str, otherwise: &'_ str| match given {
         "" => otherwise.to_owned(),
@@ -286,22 +301,22 @@ fn check_type(kinds: &Kinds, kind: &Kind, object: &Object) -> Result<(), Status>
         return Ok(());
     }
     let (group, version) = sent_version.split_once('/').unwrap_or(("", &sent_version));
-    let known = kinds.knows(group, version, &sent_kind);
-    let wanted = WantedType {
+    let known = kinds.has_kind(group, version, &sent_kind);
+    let wanted = ExpectedType {
         api_version: &kind.api_version,
         kind: &resource.kind,
     };
-    Err(wanted.refuse(&sent_version, &sent_kind, known))
+    Err(wanted.mismatch_status(&sent_version, &sent_kind, known))
 }
 
-impl WantedType<'_> {
+impl ExpectedType<'_> {
     fn group(&self) -> &str {
         let parts = self.api_version.split_once('/');
         parts.map_or("", |(group, _)| group)
     }
 
     /// Another kind, whether it is known or not.
-    fn refuse(&self, sent_version: &str, sent_kind: &str, known: bool) -> Status {
+    fn mismatch_status(&self, sent_version: &str, sent_kind: &str, known: bool) -> Status {
         let (_, version) = sent_version.split_once('/').unwrap_or(("", sent_version));
         let text = if known {
             let package = match self.group().split('.').next() {
@@ -324,7 +339,7 @@ impl WantedType<'_> {
     }
 
     /// Any version of the same kind will do.
-    fn check_claim(&self, object: &Object) -> Result<(), Status> {
+    fn check_declared_type(&self, object: &Object) -> Result<(), Status> {
         let (kind, version) = match (object.kind(), object.api_version()) {
             ("", "") => return Ok(()),
             ("", version) => (self.kind, version),
@@ -335,13 +350,13 @@ impl WantedType<'_> {
         if (kind, group) == (self.kind, self.group()) {
             return Ok(());
         }
-        let known = optik_schema::builtin(group, number, kind).is_some();
-        Err(self.refuse(version, kind, known))
+        let known = optik_schema::builtin_type(group, number, kind).is_some();
+        Err(self.mismatch_status(version, kind, known))
     }
 }
 
 /// What metadata consists of; the rest is not kept.
-const METADATA: &[&str] = &[
+const METADATA_FIELDS: &[&str] = &[
     "name",
     "generateName",
     "namespace",
@@ -359,21 +374,21 @@ const METADATA: &[&str] = &[
 ];
 
 /// Drops what is empty or unknown, so that equal objects have equal bytes.
-fn keep_known_metadata(object: &mut Object) {
+fn drop_unknown_metadata(object: &mut Object) {
     let metadata = object.metadata_mut();
     metadata.retain(|name, value| {
         // An empty list of managers says something: forget them.
         let says = name == "managedFields" && value.is_array();
-        METADATA.contains(&name.as_str()) && (says || !is_empty(value))
+        METADATA_FIELDS.contains(&name.as_str()) && (says || !is_empty(value))
     });
     for name in ["labels", "annotations"] {
         if let Some(Value::Object(members)) = metadata.get_mut(name) {
-            null_is_empty_text(members);
+            null_to_empty_string(members);
         }
     }
 }
 
-fn null_is_empty_text(members: &mut Map) {
+fn null_to_empty_string(members: &mut Map) {
     for value in members.values_mut() {
         if value.is_null() {
             *value = Value::String(String::new());
@@ -393,11 +408,11 @@ fn is_empty(value: &Value) -> bool {
 
 /// What a body says, for those who write it down; `None` if it is not a document.
 #[must_use]
-pub fn readable(media_type: &str, body: &[u8]) -> Option<Value> {
+pub fn parse_document(media_type: &str, body: &[u8]) -> Option<Value> {
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     match media_type {
         "application/vnd.kubernetes.protobuf" => {
-            let decoded = messages().decode_or(body, "", "").ok()?;
+            let decoded = messages().decode_with_default_type(body, "", "").ok()?;
             Some(decoded.value)
         }
         yaml if yaml.ends_with("yaml") => Some(optik_object::yaml::parse(body).ok()?.value),

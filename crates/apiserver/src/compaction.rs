@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 /// Where upstream keeps the same.
-const KEY: &str = "compact_rev_key";
+const COMPACT_REVISION_KEY: &str = "compact_rev_key";
 
 /// Compacts for as long as it is polled.
-pub async fn keep_compacting(store: Store, every: Duration, clock: Arc<dyn Clock>) {
+pub async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn Clock>) {
     let mut compactor = Compactor::default();
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,11 +44,11 @@ impl Compactor {
             return;
         };
         let now = latest.revision();
-        let found = latest.get(KEY.as_bytes());
+        let found = latest.get(COMPACT_REVISION_KEY.as_bytes());
         let version = found.map_or(0, |version| version.version());
         let ours = version == self.version && self.revision.is_some();
         let expected = found.map_or(Revision::ZERO, |version| version.mod_revision());
-        if (ours || self.revision.is_none()) && mark(store, expected, now).await {
+        if (ours || self.revision.is_none()) && write_mark(store, expected, now).await {
             self.version = version + 1;
         } else {
             self.version = version;
@@ -61,10 +61,10 @@ impl Compactor {
 }
 
 /// Writes the mark if nobody else has.
-async fn mark(store: &Store, expected: Revision, now: Revision) -> bool {
-    let put = Put::new(KEY, now.to_string());
+async fn write_mark(store: &Store, expected: Revision, now: Revision) -> bool {
+    let put = Put::new(COMPACT_REVISION_KEY, now.to_string());
     let txn = Txn {
-        compares: vec![Compare::mod_revision_is(KEY, expected)],
+        compares: vec![Compare::mod_revision_is(COMPACT_REVISION_KEY, expected)],
         success: vec![Op::Put(put)],
         failure: Vec::new(),
     };
@@ -86,7 +86,7 @@ mod tests {
     use optik_store::Options;
 
     #[tokio::test]
-    async fn history_lasts_between_one_and_two_ticks_section_6() {
+    async fn compaction_keeps_one_to_two_intervals_of_history_section_6() {
         let store = Store::open(Options::ephemeral()).unwrap();
         let put = |key: &'static str| store.commit(Txn::put(Put::new(key, "x")), Origin::default());
         let mut compactor = Compactor::default();
@@ -112,7 +112,7 @@ mod tests {
 
     /// Two servers on one store: each history lasts at least an interval.
     #[tokio::test]
-    async fn two_servers_take_turns() {
+    async fn compaction_takes_turns_between_two_servers() {
         let store = Store::open(Options::ephemeral()).unwrap();
         let (mut one, mut two) = (Compactor::default(), Compactor::default());
         for _ in 0..5 {

@@ -4,37 +4,43 @@ use optik_object::{Map, Object, Value, occurrences, to_bytes};
 use std::collections::BTreeSet;
 
 /// Of what is wrong with one document, no more is told.
-const TOLD_MAX: usize = 100;
+const REPORTED_FIELDS_MAX: usize = 100;
 
 /// What a document gives more than once.
-pub(crate) enum Twice {
+pub(crate) enum DuplicateFields {
     /// Paths of JSON.
-    Members(Vec<String>),
+    JsonPaths(Vec<String>),
     /// Sentences about the lines of YAML.
-    Lines(Vec<String>),
+    YamlMessages(Vec<String>),
 }
 
-impl Twice {
-    pub(crate) fn is_none(&self) -> bool {
-        let (Self::Members(list) | Self::Lines(list)) = self;
+impl DuplicateFields {
+    pub(crate) fn is_empty(&self) -> bool {
+        let (Self::JsonPaths(list) | Self::YamlMessages(list)) = self;
         list.is_empty()
     }
 
     /// With the unknown fields, each a warning of its own.
     pub(crate) fn warnings(self, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
         match self {
-            Self::Members(twice) => in_document_order(twice, unknown, body),
-            Self::Lines(lines) => lines.into_iter().chain(unknown.iter().map(told)).collect(),
+            Self::JsonPaths(twice) => in_document_order(twice, unknown, body),
+            Self::YamlMessages(lines) => lines
+                .into_iter()
+                .chain(unknown.iter().map(duplicate_field_message))
+                .collect(),
         }
     }
 
     /// With the unknown fields, each a part of one refusal.
-    pub(crate) fn refusals(self, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
+    pub(crate) fn errors(self, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
         match self {
-            Self::Members(_) => self.warnings(unknown, body),
-            Self::Lines(lines) => {
+            Self::JsonPaths(_) => self.warnings(unknown, body),
+            Self::YamlMessages(lines) => {
                 let lines = (!lines.is_empty()).then(|| unmarshal_errors(&lines));
-                lines.into_iter().chain(unknown.iter().map(told)).collect()
+                lines
+                    .into_iter()
+                    .chain(unknown.iter().map(duplicate_field_message))
+                    .collect()
             }
         }
     }
@@ -45,7 +51,7 @@ pub(crate) fn unmarshal_errors(lines: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))
 }
 
-fn told(path: &String) -> String {
+fn duplicate_field_message(path: &String) -> String {
     format!("unknown field \"{path}\"")
 }
 
@@ -69,29 +75,32 @@ fn in_document_order(twice: Vec<String>, unknown: Vec<String>, body: &[u8]) -> V
     for path in occurrences(body, &unknown.union(&twice).cloned().collect()) {
         let is_first = seen.insert(path.clone());
         if is_first && unknown.contains(&path) {
-            complaints.push(told(&path));
+            complaints.push(duplicate_field_message(&path));
         } else if !is_first && twice.contains(&path) {
             complaints.push(format!("duplicate field \"{path}\""));
         }
     }
     // A body that is no JSON has no order to keep.
     for path in unknown.difference(&seen) {
-        complaints.push(told(path));
+        complaints.push(duplicate_field_message(path));
     }
-    complaints.truncate(TOLD_MAX);
+    complaints.truncate(REPORTED_FIELDS_MAX);
     complaints
 }
 
 /// When owners named twice are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    InTheBody,
+pub(crate) enum DuplicateOwnersIn {
+    RequestBody,
     /// In what became of a patch.
-    Afterwards,
+    PatchResult,
 }
 
 /// Names every owner once, and says whom it dropped.
-pub(crate) fn name_owners_once(object: &mut Object, found: Found) -> Option<String> {
+pub(crate) fn deduplicate_owner_references(
+    object: &mut Object,
+    found: DuplicateOwnersIn,
+) -> Option<String> {
     let has_owners = |meta: &Map| meta.contains_key("ownerReferences");
     if !object.metadata().is_some_and(has_owners) {
         return None;
@@ -112,8 +121,8 @@ pub(crate) fn name_owners_once(object: &mut Object, found: Found) -> Option<Stri
         is_new
     });
     let when = match found {
-        Found::InTheBody => "",
-        Found::Afterwards => " after mutating admission happens",
+        DuplicateOwnersIn::RequestBody => "",
+        DuplicateOwnersIn::PatchResult => " after mutating admission happens",
     };
     (!dropped.is_empty()).then(|| {
         format!(
@@ -127,29 +136,29 @@ pub(crate) fn name_owners_once(object: &mut Object, found: Found) -> Option<Stri
 
 /// What fits into the headers of an answer: each text once; if they are too long
 /// together, each is cut, and those beyond the limit are left out.
-pub(crate) fn bounded(warnings: &[String]) -> Vec<String> {
-    const TOGETHER_CHARS_MAX: usize = 4096;
-    const ONE_CHARS_MAX: usize = 256;
+pub(crate) fn truncate_warnings(warnings: &[String]) -> Vec<String> {
+    const TOTAL_CHARS_MAX: usize = 4096;
+    const TRUNCATED_CHARS_MAX: usize = 256;
     let mut seen = BTreeSet::new();
     let texts: Vec<&String> = warnings.iter().filter(|text| seen.insert(*text)).collect();
     let together: usize = texts.iter().map(|text| text.chars().count()).sum();
-    if together <= TOGETHER_CHARS_MAX {
+    if together <= TOTAL_CHARS_MAX {
         return texts.into_iter().cloned().collect();
     }
     // The texts before the one that was too much had all been told; they stay, cut.
     let mut whole = 0;
     let fitting = texts.iter().take_while(|text| {
         whole += text.chars().count();
-        whole <= TOGETHER_CHARS_MAX
+        whole <= TOTAL_CHARS_MAX
     });
     let replayed = fitting.count() + 1;
     let mut written = 0;
     let mut bounded = Vec::new();
     for (at, text) in texts.into_iter().enumerate() {
-        if at >= replayed && written >= TOGETHER_CHARS_MAX {
+        if at >= replayed && written >= TOTAL_CHARS_MAX {
             break;
         }
-        let cut: String = text.chars().take(ONE_CHARS_MAX).collect();
+        let cut: String = text.chars().take(TRUNCATED_CHARS_MAX).collect();
         written += cut.chars().count();
         bounded.push(cut);
     }
@@ -162,9 +171,9 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn complaints_follow_the_document() {
+    fn unknown_and_duplicate_fields_are_reported_in_document_order() {
         let body = br#"{"z":{"a":1,"a":1},"k":1,"b":2,"k":3,"z":4}"#;
-        let twice = Twice::Members(["z.a", "k", "z"].map(str::to_owned).to_vec());
+        let twice = DuplicateFields::JsonPaths(["z.a", "k", "z"].map(str::to_owned).to_vec());
         let unknown = ["b", "z"].map(str::to_owned).to_vec();
         let expected = [
             "unknown field \"z\"",
@@ -175,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_equal_as_a_whole() {
+    fn owner_references_are_deduplicated_by_full_equality() {
         let owner = |uid: &str, name: &str| json!({"uid": uid, "name": name});
         let owners = json!([
             owner("1", "a"),
@@ -185,22 +194,26 @@ mod tests {
         ]);
         let object = json!({"metadata": {"ownerReferences": owners}});
         let mut object = Object::try_from(object).unwrap();
-        let told = name_owners_once(&mut object, Found::InTheBody).unwrap();
+        let told =
+            deduplicate_owner_references(&mut object, DuplicateOwnersIn::RequestBody).unwrap();
         assert!(told.ends_with("duplicate UID(s) observed: 1"), "{told}");
         let kept = &object.metadata().unwrap()["ownerReferences"];
         let expected = json!([owner("1", "a"), owner("1", "b"), owner("2", "a")]);
         assert_eq!(kept, &expected);
-        assert_eq!(name_owners_once(&mut object, Found::Afterwards), None);
+        assert_eq!(
+            deduplicate_owner_references(&mut object, DuplicateOwnersIn::PatchResult),
+            None
+        );
     }
 
     #[test]
-    fn long_warnings_are_cut_all_of_them() {
+    fn warnings_are_deduplicated_and_truncated_to_the_header_limit() {
         let few = vec!["a".to_owned(), "b".to_owned(), "a".to_owned()];
-        assert_eq!(bounded(&few), ["a", "b"]);
+        assert_eq!(truncate_warnings(&few), ["a", "b"]);
         let many: Vec<String> = (0..40)
             .map(|at| format!("{at:02}{}", "x".repeat(300)))
             .collect();
-        let lengths: Vec<usize> = bounded(&many).iter().map(String::len).collect();
+        let lengths: Vec<usize> = truncate_warnings(&many).iter().map(String::len).collect();
         assert_eq!(lengths, [256; 16]);
     }
 }

@@ -1,16 +1,16 @@
 //! What there is, for those who measure it.
 
-use crate::kinds::Kinds;
-use optik_store::{Snapshot, Status};
+use crate::kinds::ResourceRegistry;
+use optik_store::{Snapshot, StoreStatus};
 use std::collections::BTreeSet;
 
 /// How many objects there are of each kind, as Prometheus reads it.
-pub(crate) fn counted(kinds: &Kinds, state: &Snapshot) -> String {
+pub(crate) fn object_counts(kinds: &ResourceRegistry, state: &Snapshot) -> String {
     let mut directories = BTreeSet::new();
     let (mut storage, mut resources) = (String::new(), String::new());
     for kind in &kinds.all {
         let resource = &kind.resource;
-        if !kind.is_kept() || !directories.insert(&resource.storage) {
+        if !kind.is_stored() || !directories.insert(&resource.storage) {
             continue;
         }
         let count = state.entries(&kind.range(None)).count();
@@ -34,7 +34,7 @@ pub(crate) fn counted(kinds: &Kinds, state: &Snapshot) -> String {
 }
 
 /// What they take on disk, and what else lies there.
-pub(crate) fn storage_size(status: &Status) -> String {
+pub(crate) fn storage_size(status: &StoreStatus) -> String {
     // Upstream numbers the clusters that it uses; we use one.
     let mut page = format!(
         "# TYPE apiserver_storage_size_bytes gauge\n\

@@ -1,9 +1,9 @@
 //! What is served, told to clients (wire §1.3 to §1.5).
 
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{ResourceRegistry, ServedResource};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use optik_catalog::{Resource, ResponseKind, Subresource, Verb};
+use optik_catalog::{ApiResource, ResponseKind, Subresource, Verb};
 use optik_object::Value;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ pub(crate) fn core_versions(address: &str) -> Value {
 }
 
 /// Groups in order, each with its versions, the preferred one first.
-fn groups(kinds: &Kinds) -> Vec<(&str, Vec<&str>)> {
+fn groups(kinds: &ResourceRegistry) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in &kinds.all {
         let (group, version) = (&*kind.resource.group, &*kind.resource.version);
@@ -50,7 +50,7 @@ fn group_body((name, versions): &(&str, Vec<&str>)) -> Value {
 }
 
 /// `/apis`
-pub(crate) fn group_list(kinds: &Kinds) -> Value {
+pub(crate) fn group_list(kinds: &ResourceRegistry) -> Value {
     let groups = groups(kinds);
     let named = groups.iter().filter(|(name, _)| !name.is_empty());
     json!({
@@ -61,7 +61,7 @@ pub(crate) fn group_list(kinds: &Kinds) -> Value {
 }
 
 /// `/apis/{group}`
-pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+pub(crate) fn group(kinds: &ResourceRegistry, name: &str) -> Option<Value> {
     let groups = groups(kinds);
     let found = groups.iter().find(|(known, _)| *known == name)?;
     let mut body = group_body(found);
@@ -70,19 +70,19 @@ pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     Some(body)
 }
 
-fn of_version<'k>(
-    kinds: &'k Kinds,
+fn resources_of_version<'k>(
+    kinds: &'k ResourceRegistry,
     group: &'k str,
     version: &'k str,
-) -> impl Iterator<Item = &'k Arc<Kind>> {
+) -> impl Iterator<Item = &'k Arc<ServedResource>> {
     let all = kinds.all.iter();
     all.filter(move |kind| kind.resource.group == group && kind.resource.version == version)
 }
 
 /// `/api/v1`, `/apis/{group}/{version}`
-pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Value {
+pub(crate) fn resource_list(kinds: &ResourceRegistry, group: &str, version: &str) -> Value {
     let mut resources = Vec::new();
-    for kind in of_version(kinds, group, version) {
+    for kind in resources_of_version(kinds, group, version) {
         resources.push(resource_entry(kind));
         let subresources = kind.resource.subresources.iter();
         resources.extend(subresources.map(|sub| subresource_entry(kind, sub)));
@@ -100,7 +100,7 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Value 
     body
 }
 
-fn resource_entry(kind: &Kind) -> Value {
+fn resource_entry(kind: &ServedResource) -> Value {
     let resource = &kind.resource;
     let mut entry = json!({
         "name": resource.plural,
@@ -115,22 +115,26 @@ fn resource_entry(kind: &Kind) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = json!(resource.categories);
     }
-    if kind.is_kept() {
-        entry["storageVersionHash"] = storage_hash(kind).into();
+    if kind.is_stored() {
+        entry["storageVersionHash"] = storage_version_hash(kind).into();
     }
     entry
 }
 
 /// Tells clients whether the form that objects are kept in has changed.
-fn storage_hash(kind: &Kind) -> String {
+fn storage_version_hash(kind: &ServedResource) -> String {
     let (version, name) = kind.stored_type();
-    let version = kind.resource.behaviour.hashed_version.unwrap_or(version);
+    let version = kind
+        .resource
+        .strategy_options
+        .storage_hash_version
+        .unwrap_or(version);
     let slash = if version.contains('/') { "" } else { "/" };
     let digest = Sha256::digest(format!("{slash}{version}/{name}"));
     STANDARD.encode(&digest[..8])
 }
 
-fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
+fn subresource_entry(kind: &ServedResource, sub: &Subresource) -> Value {
     let mut entry = json!({
         "name": format!("{}/{}", kind.resource.plural, sub.name),
         "singularName": "",
@@ -145,33 +149,33 @@ fn subresource_entry(kind: &Kind, sub: &Subresource) -> Value {
     entry
 }
 
-fn verbs(resource: &Resource) -> Vec<&'static str> {
+fn verbs(resource: &ApiResource) -> Vec<&'static str> {
     names(resource.verbs.iter_as(resource.verb_order))
 }
 
 fn names(verbs: impl Iterator<Item = Verb>) -> Vec<&'static str> {
-    verbs.map(Verb::name).collect()
+    verbs.map(Verb::as_str).collect()
 }
 
 /// Which groups an aggregated document is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Core,
-    Named,
+pub(crate) enum DiscoveryRoot {
+    Api,
+    Apis,
 }
 
 /// `/api` and `/apis` in one document each.
-pub(crate) fn aggregated(kinds: &Kinds, part: Part) -> Value {
+pub(crate) fn aggregated(kinds: &ResourceRegistry, part: DiscoveryRoot) -> Value {
     let groups = groups(kinds);
     let wanted = groups
         .iter()
-        .filter(|(name, _)| name.is_empty() == (part == Part::Core));
+        .filter(|(name, _)| name.is_empty() == (part == DiscoveryRoot::Api));
     let items: Vec<Value> = wanted
         .map(|(name, versions)| {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|version| {
-                    let resources: Vec<Value> = of_version(kinds, name, version)
+                    let resources: Vec<Value> = resources_of_version(kinds, name, version)
                         .map(|kind| aggregated_resource(kind))
                         .collect();
                     json!({"version": version, "resources": resources, "freshness": "Current"})
@@ -193,7 +197,7 @@ pub(crate) fn aggregated(kinds: &Kinds, part: Part) -> Value {
     })
 }
 
-fn aggregated_resource(kind: &Kind) -> Value {
+fn aggregated_resource(kind: &ServedResource) -> Value {
     let resource = &kind.resource;
     let scope = if kind.is_namespaced() {
         "Namespaced"
@@ -228,7 +232,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
 
 /// What is answered with. Built-in kinds leave out group and version where they are the
 /// endpoint's, custom ones do not.
-fn response_kind(kind: &Kind, sub: Option<&ResponseKind>) -> Value {
+fn response_kind(kind: &ServedResource, sub: Option<&ResponseKind>) -> Value {
     let resource = &kind.resource;
     let (group, version, name) = match sub {
         Some(sub) if !sub.version.is_empty() => (&*sub.group, &*sub.version, &*sub.kind),

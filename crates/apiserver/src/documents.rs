@@ -1,9 +1,9 @@
 //! Documents about the server itself: the paths there are, and the kinds behind them.
 
-use crate::discovery::{self, Part as DiscoveryPart};
-use crate::exchange::{Request, Response};
+use crate::discovery::{self, DiscoveryRoot as DiscoveryPart};
+use crate::exchange::{ApiRequest, ApiResponse};
 use crate::form::{self, Encoding};
-use crate::kinds::Kinds;
+use crate::kinds::ResourceRegistry;
 use crate::negotiation::{self, clauses};
 use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, StatusCode};
@@ -14,23 +14,26 @@ const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// As JSON, in one line.
-pub(crate) fn line(value: &Value) -> Vec<u8> {
+pub(crate) fn json_line(value: &Value) -> Vec<u8> {
     let mut line = optik_object::to_bytes(value);
     line.push(b'\n');
     line
 }
 
-fn json_document(value: &Value) -> Response {
-    Response::json(StatusCode::OK, line(value))
+fn json_document(value: &Value) -> ApiResponse {
+    ApiResponse::json(StatusCode::OK, json_line(value))
 }
 
 /// A document about the server, in what the client reads.
-pub(crate) fn document(request: &Request, value: &Value) -> Result<Response, Status> {
-    form::document(value, negotiation::encoding(&request.headers)?)
+pub(crate) fn negotiated_document(
+    request: &ApiRequest,
+    value: &Value,
+) -> Result<ApiResponse, Status> {
+    form::document_response(value, negotiation::negotiate_document(&request.headers)?)
 }
 
 /// `/`: the paths there are.
-pub(crate) fn root(kinds: &Kinds) -> Response {
+pub(crate) fn root_paths(kinds: &ResourceRegistry) -> ApiResponse {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",
         "/api",
@@ -60,12 +63,12 @@ pub(crate) fn root(kinds: &Kinds) -> Response {
     json_document(&serde_json::json!({"paths": paths}))
 }
 
-pub(crate) fn versions(
-    kinds: &Kinds,
-    request: &Request,
+pub(crate) fn discovery_root(
+    kinds: &ResourceRegistry,
+    request: &ApiRequest,
     part: DiscoveryPart,
-) -> Result<Response, Status> {
-    let accept = negotiation::accept(&request.headers).unwrap_or("*/*");
+) -> Result<ApiResponse, Status> {
+    let accept = negotiation::accept_header(&request.headers).unwrap_or("*/*");
     for clause in clauses(accept) {
         let Some(encoding) = clause.encoding() else {
             continue;
@@ -73,14 +76,14 @@ pub(crate) fn versions(
         match (clause.parameter("as"), clause.parameter("v")) {
             (None, _) => {
                 let value = match part {
-                    DiscoveryPart::Core => discovery::core_versions(""),
-                    DiscoveryPart::Named => discovery::group_list(kinds),
+                    DiscoveryPart::Api => discovery::core_versions(""),
+                    DiscoveryPart::Apis => discovery::group_list(kinds),
                 };
-                return form::document(&value, encoding);
+                return form::document_response(&value, encoding);
             }
             (Some("APIGroupDiscoveryList"), Some("v2")) if encoding != Encoding::Yaml => {
                 let value = discovery::aggregated(kinds, part);
-                return aggregated(request, &value, encoding);
+                return aggregated_discovery(request, &value, encoding);
             }
             _ => {}
         }
@@ -89,17 +92,21 @@ pub(crate) fn versions(
 }
 
 /// The aggregated form, which clients revalidate.
-fn aggregated(request: &Request, value: &Value, encoding: Encoding) -> Result<Response, Status> {
+fn aggregated_discovery(
+    request: &ApiRequest,
+    value: &Value,
+    encoding: Encoding,
+) -> Result<ApiResponse, Status> {
     let tag = entity_tag(value);
     let known = request.headers.get(IF_NONE_MATCH);
     let mut response = if known.is_some_and(|known| *known == tag) {
-        Response::empty(StatusCode::NOT_MODIFIED)
+        ApiResponse::empty(StatusCode::NOT_MODIFIED)
     } else {
         let name = HeaderValue::from_static(match encoding {
             Encoding::Protobuf => AGGREGATED_PROTOBUF,
             _ => AGGREGATED,
         });
-        form::document(value, encoding)?.with_header(CONTENT_TYPE, name)
+        form::document_response(value, encoding)?.with_header(CONTENT_TYPE, name)
     };
     response.headers.insert(ETAG, tag);
     response

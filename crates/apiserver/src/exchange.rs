@@ -1,20 +1,20 @@
 //! What comes in and what goes out, without the wire around it.
 
 use crate::form;
-use crate::negotiation::encoding_of_refusal;
-use crate::piece::Piece;
+use crate::negotiation::negotiate_error;
+use crate::piece::ByteRope;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use optik_access::RequestInfo;
-pub use optik_access::User;
+use optik_auth::RequestInfo;
+pub use optik_auth::User;
 use optik_object::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A request whose sender is known and whose body has been read.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ApiRequest {
     /// What was authorized. The handler is chosen from it.
     pub info: Arc<RequestInfo>,
     /// As sent, without the `?`; empty if there is none.
@@ -25,7 +25,7 @@ pub struct Request {
     pub body: Bytes,
 }
 
-impl Request {
+impl ApiRequest {
     /// A request without headers and body, by nobody. The URL is a path and a query, as
     /// they are sent.
     #[must_use]
@@ -45,37 +45,37 @@ impl Request {
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// An answer. Headers that every answer has (dates, ids, caching) are added outside.
-pub struct Response {
+pub struct ApiResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    pub body: Body,
+    pub body: ResponseBody,
     /// What those who had a say in it note for the audit.
-    pub annotations: BTreeMap<String, String>,
+    pub audit_annotations: BTreeMap<String, String>,
 }
 
-pub enum Body {
+pub enum ResponseBody {
     Whole(Bytes),
     /// Pieces to send as they come. The end of the stream is a clean end.
-    Stream(BoxStream<'static, Piece>),
+    Stream(BoxStream<'static, ByteRope>),
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-impl Response {
+impl ApiResponse {
     /// A JSON document; a newline is added by nobody.
     #[must_use]
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
         let mut response = Self::empty(status);
         response.headers.insert(http::header::CONTENT_TYPE, JSON);
-        response.body = Body::Whole(body.into());
+        response.body = ResponseBody::Whole(body.into());
         response
     }
 
     /// JSON in pieces.
     #[must_use]
-    pub fn json_stream(pieces: BoxStream<'static, Piece>) -> Self {
+    pub fn json_stream(pieces: BoxStream<'static, ByteRope>) -> Self {
         let mut response = Self::json(StatusCode::OK, Bytes::new());
-        response.body = Body::Stream(pieces);
+        response.body = ResponseBody::Stream(pieces);
         response
     }
 
@@ -84,8 +84,8 @@ impl Response {
         Self {
             status,
             headers: HeaderMap::new(),
-            body: Body::Whole(Bytes::new()),
-            annotations: BTreeMap::new(),
+            body: ResponseBody::Whole(Bytes::new()),
+            audit_annotations: BTreeMap::new(),
         }
     }
 
@@ -94,14 +94,14 @@ impl Response {
         let mut response = Self::empty(status);
         let plain = HeaderValue::from_static("text/plain; charset=utf-8");
         response.headers.insert(http::header::CONTENT_TYPE, plain);
-        response.body = Body::Whole(text.into());
+        response.body = ResponseBody::Whole(text.into());
         response
     }
 
     /// A refusal, in what the client reads.
     #[must_use]
-    pub fn refused(status: &Status, headers: &HeaderMap) -> Self {
-        form::refusal(status, encoding_of_refusal(headers))
+    pub fn from_status(status: &Status, headers: &HeaderMap) -> Self {
+        form::error_response(status, negotiate_error(headers))
     }
 
     #[must_use]
@@ -111,8 +111,8 @@ impl Response {
     }
 }
 
-impl From<Status> for Response {
+impl From<Status> for ApiResponse {
     fn from(status: Status) -> Self {
-        form::refusal(&status, form::Encoding::Json)
+        form::error_response(&status, form::Encoding::Json)
     }
 }

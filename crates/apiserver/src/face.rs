@@ -1,17 +1,17 @@
 //! Kinds that show the same stored objects in more than one form.
 
-use optik_catalog::Resource;
+use optik_catalog::ApiResource;
 use optik_object::{Map, Object, Value};
 use serde_json::json;
 
 /// How the objects of a resource differ from what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Face {
-    AsStored,
+pub(crate) enum StorageConversion {
+    Identity,
     /// `events.k8s.io` shows events that are kept in their core form.
-    GroupEvent,
+    EventsV1,
     /// `autoscaling/v1` shows scalers that are kept as `autoscaling/v2`.
-    ScalerV1,
+    AutoscalingV1,
 }
 
 /// Core name, name in `events.k8s.io`.
@@ -25,30 +25,30 @@ const EVENT_MEMBERS: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
-impl Face {
-    pub(crate) fn of(resource: &Resource) -> Self {
+impl StorageConversion {
+    pub(crate) fn for_resource(resource: &ApiResource) -> Self {
         let names = [&resource.group, &resource.version, &resource.plural];
         match names.map(AsRef::as_ref) {
-            ["events.k8s.io", _, "events"] => Self::GroupEvent,
-            ["autoscaling", "v1", "horizontalpodautoscalers"] => Self::ScalerV1,
-            _ => Self::AsStored,
+            ["events.k8s.io", _, "events"] => Self::EventsV1,
+            ["autoscaling", "v1", "horizontalpodautoscalers"] => Self::AutoscalingV1,
+            _ => Self::Identity,
         }
     }
 
     /// The apiVersion and kind of the stored form, if it is another one.
     pub(crate) fn stored_type(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::AsStored => None,
-            Self::GroupEvent => Some(("v1", "Event")),
-            Self::ScalerV1 => Some(("autoscaling/v2", "HorizontalPodAutoscaler")),
+            Self::Identity => None,
+            Self::EventsV1 => Some(("v1", "Event")),
+            Self::AutoscalingV1 => Some(("autoscaling/v2", "HorizontalPodAutoscaler")),
         }
     }
 
     /// From the stored form; kind and apiVersion are left to the caller.
     pub(crate) fn to_client(self, object: &mut Object) {
         match self {
-            Self::AsStored => {}
-            Self::GroupEvent => {
+            Self::Identity => {}
+            Self::EventsV1 => {
                 for (core, group) in EVENT_MEMBERS {
                     rename(object.members_mut(), core, group);
                 }
@@ -59,7 +59,7 @@ impl Face {
                     }
                 }
             }
-            Self::ScalerV1 => {
+            Self::AutoscalingV1 => {
                 target_from_metrics(object, "spec", SPEC);
                 target_from_metrics(object, "status", STATUS);
             }
@@ -69,13 +69,13 @@ impl Face {
     /// The other way. Kind and apiVersion become those of the stored form.
     pub(crate) fn to_stored(self, object: &mut Object) {
         match self {
-            Self::AsStored => {}
-            Self::GroupEvent => {
+            Self::Identity => {}
+            Self::EventsV1 => {
                 for (core, group) in EVENT_MEMBERS {
                     rename(object.members_mut(), group, core);
                 }
             }
-            Self::ScalerV1 => {
+            Self::AutoscalingV1 => {
                 metrics_from_target(object, "spec", SPEC);
                 metrics_from_target(object, "status", STATUS);
             }
@@ -94,48 +94,48 @@ fn rename(members: &mut Map, from: &str, to: &str) {
 
 /// How the one number of the old form is spelt in the new one.
 #[derive(Clone, Copy)]
-struct Utilization {
+struct UtilizationFields {
     /// `targetCPUUtilizationPercentage`
-    number: &'static str,
+    v1_field: &'static str,
     /// `metrics`
-    list: &'static str,
-    /// `target`
-    value: &'static str,
+    v2_list: &'static str,
+    /// `resource_path`
+    v2_value: &'static str,
 }
 
-const SPEC: Utilization = Utilization {
-    number: "targetCPUUtilizationPercentage",
-    list: "metrics",
-    value: "target",
+const SPEC: UtilizationFields = UtilizationFields {
+    v1_field: "targetCPUUtilizationPercentage",
+    v2_list: "metrics",
+    v2_value: "target",
 };
-const STATUS: Utilization = Utilization {
-    number: "currentCPUUtilizationPercentage",
-    list: "currentMetrics",
-    value: "current",
+const STATUS: UtilizationFields = UtilizationFields {
+    v1_field: "currentCPUUtilizationPercentage",
+    v2_list: "currentMetrics",
+    v2_value: "current",
 };
 
 /// Metrics that the old form has no place for are kept in an annotation, so that a
 /// client of the old form can write back what it read.
 const OTHER_METRICS: &str = "autoscaling.alpha.kubernetes.io/";
 
-fn is_cpu(metric: &Value, names: Utilization) -> bool {
+fn is_cpu(metric: &Value, names: UtilizationFields) -> bool {
     let resource = &metric["resource"];
-    resource["name"] == "cpu" && resource[names.value]["averageUtilization"].is_number()
+    resource["name"] == "cpu" && resource[names.v2_value]["averageUtilization"].is_number()
 }
 
-fn target_from_metrics(object: &mut Object, part: &str, names: Utilization) {
+fn target_from_metrics(object: &mut Object, part: &str, names: UtilizationFields) {
     let Some(Value::Object(members)) = object.members_mut().get_mut(part) else {
         return;
     };
-    let Some(Value::Array(metrics)) = members.remove(names.list) else {
+    let Some(Value::Array(metrics)) = members.remove(names.v2_list) else {
         return;
     };
     let (cpu, others): (Vec<Value>, Vec<Value>) = metrics
         .into_iter()
         .partition(|metric| is_cpu(metric, names));
     if let Some(metric) = cpu.first() {
-        let number = metric["resource"][names.value]["averageUtilization"].clone();
-        members.insert(names.number.into(), number);
+        let number = metric["resource"][names.v2_value]["averageUtilization"].clone();
+        members.insert(names.v1_field.into(), number);
     }
     if !others.is_empty() {
         let text = Value::Array(others).to_string();
@@ -143,15 +143,15 @@ fn target_from_metrics(object: &mut Object, part: &str, names: Utilization) {
     }
 }
 
-fn annotation(names: Utilization) -> String {
-    let dashed = match names.list {
+fn annotation(names: UtilizationFields) -> String {
+    let dashed = match names.v2_list {
         "metrics" => "metrics",
         _ => "current-metrics",
     };
     format!("{OTHER_METRICS}{dashed}")
 }
 
-fn metrics_from_target(object: &mut Object, part: &str, names: Utilization) {
+fn metrics_from_target(object: &mut Object, part: &str, names: UtilizationFields) {
     let others = object.annotation(&annotation(names));
     let others = others.and_then(|text| optik_object::parse(text.as_bytes()).ok());
     let mut metrics = match others.map(|parsed| parsed.value) {
@@ -164,16 +164,17 @@ fn metrics_from_target(object: &mut Object, part: &str, names: Utilization) {
     let Some(Value::Object(members)) = object.members_mut().get_mut(part) else {
         return;
     };
-    if let Some(number) = members.remove(names.number) {
+    if let Some(number) = members.remove(names.v1_field) {
         let mut value = json!({"averageUtilization": number});
-        if names.value == "target" {
+        if names.v2_value == "target" {
             value["type"] = "Utilization".into();
         }
-        let metric = json!({"type": "Resource", "resource": {"name": "cpu", names.value: value}});
+        let metric =
+            json!({"type": "Resource", "resource": {"name": "cpu", names.v2_value: value}});
         metrics.insert(0, metric);
     }
     if !metrics.is_empty() {
-        members.insert(names.list.into(), metrics.into());
+        members.insert(names.v2_list.into(), metrics.into());
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scaler_comes_back_as_it_was() {
+    fn autoscaling_v1_round_trips_through_storage_version() {
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
             "target": {"type": "Utilization", "averageUtilization": 80}}});
         let pods = json!({"type": "Pods", "pods": {"metric": {"name": "x"}}});
@@ -196,28 +197,28 @@ mod tests {
             "spec": {"maxReplicas": 3, "metrics": [cpu, pods]},
         }));
         let mut shown = stored.clone();
-        Face::ScalerV1.to_client(&mut shown);
+        StorageConversion::AutoscalingV1.to_client(&mut shown);
         assert_eq!(
             shown.get("spec").unwrap()["targetCPUUtilizationPercentage"],
             80
         );
         assert!(shown.get("spec").unwrap().get("metrics").is_none());
         let mut back = shown;
-        Face::ScalerV1.to_stored(&mut back);
+        StorageConversion::AutoscalingV1.to_stored(&mut back);
         back.metadata_mut().retain(|_, value| value != &json!({}));
         assert_eq!(back, stored);
     }
 
     #[test]
-    fn an_event_comes_back_as_it_was() {
+    fn events_v1_round_trips_through_storage_version() {
         let stored = object(json!({
             "kind": "Event", "apiVersion": "v1", "metadata": {"name": "a"},
             "involvedObject": {"name": "x"}, "message": "m", "reason": "r", "count": 3,
         }));
         let mut shown = stored.clone();
-        Face::GroupEvent.to_client(&mut shown);
+        StorageConversion::EventsV1.to_client(&mut shown);
         assert_eq!(shown.get("regarding").unwrap()["name"], "x");
-        Face::GroupEvent.to_stored(&mut shown);
+        StorageConversion::EventsV1.to_stored(&mut shown);
         assert_eq!(shown, stored);
     }
 }

@@ -7,13 +7,15 @@ use futures::future::select_all;
 use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
 
 /// Catches up with some directories for as long as it is polled, or until the store stops.
-pub(crate) async fn keep(store: &Store, directories: &[&str], catch_up: impl Fn(&Snapshot)) {
-    while let Err(WatchError::Compacted { .. }) = follow(store, directories, &catch_up).await {
+pub(crate) async fn run_refresh(store: &Store, directories: &[&str], catch_up: impl Fn(&Snapshot)) {
+    while let Err(WatchError::Compacted { .. }) =
+        watch_and_refresh(store, directories, &catch_up).await
+    {
         // Events are gone that we did not see: begin with the state again.
     }
 }
 
-async fn follow(
+async fn watch_and_refresh(
     store: &Store,
     directories: &[&str],
     catch_up: impl Fn(&Snapshot),

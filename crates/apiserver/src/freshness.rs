@@ -1,7 +1,7 @@
 //! Snapshots as new as a request asks for.
 
-use crate::kinds::Kind;
-use crate::options::Fresh;
+use crate::kinds::ServedResource;
+use crate::options::Freshness;
 use crate::trouble::read_failed;
 use optik_object::Status;
 use optik_store::{Revision, Snapshot, Store};
@@ -12,51 +12,53 @@ const FUTURE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Whether a read may wait for the future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     /// As a cache does that will be told.
-    Waits,
+    Wait,
     /// As a store does that knows.
-    None,
+    Fail,
     /// The same, for a watch, which is told to come back.
-    NoneForNow,
+    FailRetriable,
 }
 
-impl Patience {
-    pub(crate) fn of(kind: &Kind) -> Self {
-        if kind.resource.behaviour.cached {
-            Self::Waits
+impl WaitPolicy {
+    pub(crate) fn for_kind(kind: &ServedResource) -> Self {
+        if kind.resource.strategy_options.cached {
+            Self::Wait
         } else {
-            Self::None
+            Self::Fail
         }
     }
 }
 
 pub(crate) async fn snapshot(
     store: &Store,
-    fresh: Fresh,
-    patience: Patience,
+    fresh: Freshness,
+    patience: WaitPolicy,
 ) -> Result<Snapshot, Status> {
     match fresh {
-        Fresh::Any => Ok(store.snapshot()),
-        Fresh::Latest => store.latest().await.map_err(read_failed),
-        Fresh::NotOlderThan(revision) => reached(store, revision, patience).await,
+        Freshness::Any => Ok(store.snapshot()),
+        Freshness::Latest => store.latest().await.map_err(read_failed),
+        Freshness::NotOlderThan(revision) => wait_until_fresh(store, revision, patience).await,
     }
 }
 
 /// A state at `revision` or later; `T1` if it does not come.
-pub(crate) async fn reached(
+pub(crate) async fn wait_until_fresh(
     store: &Store,
     revision: Revision,
-    patience: Patience,
+    patience: WaitPolicy,
 ) -> Result<Snapshot, Status> {
     let snapshot = store.snapshot();
     if snapshot.revision() >= revision {
         return Ok(snapshot);
     }
     let snapshot = match patience {
-        Patience::None | Patience::NoneForNow => store.latest().await.map_err(read_failed)?,
-        Patience::Waits => {
-            let waiting = tokio::time::timeout(FUTURE_WAIT_MAX, store.reached(revision));
+        WaitPolicy::Fail | WaitPolicy::FailRetriable => {
+            store.latest().await.map_err(read_failed)?
+        }
+        WaitPolicy::Wait => {
+            let waiting = tokio::time::timeout(FUTURE_WAIT_MAX, store.wait_for_revision(revision));
             waiting.await.unwrap_or_else(|_| store.snapshot())
         }
     };
@@ -64,9 +66,13 @@ pub(crate) async fn reached(
         return Ok(snapshot);
     }
     let retry = match patience {
-        Patience::Waits | Patience::NoneForNow => 1,
-        Patience::None => 0,
+        WaitPolicy::Wait | WaitPolicy::FailRetriable => 1,
+        WaitPolicy::Fail => 0,
     };
     let current = snapshot.revision().get();
-    Err(Status::revision_too_large(revision.get(), current, retry))
+    Err(Status::too_large_resource_version(
+        revision.get(),
+        current,
+        retry,
+    ))
 }

@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What is made of the objects of some directories.
-pub(crate) trait Made: Default {
+pub(crate) trait CompileFrom: Default {
     /// What was read of them, so that only what changes is read again.
     type Read: Default;
 
-    fn make(read: &mut Self::Read, state: &Snapshot) -> Self;
+    fn compile(read: &mut Self::Read, state: &Snapshot) -> Self;
 
     fn is_empty(&self) -> bool;
 }
 
 /// The newest of it; a write takes what there is when it begins.
 #[derive(Debug, Default)]
-pub(crate) struct Kept<M: Made> {
+pub(crate) struct Compiled<M: CompileFrom> {
     /// Most servers have none, and every write asks.
-    any: AtomicBool,
+    is_present: AtomicBool,
     current: RwLock<Arc<M>>,
     read: Mutex<(Option<Revision>, M::Read)>,
 }
 
-impl<M: Made> Kept<M> {
+impl<M: CompileFrom> Compiled<M> {
     /// `None` if it is empty.
     pub(crate) fn current(&self) -> Option<Arc<M>> {
-        if !self.any.load(Ordering::Acquire) {
+        if !self.is_present.load(Ordering::Acquire) {
             return None;
         }
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -37,8 +37,8 @@ impl<M: Made> Kept<M> {
     }
 
     /// A look at it, for as long as that takes. `None` if it is empty.
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&M) -> Option<T>) -> Option<T> {
-        if !self.any.load(Ordering::Acquire) {
+    pub(crate) fn with<T>(&self, at: impl FnOnce(&M) -> Option<T>) -> Option<T> {
+        if !self.is_present.load(Ordering::Acquire) {
             return None;
         }
         at(&self.current.read().unwrap_or_else(PoisonError::into_inner))
@@ -51,10 +51,10 @@ impl<M: Made> Kept<M> {
         if at.is_some_and(|at| at >= state.revision()) {
             return;
         }
-        let made = M::make(read, state);
+        let made = M::compile(read, state);
         let any = !made.is_empty();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
-        self.any.store(any, Ordering::Release);
+        self.is_present.store(any, Ordering::Release);
         // Last: after a panic on the way here this is made again, from the same snapshot.
         *at = Some(state.revision());
     }
@@ -62,17 +62,17 @@ impl<M: Made> Kept<M> {
 
 /// What the objects of a directory were read as, in the order of their names.
 #[derive(Debug)]
-pub(crate) struct Known<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
+pub(crate) struct CompiledObjects<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
 
-impl<T> Default for Known<T> {
+impl<T> Default for CompiledObjects<T> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<T> Known<T> {
+impl<T> CompiledObjects<T> {
     /// Reads what has changed since the last time.
-    pub(crate) fn reread(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
+    pub(crate) fn refresh(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
         let mut before = std::mem::take(&mut self.0);
         for stored in state.entries(&KeyRange::prefix(directory)) {
             let (key, revision) = (stored.key().to_vec(), stored.mod_revision());
@@ -104,12 +104,12 @@ mod tests {
 
     /// How often it was made; the first time fails.
     #[derive(Debug, Default)]
-    struct Second(u32);
+    struct FailsFirst(u32);
 
-    impl Made for Second {
+    impl CompileFrom for FailsFirst {
         type Read = u32;
 
-        fn make(read: &mut u32, _: &Snapshot) -> Self {
+        fn compile(read: &mut u32, _: &Snapshot) -> Self {
             *read += 1;
             assert!(*read > 1, "the first time fails");
             Self(*read)
@@ -122,10 +122,10 @@ mod tests {
 
     /// A rule that refuses must not be passed over because reading it failed once.
     #[tokio::test]
-    async fn what_could_not_be_made_is_made_again_from_the_same_snapshot() {
+    async fn compile_that_panicked_is_retried_from_the_same_snapshot() {
         let store = Store::open(Options::ephemeral()).unwrap();
         let state = store.snapshot();
-        let kept = Kept::<Second>::default();
+        let kept = Compiled::<FailsFirst>::default();
         let failed = catch_unwind(AssertUnwindSafe(|| kept.refresh(&state)));
         assert!(failed.is_err() && kept.current().is_none());
         kept.refresh(&state);

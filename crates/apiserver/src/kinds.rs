@@ -1,12 +1,12 @@
 //! The kinds that are served, found by the words of a path.
 
-use crate::conversion::Converter;
-use crate::custom::Custom;
-use crate::face::Face;
-use optik_builtin::{Rules, SettleError, Settler};
-use optik_catalog::{Resource, Text};
-use optik_object::{Damaged, Map, Object, ResourceName, Spliced, Status, Value, splice};
-use optik_schema::Type;
+use crate::conversion::WebhookConverter;
+use crate::custom::CustomResource;
+use crate::face::StorageConversion;
+use optik_builtin::{Defaulter, NormalizeError, Strategy};
+use optik_catalog::{ApiResource, Text};
+use optik_object::{CorruptBytes, Map, Object, ResourceName, SplicedObject, Status, Value, splice};
+use optik_schema::TypeRef;
 use optik_store::{KeyRange, Revision, Version};
 use optik_table::Printer;
 use std::borrow::Cow;
@@ -15,45 +15,45 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// A resource, and what handlers need so often that it is made once.
-pub(crate) struct Kind {
-    pub(crate) resource: Resource,
+pub(crate) struct ServedResource {
+    pub(crate) resource: ApiResource,
     /// `apps/v1`
     pub(crate) api_version: Text,
     /// `/registry/configmaps/`; `None` if nothing is kept.
     directory: Option<String>,
-    pub(crate) face: Face,
+    pub(crate) storage_conversion: StorageConversion,
     /// Made for the first table.
     printer: OnceLock<Box<dyn Printer>>,
     /// Of a built-in kind, once somebody has asked for them.
-    types: OnceLock<Option<Type<'static>>>,
-    blank: OnceLock<Object>,
-    settler: OnceLock<Option<Settler>>,
+    types: OnceLock<Option<TypeRef<'static>>>,
+    zero_value: OnceLock<Object>,
+    defaulter: OnceLock<Option<Defaulter>>,
     /// What it does with its objects beyond defaults.
-    pub(crate) rules: Rules,
+    pub(crate) strategy: Strategy,
     /// Other versions that show the same objects, by apiVersion.
-    others: Vec<(Text, Face)>,
+    equivalent_versions: Vec<(Text, StorageConversion)>,
     /// What a definition says of it; `None` for built-in kinds.
-    pub(crate) custom: Option<Custom>,
+    pub(crate) custom: Option<CustomResource>,
 }
 
 /// All of them, at one moment. A request looks at one such moment only.
 #[derive(Clone, Default)]
-pub(crate) struct Kinds {
+pub(crate) struct ResourceRegistry {
     /// In the order of discovery.
-    pub(crate) all: Vec<Arc<Kind>>,
+    pub(crate) all: Vec<Arc<ServedResource>>,
     /// By group, version and plural.
-    by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Kind>>>>,
+    by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<ServedResource>>>>,
     /// What is known of the definitions that these are made of.
-    definitions: BTreeMap<String, DefinitionState>,
+    crds: BTreeMap<String, CrdState>,
 }
 
 /// How far this server is with a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DefinitionState {
+pub(crate) struct CrdState {
     /// The revision that was compiled.
     pub(crate) revision: Revision,
     /// Whether its names were accepted or refused. Until then its kinds may still come.
-    pub(crate) decided: bool,
+    pub(crate) names_decided: bool,
 }
 
 /// Where a version stands among others: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`,
@@ -84,26 +84,29 @@ pub(crate) fn version_order(version: &str) -> (u8, u32, u32, Reverse<String>) {
     }
 }
 
-impl Kinds {
-    pub(crate) fn of(resources: Vec<Resource>) -> Self {
+impl ResourceRegistry {
+    pub(crate) fn from_resources(resources: Vec<ApiResource>) -> Self {
         let mut kinds = Self::default();
         // Groups know nothing of each other, even if they show the same objects.
-        let mut shown: BTreeMap<[Text; 2], Vec<(Text, Face)>> = BTreeMap::new();
+        let mut shown: BTreeMap<[Text; 2], Vec<(Text, StorageConversion)>> = BTreeMap::new();
         for resource in &resources {
             if let Some(directory) = &resource.storage {
                 let place = [resource.group.clone(), directory.clone()];
                 let versions = shown.entry(place).or_default();
-                versions.push((resource.api_version(), Face::of(resource)));
+                versions.push((
+                    resource.api_version(),
+                    StorageConversion::for_resource(resource),
+                ));
             }
         }
         for resource in resources {
-            let mut kind = Kind::new(resource, None);
+            let mut kind = ServedResource::new(resource, None);
             let directory = kind.resource.storage.as_ref();
             let place = directory.map(|it| [kind.resource.group.clone(), it.clone()]);
             let versions = place.and_then(|place| shown.get(&place));
             let others = versions.into_iter().flatten();
             let others = others.filter(|(api_version, _)| *api_version != kind.api_version);
-            kind.others = others.cloned().collect();
+            kind.equivalent_versions = others.cloned().collect();
             let kind = Arc::new(kind);
             kinds.all.push(Arc::clone(&kind));
             kinds.insert(kind);
@@ -112,13 +115,13 @@ impl Kinds {
     }
 
     /// These and custom ones, which come in groups. A built-in kind is never hidden.
-    pub(crate) fn with(
+    pub(crate) fn with_custom(
         &self,
-        custom: Vec<Arc<Kind>>,
-        definitions: BTreeMap<String, DefinitionState>,
+        custom: Vec<Arc<ServedResource>>,
+        definitions: BTreeMap<String, CrdState>,
     ) -> Self {
         let mut kinds = Self {
-            definitions,
+            crds: definitions,
             ..self.clone()
         };
         let mut listed = Vec::new();
@@ -149,7 +152,7 @@ impl Kinds {
         kinds
     }
 
-    fn insert(&mut self, kind: Arc<Kind>) {
+    fn insert(&mut self, kind: Arc<ServedResource>) {
         let resource = &kind.resource;
         let names = [&resource.group, &resource.version, &resource.plural].map(Text::clone);
         let [group, version, plural] = names;
@@ -158,25 +161,30 @@ impl Kinds {
     }
 
     /// What these kinds know of a definition.
-    pub(crate) fn definition(&self, name: &str) -> Option<DefinitionState> {
-        self.definitions.get(name).copied()
+    pub(crate) fn crd_state(&self, name: &str) -> Option<CrdState> {
+        self.crds.get(name).copied()
     }
 
     /// Whether these are the definitions that are known.
-    pub(crate) fn knows_definitions(&self, states: &BTreeMap<String, DefinitionState>) -> bool {
-        self.definitions == *states
+    pub(crate) fn has_crds(&self, states: &BTreeMap<String, CrdState>) -> bool {
+        self.crds == *states
     }
 
-    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn find(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<&Arc<ServedResource>> {
         self.by_name.get(group)?.get(version)?.get(plural)
     }
 
     /// Other kinds that show the same objects.
-    pub(crate) fn equivalents(&self, kind: &Kind) -> Vec<Arc<Kind>> {
-        let Resource { group, plural, .. } = &kind.resource;
-        let same = |other: &&Arc<Kind>| {
+    pub(crate) fn equivalents(&self, kind: &ServedResource) -> Vec<Arc<ServedResource>> {
+        let ApiResource { group, plural, .. } = &kind.resource;
+        let same = |other: &&Arc<ServedResource>| {
             other.resource.storage == kind.resource.storage
-                && other.is_kept()
+                && other.is_stored()
                 && other.api_version != kind.api_version
         };
         if kind.custom.is_some() {
@@ -190,13 +198,13 @@ impl Kinds {
     }
 
     /// The kind of that name in a version.
-    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
-        let mut all = self.all.iter().filter(|known| known.is_kept());
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<ServedResource>> {
+        let mut all = self.all.iter().filter(|known| known.is_stored());
         all.find(|known| known.api_version == api_version && known.resource.kind == kind)
     }
 
     /// Whether there is such a kind, or a list of it.
-    pub(crate) fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
+    pub(crate) fn has_kind(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);
         let kinds = versions.and_then(|versions| versions.get(version));
         let mut kinds = kinds.into_iter().flat_map(BTreeMap::values);
@@ -224,46 +232,46 @@ impl Kinds {
 }
 
 /// Nothing in the record of managers is given defaults.
-fn cost_of_metadata(metadata: &Map) -> usize {
+fn metadata_cost(metadata: &Map) -> usize {
     let members = metadata.iter();
     let costs = members.map(|(name, value)| match name.as_str() {
-        "managedFields" => optik_object::cost_as_it_is(value),
+        "managedFields" => optik_object::cost_without_defaults(value),
         _ => optik_object::cost(value),
     });
     costs.sum()
 }
 
-impl Kind {
+impl ServedResource {
     /// A kind that a definition made.
-    pub(crate) fn custom(resource: Resource, custom: Custom) -> Self {
+    pub(crate) fn custom(resource: ApiResource, custom: CustomResource) -> Self {
         Self::new(resource, Some(custom))
     }
 
-    pub(crate) fn new(resource: Resource, custom: Option<Custom>) -> Self {
+    pub(crate) fn new(resource: ApiResource, custom: Option<CustomResource>) -> Self {
         let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
             directory: directory.map(|directory| format!("/registry/{directory}/")),
-            face: match custom {
-                Some(_) => Face::AsStored,
-                None => Face::of(&resource),
+            storage_conversion: match custom {
+                Some(_) => StorageConversion::Identity,
+                None => StorageConversion::for_resource(&resource),
             },
             printer: OnceLock::new(),
             types: OnceLock::new(),
-            blank: OnceLock::new(),
-            settler: OnceLock::new(),
-            rules: match custom {
-                Some(_) => Rules::default(),
-                None => Rules::of(&resource.group, &resource.plural),
+            zero_value: OnceLock::new(),
+            defaulter: OnceLock::new(),
+            strategy: match custom {
+                Some(_) => Strategy::default(),
+                None => Strategy::for_resource(&resource.group, &resource.plural),
             },
-            others: Vec::new(),
+            equivalent_versions: Vec::new(),
             resource,
             custom,
         }
     }
 
     /// Whether objects of it are kept.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         self.directory.is_some()
     }
 
@@ -271,15 +279,17 @@ impl Kind {
     pub(crate) fn printer(&self) -> &dyn Printer {
         self.printer
             .get_or_init(|| match self.custom {
-                Some(_) => Box::new(optik_table::custom(declared(&self.resource))),
+                Some(_) => Box::new(optik_table::custom_printer(declared_columns(
+                    &self.resource,
+                ))),
                 None => {
-                    let Resource {
+                    let ApiResource {
                         group,
                         version,
                         plural,
                         ..
                     } = &self.resource;
-                    Box::new(optik_table::builtin(group, version, plural))
+                    Box::new(optik_table::builtin_printer(group, version, plural))
                 }
             })
             .as_ref()
@@ -298,9 +308,9 @@ impl Kind {
     }
 
     /// The types of its fields, if they are known.
-    pub(crate) fn schema(&self) -> Option<Type<'_>> {
+    pub(crate) fn schema(&self) -> Option<TypeRef<'_>> {
         match &self.custom {
-            Some(custom) => Some(custom.own().types().root()),
+            Some(custom) => Some(custom.version().types().root()),
             None => *self
                 .types
                 .get_or_init(|| schema_of(&self.api_version, &self.resource.kind)),
@@ -308,64 +318,64 @@ impl Kind {
     }
 
     /// What Go writes for an object of it that nobody filled in.
-    pub(crate) fn blank(&self) -> Option<&Object> {
+    pub(crate) fn zero_value(&self) -> Option<&Object> {
         let schema = self.schema()?;
-        let blank = || match self.settler() {
-            Some(settler) => Object::from(settler.blank()),
-            None => Object::try_from(optik_schema::zero(schema)).unwrap_or_default(),
+        let blank = || match self.defaulter() {
+            Some(settler) => Object::from(settler.zero_value()),
+            None => Object::try_from(optik_schema::zero_value(schema)).unwrap_or_default(),
         };
-        Some(self.blank.get_or_init(blank))
+        Some(self.zero_value.get_or_init(blank))
     }
 
     /// Refuses an object that is too large to be worked on. Few bytes can be many values, by
     /// defaults and by the record of who owns them.
-    pub(crate) fn weigh(&self, object: &Object) -> Result<(), Status> {
-        self.weigh_members(object.members())
+    pub(crate) fn check_size(&self, object: &Object) -> Result<(), Status> {
+        self.check_members_size(object.members())
     }
 
     /// The same of a part of an object.
-    pub(crate) fn weigh_members(&self, members: &Map) -> Result<(), Status> {
+    pub(crate) fn check_members_size(&self, members: &Map) -> Result<(), Status> {
         let cost: usize = members
             .iter()
             .map(|(name, value)| match (name.as_str(), value) {
-                ("metadata", Value::Object(metadata)) => cost_of_metadata(metadata),
+                ("metadata", Value::Object(metadata)) => metadata_cost(metadata),
                 _ => optik_object::cost(value),
             })
             .sum();
-        match cost > self.resource.behaviour.cost_max {
+        match cost > self.resource.strategy_options.cost_max {
             true => Err(Status::too_large("object has too many values")),
             false => Ok(()),
         }
     }
 
     /// What is invalid, as errors name it: in the group of what is stored.
-    pub(crate) fn blamed(&self) -> ResourceName<'_> {
+    pub(crate) fn error_resource(&self) -> ResourceName<'_> {
         let name = self.resource.name();
-        match self.face {
-            Face::GroupEvent => ResourceName { group: "", ..name },
-            Face::AsStored | Face::ScalerV1 => name,
+        match self.storage_conversion {
+            StorageConversion::EventsV1 => ResourceName { group: "", ..name },
+            StorageConversion::Identity | StorageConversion::AutoscalingV1 => name,
         }
     }
 
     /// Gives an object of a built-in kind its defaults, in the version of this kind.
-    pub(crate) fn settle(&self, object: &mut Object) -> Result<(), SettleError> {
-        match self.settler() {
-            Some(settler) => settler.settle(object.members_mut()),
+    pub(crate) fn default_and_normalize(&self, object: &mut Object) -> Result<(), NormalizeError> {
+        match self.defaulter() {
+            Some(settler) => settler.normalize(object.members_mut()),
             None => Ok(()),
         }
     }
 
     /// The same for what others made of its status.
-    pub(crate) fn settle_status(&self, object: &mut Object) {
-        if let Some(settler) = self.settler() {
-            settler.settle_status(object.members_mut());
+    pub(crate) fn normalize_status(&self, object: &mut Object) {
+        if let Some(settler) = self.defaulter() {
+            settler.normalize_status(object.members_mut());
         }
     }
 
-    fn settler(&self) -> Option<Settler> {
-        *self.settler.get_or_init(|| match self.custom {
+    fn defaulter(&self) -> Option<Defaulter> {
+        *self.defaulter.get_or_init(|| match self.custom {
             Some(_) => None,
-            None => Settler::of(&self.api_version, &self.resource.kind),
+            None => Defaulter::for_kind(&self.api_version, &self.resource.kind),
         })
     }
 
@@ -376,39 +386,39 @@ impl Kind {
             Some(custom) => (custom.versions.stored().api_version.as_str(), kind),
             None => (&*self.api_version, kind),
         };
-        self.face.stored_type().unwrap_or(own)
+        self.storage_conversion.stored_type().unwrap_or(own)
     }
 
     /// Who converts its objects, if that is somebody else.
-    pub(crate) fn converter(&self) -> Option<(&Custom, &Converter)> {
+    pub(crate) fn converter(&self) -> Option<(&CustomResource, &WebhookConverter)> {
         let custom = self.custom.as_ref()?;
         Some((custom, custom.versions.converter.as_ref()?))
     }
 
     /// Whether its objects can be had in this version.
-    pub(crate) fn is_shown_in(&self, api_version: &str) -> bool {
+    pub(crate) fn is_served_in(&self, api_version: &str) -> bool {
         match &self.custom {
             Some(custom) => custom.versions.find(api_version).is_some(),
-            None => self.face_in(api_version).is_some(),
+            None => self.conversion_in(api_version).is_some(),
         }
     }
 
     /// How its objects look in a version; `None` if they are not shown in it.
-    fn face_in(&self, api_version: &str) -> Option<Face> {
+    fn conversion_in(&self, api_version: &str) -> Option<StorageConversion> {
         if api_version == self.api_version {
-            return Some(self.face);
+            return Some(self.storage_conversion);
         }
-        let mut others = self.others.iter();
+        let mut others = self.equivalent_versions.iter();
         let other = others.find(|(other, _)| other == api_version);
         other.map(|(_, face)| *face)
     }
 
     /// The types of the fields in one of its versions.
-    pub(crate) fn schema_in(&self, api_version: &str) -> Option<Type<'_>> {
+    pub(crate) fn schema_in(&self, api_version: &str) -> Option<TypeRef<'_>> {
         if let Some(custom) = &self.custom {
             return Some(custom.versions.find(api_version)?.types().root());
         }
-        self.face_in(api_version)?;
+        self.conversion_in(api_version)?;
         schema_of(api_version, &self.resource.kind)
     }
 
@@ -416,7 +426,8 @@ impl Kind {
     pub(crate) fn convert(&self, object: &mut Object, from: &str, to: &str) {
         if self.custom.is_some() {
             object.set_type(&self.resource.kind, to);
-        } else if let (Some(from), Some(face)) = (self.face_in(from), self.face_in(to)) {
+        } else if let (Some(from), Some(face)) = (self.conversion_in(from), self.conversion_in(to))
+        {
             from.to_stored(object);
             face.to_client(object);
             object.set_type(&self.resource.kind, to);
@@ -425,20 +436,20 @@ impl Kind {
 
     /// An object as clients of this version see it.
     pub(crate) fn to_client<'o>(&self, stored: &'o Object) -> Cow<'o, Object> {
-        if self.face == Face::AsStored {
+        if self.storage_conversion == StorageConversion::Identity {
             return Cow::Borrowed(stored);
         }
         let mut object = stored.clone();
-        self.face.to_client(&mut object);
+        self.storage_conversion.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
         Cow::Owned(object)
     }
 
     /// A stored object as a tree: what the kind makes of it today.
-    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Object, Damaged> {
+    pub(crate) fn decode_stored(&self, bytes: &[u8]) -> Result<Object, CorruptBytes> {
         let mut object = parse_stored(bytes)?;
         if let Some(custom) = &self.custom {
-            custom.refresh(&mut object, &self.resource.kind);
+            custom.normalize_to_storage_version(&mut object, &self.resource.kind);
         }
         Ok(object)
     }
@@ -479,7 +490,7 @@ impl Kind {
     }
 
     /// Namespace and name, as the key of one of our objects tells them.
-    pub(crate) fn parts_of_key<'k>(&self, key: &'k [u8]) -> (&'k str, &'k str) {
+    pub(crate) fn split_key<'k>(&self, key: &'k [u8]) -> (&'k str, &'k str) {
         let directory = self.directory.as_deref().unwrap_or_default();
         let rest = key.get(directory.len()..).unwrap_or_default();
         let rest = std::str::from_utf8(rest).unwrap_or_default();
@@ -491,27 +502,31 @@ impl Kind {
     }
 
     /// Appends an object as clients of this kind see it.
-    pub(crate) fn write(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+    pub(crate) fn write(
+        &self,
+        stored: ObjectView<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CorruptBytes> {
         if self.custom.is_some() {
-            let mut object = self.open(stored.bytes)?;
+            let mut object = self.decode_stored(stored.bytes)?;
             object.set_resource_version(stored.revision);
             self.write_custom(object, out);
             return Ok(());
         }
-        match self.spliced(stored) {
+        match self.splice(stored) {
             Some(spliced) => spliced.write_to(out),
-            None => self.write_slowly(stored, out)?,
+            None => self.write_converted(stored, out)?,
         }
         Ok(())
     }
 
     /// Whether clients see what is stored, but for its revision.
     pub(crate) fn shows_as_stored(&self) -> bool {
-        self.custom.is_none() && self.face == Face::AsStored
+        self.custom.is_none() && self.storage_conversion == StorageConversion::Identity
     }
 
     /// What is stored, as clients see it; `None` if that is something else.
-    pub(crate) fn spliced<'a>(&self, stored: Shown<'a>) -> Option<Spliced<'a>> {
+    pub(crate) fn splice<'a>(&self, stored: ObjectView<'a>) -> Option<SplicedObject<'a>> {
         if !self.shows_as_stored() {
             return None;
         }
@@ -526,19 +541,23 @@ impl Kind {
     }
 
     /// By way of a tree: another face, or bytes that somebody else wrote.
-    fn write_slowly(&self, stored: Shown<'_>, out: &mut Vec<u8>) -> Result<(), Damaged> {
+    fn write_converted(
+        &self,
+        stored: ObjectView<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CorruptBytes> {
         let mut object = parse_stored(stored.bytes)?;
-        self.face.to_client(&mut object);
+        self.storage_conversion.to_client(&mut object);
         object.set_type(&self.resource.kind, &self.api_version);
-        self.settle_status(&mut object);
-        let bytes = object.encode().map_err(|_| Damaged { at: 0 })?;
+        self.normalize_status(&mut object);
+        let bytes = object.encode().map_err(|_| CorruptBytes { at: 0 })?;
         stored.splice(&bytes)?.write_to(out);
         Ok(())
     }
 }
 
 /// The columns of a custom kind, and the paths that fill them.
-fn declared(resource: &Resource) -> impl Iterator<Item = (optik_table::Column, &str)> {
+fn declared_columns(resource: &ApiResource) -> impl Iterator<Item = (optik_table::Column, &str)> {
     resource.columns.iter().map(|column| {
         let shown = optik_table::Column {
             name: column.name.clone(),
@@ -551,12 +570,12 @@ fn declared(resource: &Resource) -> impl Iterator<Item = (optik_table::Column, &
     })
 }
 
-fn schema_of(api_version: &str, kind: &str) -> Option<Type<'static>> {
+fn schema_of(api_version: &str, kind: &str) -> Option<TypeRef<'static>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    optik_schema::builtin(group, version, kind)
+    optik_schema::builtin_type(group, version, kind)
 }
 
-impl std::fmt::Debug for Kind {
+impl std::fmt::Debug for ServedResource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.api_version, self.resource.kind)
     }
@@ -564,16 +583,16 @@ impl std::fmt::Debug for Kind {
 
 /// Stored bytes on their way out.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ObjectView<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) revision: u64,
     /// With kind and apiVersion.
     pub(crate) typed: bool,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ObjectView<'a> {
     /// A live version at its own revision.
-    pub(crate) fn whole(version: &'a Version) -> Self {
+    pub(crate) fn from_version(version: &'a Version) -> Self {
         Self {
             bytes: version.value(),
             revision: version.mod_revision().get(),
@@ -582,7 +601,7 @@ impl<'a> Shown<'a> {
     }
 
     /// These bytes, on the same way.
-    fn splice(self, bytes: &[u8]) -> Result<Spliced<'_>, Damaged> {
+    fn splice(self, bytes: &[u8]) -> Result<SplicedObject<'_>, CorruptBytes> {
         let spliced = splice(bytes, self.revision)?;
         Ok(if self.typed {
             spliced
@@ -593,7 +612,7 @@ impl<'a> Shown<'a> {
 }
 
 /// A stored object as a tree.
-pub(crate) fn parse_stored(bytes: &[u8]) -> Result<Object, Damaged> {
-    let parsed = optik_object::parse_kept(bytes).map_err(|_| Damaged { at: 0 })?;
-    Object::try_from(parsed.value).map_err(|_| Damaged { at: 0 })
+pub(crate) fn parse_stored(bytes: &[u8]) -> Result<Object, CorruptBytes> {
+    let parsed = optik_object::parse_stored(bytes).map_err(|_| CorruptBytes { at: 0 })?;
+    Object::try_from(parsed.value).map_err(|_| CorruptBytes { at: 0 })
 }

@@ -1,29 +1,29 @@
 //! Selectors as objects spell them: `matchLabels` and `matchExpressions`.
 
 use optik_object::Value;
-use optik_object::selector::{LabelRequirement, LabelSelector, Operator};
+use optik_object::selector::{LabelOperator, LabelRequirement, LabelSelector};
 
 /// Nothing selects everything.
-pub(crate) fn selector_of(value: &Value) -> LabelSelector {
+pub(crate) fn parse_label_selector(value: &Value) -> LabelSelector {
     LabelSelector::from_requirements(requirements(value))
 }
 
 /// What a selector asks of labels, in the order of keys.
 pub(crate) fn requirements(value: &Value) -> Vec<LabelRequirement> {
     let expressions = value["matchExpressions"].as_array().into_iter().flatten();
-    let mut all = equalities(&value["matchLabels"]);
+    let mut all = match_labels_requirements(&value["matchLabels"]);
     all.extend(expressions.filter_map(requirement));
     all.sort_by(|a, b| a.key.cmp(&b.key));
     all
 }
 
 /// Labels that are to be exactly these.
-pub(crate) fn equalities(labels: &Value) -> Vec<LabelRequirement> {
+pub(crate) fn match_labels_requirements(labels: &Value) -> Vec<LabelRequirement> {
     let labels = labels.as_object().into_iter().flatten();
     labels
         .map(|(key, value)| LabelRequirement {
             key: key.clone(),
-            operator: Operator::Equals,
+            operator: LabelOperator::Equals,
             values: [value.as_str().unwrap_or_default().to_owned()].into(),
         })
         .collect()
@@ -34,10 +34,10 @@ fn requirement(expression: &Value) -> Option<LabelRequirement> {
     Some(LabelRequirement {
         key: expression["key"].as_str()?.to_owned(),
         operator: match expression["operator"].as_str()? {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
+            "In" => LabelOperator::In,
+            "NotIn" => LabelOperator::NotIn,
+            "Exists" => LabelOperator::Exists,
+            "DoesNotExist" => LabelOperator::DoesNotExist,
             _ => return None,
         },
         values: values

@@ -45,20 +45,23 @@ mod trouble;
 mod watch;
 mod write;
 
-pub use access::{AccessOptions, AccountOptions, Authorization, FlowMarks, keep_flows, keep_roles};
-pub use admission::keep_admission;
-pub use api_services::{keep_api_services, make_api_services};
-pub use body::readable;
-pub use calling::{Call, CallError, Caller, Reply};
-pub use compaction::{Compactor, keep_compacting};
+pub use access::{
+    AuthOptions, AuthorizationMode, FlowHeaders, ServiceAccountOptions, run_flow_schema_refresh,
+    run_rbac_refresh,
+};
+pub use admission::run_admission_refresh;
+pub use api_services::{create_api_services, run_apiservice_controller};
+pub use body::parse_document;
+pub use calling::{WebhookCallError, WebhookRequest, WebhookResponse, WebhookTransport};
+pub use compaction::{Compactor, run_compaction};
 pub use compute::ComputePool;
-pub use definitions::keep_definitions;
-pub use exchange::{BODY_BYTES_MAX, Body, Request, Response, User};
+pub use definitions::run_crd_controller;
+pub use exchange::{ApiRequest, ApiResponse, BODY_BYTES_MAX, ResponseBody, User};
 /// What services are given of.
-pub use optik_builtin::allocation::Ranges as ServiceRanges;
+pub use optik_builtin::service_allocation::ServiceRanges;
 pub use optik_catalog::is_builtin;
-pub use piece::Piece;
+pub use piece::ByteRope;
 pub use places::Collection;
-pub use plugins::used_of_quota;
+pub use plugins::quota_usage;
 pub use route::Route;
 pub use server::ApiServer;

@@ -9,21 +9,21 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How many objects share a lease at most.
-const USES_MAX: usize = 1000;
+const LEASE_OBJECTS_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Lifetimes {
-    current: Mutex<Option<Current>>,
+pub(crate) struct LeaseManager {
+    current: Mutex<Option<SharedLease>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Current {
+struct SharedLease {
     lease: LeaseId,
     granted: Monotonic,
     uses: usize,
 }
 
-impl Lifetimes {
+impl LeaseManager {
     /// A lease that ends no sooner than `seconds` from now.
     pub(crate) async fn lease(
         &self,
@@ -34,12 +34,12 @@ impl Lifetimes {
         let life = Duration::from_secs(seconds.into());
         let spare = life / 100;
         let now = clock.monotonic();
-        if let Some(lease) = self.shared(now, spare) {
+        if let Some(lease) = self.reusable(now, spare) {
             return Ok(lease);
         }
         let lease = store.grant_lease(None, life + spare).await?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = Some(Current {
+        *current = Some(SharedLease {
             lease,
             granted: now,
             uses: 1,
@@ -47,10 +47,10 @@ impl Lifetimes {
         Ok(lease)
     }
 
-    fn shared(&self, now: Monotonic, spare: Duration) -> Option<LeaseId> {
+    fn reusable(&self, now: Monotonic, spare: Duration) -> Option<LeaseId> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = current.as_mut()?;
-        if shared.uses >= USES_MAX || now.since(shared.granted) >= spare {
+        if shared.uses >= LEASE_OBJECTS_MAX || now.since(shared.granted) >= spare {
             return None;
         }
         shared.uses += 1;
@@ -58,7 +58,7 @@ impl Lifetimes {
     }
 
     /// Forgets a lease that turned out to be gone.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn invalidate(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

@@ -1,6 +1,6 @@
 //! What the client can read.
 
-use crate::form::{Encoding, Form, Look, MetaVersion, RowObject};
+use crate::form::{Encoding, IncludeObject, MetaVersion, Representation, Transform};
 use crate::query::Query;
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -27,13 +27,13 @@ const REPRESENTATIONS: &[&str] = &[
 
 /// One alternative of an Accept header.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Clause<'a> {
+pub(crate) struct AcceptClause<'a> {
     pub(crate) media_type: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
     quality: u16,
 }
 
-impl Clause<'_> {
+impl AcceptClause<'_> {
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let found = self.parameters.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| *value)
@@ -53,7 +53,7 @@ impl Clause<'_> {
     }
 
     /// The look that it asks for; `None` if there is no such thing.
-    fn look(&self, encoding: Encoding, rows: RowObject) -> Option<Look> {
+    fn transform(&self, encoding: Encoding, rows: IncludeObject) -> Option<Transform> {
         match self.parameter("stream") {
             None => {}
             Some("watch") if encoding != Encoding::Yaml => {}
@@ -61,7 +61,7 @@ impl Clause<'_> {
         }
         let wanted = ["as", "g", "v"].map(|name| self.parameter(name));
         let [Some(name), Some("meta.k8s.io"), Some(version)] = wanted else {
-            return (wanted == [None; 3]).then_some(Look::Whole);
+            return (wanted == [None; 3]).then_some(Transform::Object);
         };
         let version = match version {
             "v1" => MetaVersion::V1,
@@ -69,30 +69,35 @@ impl Clause<'_> {
             _ => return None,
         };
         match name {
-            "Table" if encoding != Encoding::Protobuf => Some(Look::Table { version, rows }),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Look::Metadata {
+            "Table" if encoding != Encoding::Protobuf => Some(Transform::Table {
                 version,
-                of_list: name.ends_with("List"),
+                include_object: rows,
             }),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => {
+                Some(Transform::PartialMetadata {
+                    version,
+                    of_list: name.ends_with("List"),
+                })
+            }
             _ => None,
         }
     }
 }
 
 /// The alternatives, best first.
-pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
+pub(crate) fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
+    let mut clauses: Vec<AcceptClause<'_>> = accept.split(',').filter_map(clause).collect();
     clauses.sort_by_key(|clause| (std::cmp::Reverse(clause.quality), clause.is_wildcard()));
     clauses
 }
 
-fn clause(text: &str) -> Option<Clause<'_>> {
+fn clause(text: &str) -> Option<AcceptClause<'_>> {
     let mut parts = text.split(';').map(str::trim);
     let media_type = parts.next().filter(|name| !name.is_empty())?;
     let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
     let quality = parameters.iter().find(|(name, _)| *name == "q");
     let quality = quality.and_then(|(_, value)| value.parse::<f32>().ok());
-    Some(Clause {
+    Some(AcceptClause {
         media_type,
         quality: (quality.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u16,
         parameters,
@@ -100,7 +105,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
 }
 
 /// The header, unless anything will do.
-pub(crate) fn accept(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn accept_header(headers: &HeaderMap) -> Option<&str> {
     let accept = headers.get(ACCEPT)?;
     // What nearly everybody sends.
     if accept == "application/json" || accept == "*/*" || accept.is_empty() {
@@ -111,53 +116,65 @@ pub(crate) fn accept(headers: &HeaderMap) -> Option<&str> {
 
 /// What a kind can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
-    Everything,
+pub(crate) enum SupportedEncodings {
+    All,
     /// Nobody knows the numbers of its fields; its metadata is like everybody's.
-    NoWholeProtobuf,
+    NoObjectProtobuf,
 }
 
 /// The form for an answer about objects.
-pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Form, Status> {
-    let Some(accept) = accept(headers) else {
-        return Ok(Form::default());
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query<'_>,
+    offer: SupportedEncodings,
+) -> Result<Representation, Status> {
+    let Some(accept) = accept_header(headers) else {
+        return Ok(Representation::default());
     };
     let clauses = clauses(accept);
-    if offer == Offer::Everything {
-        check_known(&clauses, TYPES)?;
+    if offer == SupportedEncodings::All {
+        check_acceptable(&clauses, TYPES)?;
     }
     for clause in &clauses {
         let Some(encoding) = clause.encoding() else {
             continue;
         };
-        if let Some(mut look) = clause.look(encoding, RowObject::Metadata) {
-            let whole = encoding == Encoding::Protobuf && look == Look::Whole;
-            if whole && offer == Offer::NoWholeProtobuf {
+        if let Some(mut look) = clause.transform(encoding, IncludeObject::Metadata) {
+            let whole = encoding == Encoding::Protobuf && look == Transform::Object;
+            if whole && offer == SupportedEncodings::NoObjectProtobuf {
                 continue;
             }
-            if let Look::Table { rows, .. } = &mut look {
-                *rows = row_object(query)?;
+            if let Transform::Table {
+                include_object: rows,
+                ..
+            } = &mut look
+            {
+                *rows = include_object(query)?;
             }
-            return Ok(Form { encoding, look });
+            return Ok(Representation {
+                encoding,
+                transform: look,
+            });
         }
     }
     Err(Status::not_acceptable(TYPES))
 }
 
 /// Routes are chosen by the plain types before anybody looks at parameters.
-fn check_known(clauses: &[Clause<'_>], available: &[&str]) -> Result<(), Status> {
-    let known = |clause: &Clause<'_>| TYPES.contains(&clause.media_type) || clause.is_wildcard();
+fn check_acceptable(clauses: &[AcceptClause<'_>], available: &[&str]) -> Result<(), Status> {
+    let known =
+        |clause: &AcceptClause<'_>| TYPES.contains(&clause.media_type) || clause.is_wildcard();
     if clauses.iter().any(known) {
         return Ok(());
     }
     Err(Status::not_representable(available))
 }
 
-fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
-    match query.text("includeObject") {
-        "" | "Metadata" => Ok(RowObject::Metadata),
-        "Object" => Ok(RowObject::Whole),
-        "None" => Ok(RowObject::None),
+fn include_object(query: &Query<'_>) -> Result<IncludeObject, Status> {
+    match query.get_or_empty("includeObject") {
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "Object" => Ok(IncludeObject::Object),
+        "None" => Ok(IncludeObject::None),
         other => Err(Status::bad_request(format!(
             "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be \
              'Metadata', 'Object', 'None', or empty",
@@ -167,27 +184,27 @@ fn row_object(query: &Query<'_>) -> Result<RowObject, Status> {
 }
 
 /// The form for a list, whose route is that of watches, too.
-pub(crate) fn list_form(
+pub(crate) fn negotiate_list(
     headers: &HeaderMap,
     query: &Query<'_>,
-    offer: Offer,
-) -> Result<Form, Status> {
+    offer: SupportedEncodings,
+) -> Result<Representation, Status> {
     // Custom kinds have no routes of their own.
-    if offer == Offer::Everything
-        && let Some(accept) = accept(headers)
+    if offer == SupportedEncodings::All
+        && let Some(accept) = accept_header(headers)
     {
-        check_known(&clauses(accept), REPRESENTATIONS)?;
+        check_acceptable(&clauses(accept), REPRESENTATIONS)?;
     }
-    form(headers, query, offer)
+    negotiate(headers, query, offer)
 }
 
 /// The form for a watch, which YAML has none of.
-pub(crate) fn stream_form(
+pub(crate) fn negotiate_stream(
     headers: &HeaderMap,
     query: &Query<'_>,
-    offer: Offer,
-) -> Result<Form, Status> {
-    let form = list_form(headers, query, offer)?;
+    offer: SupportedEncodings,
+) -> Result<Representation, Status> {
+    let form = negotiate_list(headers, query, offer)?;
     if form.encoding == Encoding::Yaml {
         return Err(Status::not_acceptable(STREAM_TYPES));
     }
@@ -195,28 +212,28 @@ pub(crate) fn stream_form(
 }
 
 /// The encoding for a document about the server.
-pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Status> {
-    let Some(accept) = accept(headers) else {
+pub(crate) fn negotiate_document(headers: &HeaderMap) -> Result<Encoding, Status> {
+    let Some(accept) = accept_header(headers) else {
         return Ok(Encoding::Json);
     };
     let clauses = clauses(accept);
-    check_known(&clauses, TYPES)?;
-    plain(&clauses).ok_or_else(|| Status::not_acceptable(TYPES))
+    check_acceptable(&clauses, TYPES)?;
+    first_encoding(&clauses).ok_or_else(|| Status::not_acceptable(TYPES))
 }
 
 /// The encoding for a refusal: JSON, if nothing else will do either.
-pub(crate) fn encoding_of_refusal(headers: &HeaderMap) -> Encoding {
-    let accept = accept(headers);
+pub(crate) fn negotiate_error(headers: &HeaderMap) -> Encoding {
+    let accept = accept_header(headers);
     accept
-        .and_then(|accept| plain(&clauses(accept)))
+        .and_then(|accept| first_encoding(&clauses(accept)))
         .unwrap_or_default()
 }
 
-fn plain(clauses: &[Clause<'_>]) -> Option<Encoding> {
+fn first_encoding(clauses: &[AcceptClause<'_>]) -> Option<Encoding> {
     clauses.iter().find_map(|clause| {
         let encoding = clause.encoding()?;
-        let look = clause.look(encoding, RowObject::None)?;
-        (look == Look::Whole).then_some(encoding)
+        let look = clause.transform(encoding, IncludeObject::None)?;
+        (look == Transform::Object).then_some(encoding)
     })
 }
 
@@ -224,21 +241,21 @@ fn plain(clauses: &[Clause<'_>]) -> Option<Encoding> {
 mod tests {
     use super::*;
 
-    fn ask(accept: &str, query: &str) -> Result<Form, u16> {
+    fn ask(accept: &str, query: &str) -> Result<Representation, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
         let query = Query::parse(query).unwrap();
-        form(&headers, &query, Offer::Everything).map_err(|status| status.code())
+        negotiate(&headers, &query, SupportedEncodings::All).map_err(|status| status.code())
     }
 
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
     #[test]
-    fn wire_3_2() {
+    fn accept_header_selects_encoding_wire_3_2() {
         let plain = |encoding| {
-            Ok(Form {
+            Ok(Representation {
                 encoding,
-                look: Look::Whole,
+                transform: Transform::Object,
             })
         };
         for (accept, expected) in [
@@ -272,29 +289,32 @@ mod tests {
     }
 
     #[test]
-    fn wire_3_4() {
+    fn table_include_object_wire_3_4() {
         let table = |rows| {
-            Ok(Form {
+            Ok(Representation {
                 encoding: Encoding::Json,
-                look: Look::Table {
+                transform: Transform::Table {
                     version: MetaVersion::V1,
-                    rows,
+                    include_object: rows,
                 },
             })
         };
-        assert_eq!(ask(TABLE, ""), table(RowObject::Metadata));
-        assert_eq!(ask(TABLE, "includeObject=None"), table(RowObject::None));
-        assert_eq!(ask(TABLE, "includeObject=Object"), table(RowObject::Whole));
+        assert_eq!(ask(TABLE, ""), table(IncludeObject::Metadata));
+        assert_eq!(ask(TABLE, "includeObject=None"), table(IncludeObject::None));
+        assert_eq!(
+            ask(TABLE, "includeObject=Object"),
+            table(IncludeObject::Object)
+        );
         assert_eq!(ask(TABLE, "includeObject=Bad"), Err(400));
         assert!(ask("application/json", "includeObject=Bad").is_ok());
         let protobuf = TABLE.replace("json", "vnd.kubernetes.protobuf");
         assert_eq!(ask(&protobuf, ""), Err(406));
         let both = format!("{protobuf},application/json");
-        assert_eq!(ask(&both, ""), Ok(Form::default()));
+        assert_eq!(ask(&both, ""), Ok(Representation::default()));
     }
 
     #[test]
-    fn the_best_comes_first() {
+    fn accept_clauses_are_ordered_by_quality_and_specificity() {
         let order: Vec<_> = clauses("*/*, b/b;q=0.5, a/a, c/c;q=0.9")
             .iter()
             .map(|clause| clause.media_type)

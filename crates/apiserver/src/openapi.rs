@@ -1,14 +1,14 @@
 //! The API described for clients, with what lets them keep a description (wire §2).
 
-use crate::exchange::{Request, Response};
-use crate::kinds::{Kind, Kinds};
-use crate::negotiation::{accept, clauses};
+use crate::exchange::{ApiRequest, ApiResponse};
+use crate::kinds::{ResourceRegistry, ServedResource};
+use crate::negotiation::{accept_header, clauses};
 use crate::query::Query;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use optik_catalog::Resource;
+use optik_catalog::ApiResource;
 use optik_object::{Status, Timestamp, Value};
-use optik_openapi::Described;
+use optik_openapi::OpenApiKind;
 use optik_platform::Clock;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -19,8 +19,8 @@ const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protob
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const YEAR_SECONDS: i64 = 365 * 86_400;
 
-impl Described for Kind {
-    fn resource(&self) -> &Resource {
+impl OpenApiKind for ServedResource {
+    fn resource(&self) -> &ApiResource {
         &self.resource
     }
 
@@ -35,51 +35,51 @@ impl Described for Kind {
     }
 }
 
-fn each(kinds: &[Arc<Kind>]) -> impl Iterator<Item = &Kind> + Clone {
+fn each(kinds: &[Arc<ServedResource>]) -> impl Iterator<Item = &ServedResource> + Clone {
     kinds.iter().map(|kind| &**kind)
 }
 
 /// `/openapi/v3`
-pub(crate) fn index(kinds: &Kinds) -> Response {
+pub(crate) fn v3_index(kinds: &ResourceRegistry) -> ApiResponse {
     let index = optik_openapi::index(each(&kinds.all));
     let mut body = optik_object::to_bytes(&index);
     body.push(b'\n');
-    Response::json(StatusCode::OK, body)
+    ApiResponse::json(StatusCode::OK, body)
 }
 
 /// `/openapi/v3/…`
 pub(crate) async fn v3(
-    kinds: &Kinds,
-    request: &Request,
+    kinds: &ResourceRegistry,
+    request: &ApiRequest,
     path: &str,
     clock: &dyn Clock,
-) -> Result<Response, Status> {
+) -> Result<ApiResponse, Status> {
     let own = kinds.all.iter().filter(|kind| {
         let resource = &kind.resource;
         optik_openapi::path_of(&resource.group, &resource.version) == path
     });
-    let own: Vec<Arc<Kind>> = own.map(Arc::clone).collect();
+    let own: Vec<Arc<ServedResource>> = own.map(Arc::clone).collect();
     if own.is_empty() {
-        return Ok(Response::empty(StatusCode::NOT_FOUND));
+        return Ok(ApiResponse::empty(StatusCode::NOT_FOUND));
     }
-    if wanted(&request.headers, &[JSON]).is_none() {
-        return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
+    if preferred_media_type(&request.headers, &[JSON]).is_none() {
+        return Ok(ApiResponse::empty(StatusCode::NOT_ACCEPTABLE));
     }
     let hash = optik_openapi::hash(each(&own));
     let query = Query::parse(&request.query)?;
-    let asked = query.text("hash");
+    let asked = query.get_or_empty("hash");
     if !asked.is_empty() && asked != hash {
         let right = format!("/openapi/v3/{path}?hash={hash}");
-        let moved = Response::empty(StatusCode::MOVED_PERMANENTLY);
+        let moved = ApiResponse::empty(StatusCode::MOVED_PERMANENTLY);
         return Ok(with(moved, LOCATION, &right));
     }
     let tag = format!("\"{hash}\"");
-    let mut response = if is_known(request, &tag) {
-        Response::empty(StatusCode::NOT_MODIFIED)
+    let mut response = if etag_matches(request, &tag) {
+        ApiResponse::empty(StatusCode::NOT_MODIFIED)
     } else {
         let path = path.to_owned();
         let text = blocking(move || optik_openapi::v3(each(&own), &path)).await?;
-        Response::json(StatusCode::OK, text.unwrap_or_default())
+        ApiResponse::json(StatusCode::OK, text.unwrap_or_default())
     };
     response = with(response, ETAG, &tag);
     response = with(response, VARY, "Accept");
@@ -94,14 +94,17 @@ pub(crate) async fn v3(
 }
 
 /// `/openapi/v2`
-pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Status> {
-    let Some(form) = wanted(&request.headers, &[JSON, V2_ASKED, V2_PROTOBUF]) else {
-        return Ok(Response::empty(StatusCode::NOT_ACCEPTABLE));
+pub(crate) async fn v2(
+    kinds: &ResourceRegistry,
+    request: &ApiRequest,
+) -> Result<ApiResponse, Status> {
+    let Some(form) = preferred_media_type(&request.headers, &[JSON, V2_ASKED, V2_PROTOBUF]) else {
+        return Ok(ApiResponse::empty(StatusCode::NOT_ACCEPTABLE));
     };
     let kinds = kinds.all.clone();
     let tag = format!("\"{}\"", optik_openapi::hash(each(&kinds)));
-    if is_known(request, &tag) {
-        let response = Response::empty(StatusCode::NOT_MODIFIED);
+    if etag_matches(request, &tag) {
+        let response = ApiResponse::empty(StatusCode::NOT_MODIFIED);
         return Ok(with(response, ETAG, &tag));
     }
     let protobuf = form != JSON;
@@ -113,7 +116,7 @@ pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Sta
         }
     })
     .await?;
-    let response = Response::json(StatusCode::OK, body);
+    let response = ApiResponse::json(StatusCode::OK, body);
     let response = with(
         response,
         CONTENT_TYPE,
@@ -124,8 +127,8 @@ pub(crate) async fn v2(kinds: &Kinds, request: &Request) -> Result<Response, Sta
 }
 
 /// The best of what is offered, the first for those who take anything.
-fn wanted<'o>(headers: &HeaderMap, offered: &[&'o str]) -> Option<&'o str> {
-    let Some(accept) = accept(headers) else {
+fn preferred_media_type<'o>(headers: &HeaderMap, offered: &[&'o str]) -> Option<&'o str> {
+    let Some(accept) = accept_header(headers) else {
         return offered.first().copied();
     };
     clauses(accept).iter().find_map(|clause| {
@@ -135,12 +138,12 @@ fn wanted<'o>(headers: &HeaderMap, offered: &[&'o str]) -> Option<&'o str> {
     })
 }
 
-fn is_known(request: &Request, tag: &str) -> bool {
+fn etag_matches(request: &ApiRequest, tag: &str) -> bool {
     let known = request.headers.get(IF_NONE_MATCH);
     known.is_some_and(|known| known.as_bytes() == tag.as_bytes())
 }
 
-fn with(response: Response, name: HeaderName, value: &str) -> Response {
+fn with(response: ApiResponse, name: HeaderName, value: &str) -> ApiResponse {
     match HeaderValue::from_str(value) {
         Ok(value) => response.with_header(name, value),
         Err(_) => response,
@@ -176,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn http_date_is_imf_fixdate() {
         let time: Timestamp = "2026-11-15T13:56:21Z".parse().unwrap();
         assert_eq!(http_date(time), "Sun, 15 Nov 2026 13:56:21 GMT");
         assert_eq!(

@@ -1,8 +1,11 @@
 //! Options of lists and watches, read and judged before anything is looked up.
 
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use crate::query::Query;
-use optik_object::{Asked, Continue, ListOptionsError, ParseUintError, Status, in_query};
+use optik_object::{
+    ContinueToken, ListOptionsError, ParseUintError, RequestedResourceVersion, Status,
+    parse_query_resource_version,
+};
 use optik_store::Revision;
 use std::num::NonZeroUsize;
 
@@ -11,7 +14,7 @@ use std::num::NonZeroUsize;
 pub(crate) struct ListOptions {
     revision: String,
     revision_match: String,
-    next: String,
+    continue_token: String,
     limit: i64,
     send_initial_events: Option<bool>,
     bookmarks: bool,
@@ -21,9 +24,9 @@ pub(crate) struct ListOptions {
 impl ListOptions {
     pub(crate) fn read(query: &Query<'_>) -> Result<Self, Status> {
         Ok(Self {
-            revision: query.text("resourceVersion").into(),
-            revision_match: query.text("resourceVersionMatch").into(),
-            next: query.text("continue").into(),
+            revision: query.get_or_empty("resourceVersion").into(),
+            revision_match: query.get_or_empty("resourceVersionMatch").into(),
+            continue_token: query.get_or_empty("continue").into(),
             limit: query.number("limit")?.unwrap_or(0),
             send_initial_events: query.flag("sendInitialEvents"),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
@@ -45,7 +48,7 @@ pub(crate) enum ListAt {
     /// need only be no older.
     Page(Revision),
     /// The rest of a list that was begun.
-    Rest(Continue),
+    Rest(ContinueToken),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,32 +59,33 @@ pub(crate) struct ListPlan {
 
 impl ListOptions {
     /// §3.2, cell by cell, of options that were [checked](Self::check).
-    pub(crate) fn list(&self, kind: &Kind) -> Result<ListPlan, Status> {
+    pub(crate) fn plan_list(&self, kind: &ServedResource) -> Result<ListPlan, Status> {
         let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
-        if !self.next.is_empty() {
-            let rest = Continue::decode(&self.next);
-            let rest = rest.map_err(|error| Status::continue_malformed(&error))?;
+        if !self.continue_token.is_empty() {
+            let rest = ContinueToken::decode(&self.continue_token);
+            let rest = rest.map_err(|error| Status::invalid_continue_token(&error))?;
             if !matches!(self.revision.as_str(), "" | "0") {
-                return Err(Status::revision_with_continue());
+                return Err(Status::resource_version_with_continue());
             }
-            let from_cache = self.revision == "0" && kind.resource.behaviour.cached;
+            let from_cache = self.revision == "0" && kind.resource.strategy_options.cached;
             return Ok(ListPlan {
                 at: ListAt::Rest(rest),
                 limit: limit.filter(|_| !from_cache),
             });
         }
-        let asked = in_query(&self.revision).map_err(|error| Status::revision_malformed(&error))?;
+        let asked = parse_query_resource_version(&self.revision)
+            .map_err(|error| Status::invalid_resource_version(&error))?;
         Ok(match asked {
-            Asked::Unset => ListPlan {
+            RequestedResourceVersion::Unset => ListPlan {
                 at: ListAt::Latest,
                 limit,
             },
             // A cache hands out what it has, all of it.
-            Asked::Any => ListPlan {
+            RequestedResourceVersion::Any => ListPlan {
                 at: ListAt::Any,
-                limit: limit.filter(|_| !kind.resource.behaviour.cached),
+                limit: limit.filter(|_| !kind.resource.strategy_options.cached),
             },
-            Asked::At(number) => {
+            RequestedResourceVersion::At(number) => {
                 let revision = Revision::new(number.get());
                 let at = match self.revision_match.as_str() {
                     "Exact" => ListAt::Exact(revision),
@@ -96,8 +100,8 @@ impl ListOptions {
 
     /// Which objects are meant when a collection is deleted. Upstream goes through pages
     /// of its own if there is no limit; of a page a revision alone means exactly that one.
-    pub(crate) fn deletion(&self, kind: &Kind) -> Result<ListPlan, Status> {
-        let mut plan = self.list(kind)?;
+    pub(crate) fn plan_delete_collection(&self, kind: &ServedResource) -> Result<ListPlan, Status> {
+        let mut plan = self.plan_list(kind)?;
         let in_pages = self.limit == 0 && self.revision_match.is_empty();
         if let ListAt::NotOlderThan(revision) = plan.at
             && in_pages
@@ -108,7 +112,7 @@ impl ListOptions {
     }
 
     /// What is refused before anything is looked at, of a list or of a watch.
-    pub(crate) fn check(&self, watch: Option<WatchForm>) -> Result<(), Status> {
+    pub(crate) fn validate(&self, watch: Option<WatchForm>) -> Result<(), Status> {
         match watch {
             None | Some(WatchForm::Path) => self.check_list(),
             Some(WatchForm::Query) => self.check_watch(),
@@ -122,7 +126,7 @@ impl ListOptions {
             if self.revision.is_empty() {
                 errors.push(ListOptionsError::MatchWithoutRevision);
             }
-            if !self.next.is_empty() {
+            if !self.continue_token.is_empty() {
                 errors.push(ListOptionsError::MatchWithContinue);
             }
             if !matches!(given, "Exact" | "NotOlderThan") {
@@ -135,11 +139,11 @@ impl ListOptions {
         if self.send_initial_events.is_some() {
             errors.push(ListOptionsError::InitialEventsOnList);
         }
-        refuse(&errors)
+        into_result(&errors)
     }
 }
 
-fn refuse(errors: &[ListOptionsError]) -> Result<(), Status> {
+fn into_result(errors: &[ListOptionsError]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -150,16 +154,16 @@ fn refuse(errors: &[ListOptionsError]) -> Result<(), Status> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchAt {
     /// With the state, as [`ListAt`] would have it, and what follows.
-    Initial(Fresh),
+    Initial(Freshness),
     /// With what follows the state, without it.
-    Following(Fresh),
+    Following(Freshness),
     /// After this revision.
     After(Revision),
 }
 
 /// How new a state must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fresh {
+pub(crate) enum Freshness {
     Latest,
     Any,
     NotOlderThan(Revision),
@@ -170,7 +174,7 @@ pub(crate) struct WatchPlan {
     pub(crate) at: WatchAt,
     pub(crate) bookmarks: bool,
     /// The end of the initial state is marked.
-    pub(crate) announce: bool,
+    pub(crate) mark_initial_end: bool,
     pub(crate) timeout_seconds: Option<i64>,
 }
 
@@ -185,21 +189,23 @@ pub(crate) enum WatchForm {
 
 impl ListOptions {
     /// §4.1, §5, of options that were [checked](Self::check).
-    pub(crate) fn watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
-        let malformed = |error: ParseUintError| Status::revision_malformed_internally(&error);
+    pub(crate) fn plan_watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
+        let malformed = |error: ParseUintError| Status::invalid_resource_version_internal(&error);
         let mut initial = self.send_initial_events;
         if form == WatchForm::Query && self.begins_with_state() {
             initial = Some(true);
         }
-        let asked = in_query(&self.revision).map_err(malformed)?;
+        let asked = parse_query_resource_version(&self.revision).map_err(malformed)?;
         let fresh = match asked {
-            Asked::Unset => Fresh::Latest,
-            Asked::Any => Fresh::Any,
-            Asked::At(number) => Fresh::NotOlderThan(Revision::new(number.get())),
+            RequestedResourceVersion::Unset => Freshness::Latest,
+            RequestedResourceVersion::Any => Freshness::Any,
+            RequestedResourceVersion::At(number) => {
+                Freshness::NotOlderThan(Revision::new(number.get()))
+            }
         };
         let at = match (initial, fresh) {
             (Some(true), fresh) => WatchAt::Initial(fresh),
-            (_, Fresh::NotOlderThan(revision)) => WatchAt::After(revision),
+            (_, Freshness::NotOlderThan(revision)) => WatchAt::After(revision),
             (Some(false), fresh) => WatchAt::Following(fresh),
             // The old paths: state first, but no end of it is announced.
             (None, fresh) => WatchAt::Initial(fresh),
@@ -207,7 +213,7 @@ impl ListOptions {
         Ok(WatchPlan {
             at,
             bookmarks: self.bookmarks,
-            announce: self.bookmarks && initial == Some(true),
+            mark_initial_end: self.bookmarks && initial == Some(true),
             timeout_seconds: self.timeout_seconds,
         })
     }
@@ -237,10 +243,10 @@ impl ListOptions {
             if given != "NotOlderThan" {
                 errors.push(ListOptionsError::UnsupportedMatchOnWatch(given.into()));
             }
-            if !self.next.is_empty() {
+            if !self.continue_token.is_empty() {
                 errors.push(ListOptionsError::MatchWithContinue);
             }
         }
-        refuse(&errors)
+        into_result(&errors)
     }
 }

@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 /// Bytes to send, one after the other.
 #[derive(Clone, Debug)]
-pub struct Piece(Parts);
+pub struct ByteRope(RopeInner);
 
 #[derive(Clone, Debug)]
-enum Parts {
-    One(Bytes),
-    Many(Laid),
+enum RopeInner {
+    Contiguous(Bytes),
+    Chunked(ChunkedRope),
 }
 
 /// What is written, and between it what is stored.
 #[derive(Clone, Debug)]
-struct Laid {
+struct ChunkedRope {
     written: Bytes,
-    parts: Vec<Part>,
+    chunks: Vec<RopeChunk>,
     /// The first that is not sent whole.
     next: usize,
     /// How much of that one is sent.
@@ -32,12 +32,12 @@ struct Laid {
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum RopeChunk {
     Written(Range<usize>),
     Stored { version: Arc<Version>, from: usize },
 }
 
-impl Part {
+impl RopeChunk {
     fn bytes<'a>(&'a self, written: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Written(range) => &written[range.clone()],
@@ -46,12 +46,12 @@ impl Part {
     }
 }
 
-impl Piece {
+impl ByteRope {
     /// What is left, in order.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many) = match &self.0 {
-            Parts::One(bytes) => (Some(&bytes[..]), None),
-            Parts::Many(laid) => (None, Some(laid.parts())),
+            RopeInner::Contiguous(bytes) => (Some(&bytes[..]), None),
+            RopeInner::Chunked(laid) => (None, Some(laid.chunks())),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
@@ -64,35 +64,35 @@ impl Piece {
     }
 }
 
-impl From<Bytes> for Piece {
+impl From<Bytes> for ByteRope {
     fn from(bytes: Bytes) -> Self {
-        Self(Parts::One(bytes))
+        Self(RopeInner::Contiguous(bytes))
     }
 }
 
-impl From<Vec<u8>> for Piece {
+impl From<Vec<u8>> for ByteRope {
     fn from(bytes: Vec<u8>) -> Self {
         Bytes::from(bytes).into()
     }
 }
 
-impl Buf for Piece {
+impl Buf for ByteRope {
     fn remaining(&self) -> usize {
         match &self.0 {
-            Parts::One(bytes) => bytes.len(),
-            Parts::Many(laid) => laid.left,
+            RopeInner::Contiguous(bytes) => bytes.len(),
+            RopeInner::Chunked(laid) => laid.left,
         }
     }
 
     fn chunk(&self) -> &[u8] {
         match &self.0 {
-            Parts::One(bytes) => bytes,
-            Parts::Many(laid) => laid.parts().next().unwrap_or_default(),
+            RopeInner::Contiguous(bytes) => bytes,
+            RopeInner::Chunked(laid) => laid.chunks().next().unwrap_or_default(),
         }
     }
 
     fn chunks_vectored<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
-        let slices = into.iter_mut().zip(self.parts());
+        let slices = into.iter_mut().zip(self.chunks());
         slices
             .map(|(slice, part)| *slice = IoSlice::new(part))
             .count()
@@ -100,13 +100,13 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         match &mut self.0 {
-            Parts::One(bytes) => bytes.advance(count),
-            Parts::Many(laid) => laid.advance(count),
+            RopeInner::Contiguous(bytes) => bytes.advance(count),
+            RopeInner::Chunked(laid) => laid.advance(count),
         }
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
-        if let Parts::One(bytes) = &mut self.0 {
+        if let RopeInner::Contiguous(bytes) = &mut self.0 {
             return bytes.copy_to_bytes(count);
         }
         let mut copy = Vec::with_capacity(count);
@@ -120,10 +120,10 @@ impl Buf for Piece {
     }
 }
 
-impl Laid {
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+impl ChunkedRope {
+    fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let mut sent = self.sent;
-        self.parts[self.next..].iter().map(move |part| {
+        self.chunks[self.next..].iter().map(move |part| {
             let bytes = &part.bytes(&self.written)[sent..];
             sent = 0;
             bytes
@@ -134,14 +134,14 @@ impl Laid {
         assert!(count <= self.left, "{count} of {} bytes", self.left);
         self.left -= count;
         self.sent += count;
-        while let Some(part) = self.parts.get_mut(self.next) {
+        while let Some(part) = self.chunks.get_mut(self.next) {
             let length = part.bytes(&self.written).len();
             if self.sent < length {
                 return;
             }
             self.sent -= length;
             // What was sent is let go of.
-            *part = Part::Written(0..0);
+            *part = RopeChunk::Written(0..0);
             self.next += 1;
         }
     }
@@ -149,19 +149,19 @@ impl Laid {
 
 /// A piece that is being put together.
 #[derive(Debug, Default)]
-pub(crate) struct Sheaf {
+pub(crate) struct RopeBuilder {
     /// Everything that is written, wherever it stands.
     written: Vec<u8>,
     /// How much of that stands before what was laid last.
-    before: usize,
-    parts: Vec<Part>,
+    chunk_start: usize,
+    chunks: Vec<RopeChunk>,
     /// How many bytes lie elsewhere.
-    elsewhere: usize,
+    stored_bytes: usize,
 }
 
-impl Sheaf {
+impl RopeBuilder {
     /// So much will be written.
-    pub(crate) fn with_room(bytes: usize) -> Self {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self {
             written: Vec::with_capacity(bytes),
             ..Self::default()
@@ -175,42 +175,42 @@ impl Sheaf {
 
     /// Takes back what was written from there on.
     pub(crate) fn truncate(&mut self, written: usize) {
-        debug_assert!(self.before <= written, "something was laid behind it");
+        debug_assert!(self.chunk_start <= written, "something was laid behind it");
         self.written.truncate(written);
     }
 
     /// Adds what is stored, from there on.
-    pub(crate) fn lay(&mut self, version: &Arc<Version>, from: usize) {
+    pub(crate) fn append_stored(&mut self, version: &Arc<Version>, from: usize) {
         let length = version.value().len() - from;
         if length == 0 {
             return;
         }
-        self.close();
-        self.elsewhere += length;
-        self.parts.push(Part::Stored {
+        self.close_chunk();
+        self.stored_bytes += length;
+        self.chunks.push(RopeChunk::Stored {
             version: Arc::clone(version),
             from,
         });
     }
 
     /// Makes a part of what was written since the last.
-    fn close(&mut self) {
+    fn close_chunk(&mut self) {
         let end = self.written.len();
-        if self.before < end {
-            self.parts.push(Part::Written(self.before..end));
-            self.before = end;
+        if self.chunk_start < end {
+            self.chunks.push(RopeChunk::Written(self.chunk_start..end));
+            self.chunk_start = end;
         }
     }
 
-    pub(crate) fn bind(mut self) -> Piece {
-        if self.parts.is_empty() {
+    pub(crate) fn finish(mut self) -> ByteRope {
+        if self.chunks.is_empty() {
             return self.written.into();
         }
-        self.close();
-        Piece(Parts::Many(Laid {
-            left: self.written.len() + self.elsewhere,
+        self.close_chunk();
+        ByteRope(RopeInner::Chunked(ChunkedRope {
+            left: self.written.len() + self.stored_bytes,
             written: self.written.into(),
-            parts: self.parts,
+            chunks: self.chunks,
             next: 0,
             sent: 0,
         }))
@@ -235,32 +235,32 @@ mod tests {
         versions
     }
 
-    async fn sheaf() -> Piece {
+    async fn sheaf() -> ByteRope {
         let [cdef, g] = &stored(&["--cdef", "g"]).await[..] else {
             panic!("two were stored");
         };
-        let mut sheaf = Sheaf::default();
+        let mut sheaf = RopeBuilder::default();
         sheaf.written().extend(b"ab");
-        sheaf.lay(cdef, 2);
-        sheaf.lay(g, 0);
+        sheaf.append_stored(cdef, 2);
+        sheaf.append_stored(g, 0);
         sheaf.written().extend(b"hxx");
         sheaf.truncate(3);
-        sheaf.lay(g, 1);
+        sheaf.append_stored(g, 1);
         sheaf.written().extend(b"ij");
-        sheaf.bind()
+        sheaf.finish()
     }
 
     #[tokio::test]
-    async fn what_lies_in_several_places_is_one_piece() {
+    async fn byte_rope_joins_written_and_stored_chunks() {
         let piece = sheaf().await;
         assert_eq!(piece.remaining(), 10);
-        assert_eq!(piece.parts().count(), 4, "nothing is empty");
+        assert_eq!(piece.chunks().count(), 4, "nothing is empty");
         assert_eq!(&piece.into_bytes()[..], b"abcdefghij");
     }
 
     /// However much of it is taken at a time.
     #[tokio::test]
-    async fn nothing_is_lost_between_two_parts() {
+    async fn byte_rope_advances_across_chunks_at_any_step() {
         let whole = sheaf().await;
         for step in 1..=10 {
             let mut piece = whole.clone();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn part_of_it_can_be_copied() {
+    async fn byte_rope_copies_a_prefix() {
         let mut piece = sheaf().await;
         assert_eq!(&piece.copy_to_bytes(3)[..], b"abc");
         assert_eq!(&piece.copy_to_bytes(7)[..], b"defghij");
@@ -289,15 +289,15 @@ mod tests {
 
     /// Nobody keeps an object alive that has been sent.
     #[tokio::test]
-    async fn what_was_sent_is_let_go_of() {
+    async fn byte_rope_releases_sent_objects() {
         let [long] = &stored(&["long"]).await[..] else {
             panic!("one was stored");
         };
-        let mut sheaf = Sheaf::default();
-        sheaf.lay(long, 0);
+        let mut sheaf = RopeBuilder::default();
+        sheaf.append_stored(long, 0);
         sheaf.written().push(b',');
         let before = Arc::strong_count(long);
-        let mut piece = sheaf.bind();
+        let mut piece = sheaf.finish();
         piece.advance(3);
         assert_eq!(Arc::strong_count(long), before);
         piece.advance(1);
@@ -306,9 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_one_place_is_not_copied() {
+    fn contiguous_byte_rope_is_not_copied() {
         let bytes = Bytes::from(vec![7; 100]);
-        let piece = Piece::from(bytes.clone());
+        let piece = ByteRope::from(bytes.clone());
         assert_eq!(piece.into_bytes().as_ptr(), bytes.as_ptr());
     }
 }

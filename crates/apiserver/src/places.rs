@@ -1,6 +1,6 @@
 //! Where objects are found, for parts of the server that follow them.
 
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use crate::server::ApiServer;
 use optik_catalog::Verb;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    fn of(kind: &Kind) -> Self {
+    fn for_resource(kind: &ServedResource) -> Self {
         Self {
             api_path: kind.api_path(),
             group: kind.resource.group.to_string(),
@@ -47,7 +47,7 @@ impl Collection {
 
     /// The path of one object; its namespace counts only if the kind has one.
     #[must_use]
-    pub fn object(&self, namespace: &str, name: &str) -> String {
+    pub fn object_path(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
             true => format!("{}/{name}", self.path(namespace)),
             false => format!("{}/{name}", self.cluster_path()),
@@ -56,7 +56,7 @@ impl Collection {
 
     /// The key of one object.
     #[must_use]
-    pub fn key(&self, namespace: &str, name: &str) -> String {
+    pub fn object_key(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
             true => format!("{}{namespace}/{name}", self.directory),
             false => format!("{}{name}", self.directory),
@@ -64,7 +64,7 @@ impl Collection {
     }
 
     #[must_use]
-    pub fn is(&self, group: &str, plural: &str) -> bool {
+    pub fn is_resource(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 }
@@ -73,41 +73,43 @@ impl ApiServer {
     /// Every collection that can be deleted, each once.
     #[must_use]
     pub fn collections(&self) -> Vec<Collection> {
-        self.places(|kind| kind.resource.verbs.contains(Verb::DeleteCollection))
+        self.collections_where(|kind| kind.resource.verbs.contains(Verb::DeleteCollection))
     }
 
     /// The collection of a kind that a definition made; never that of a built-in one.
     #[must_use]
     pub fn custom_collection(&self, group: &str, plural: &str) -> Option<Collection> {
-        let mut found = self.places(|kind| kind.custom.is_some()).into_iter();
-        found.find(|one| one.is(group, plural))
+        let mut found = self
+            .collections_where(|kind| kind.custom.is_some())
+            .into_iter();
+        found.find(|one| one.is_resource(group, plural))
     }
 
     /// Every collection there is, each once.
     #[must_use]
     pub fn all_collections(&self) -> Vec<Collection> {
-        self.places(|_| true)
+        self.collections_where(|_| true)
     }
 
-    fn places(&self, wanted: impl Fn(&Kind) -> bool) -> Vec<Collection> {
+    fn collections_where(&self, wanted: impl Fn(&ServedResource) -> bool) -> Vec<Collection> {
         let mut directories = BTreeSet::new();
-        let kinds = self.current_kinds();
+        let kinds = self.current_registry();
         let kinds = kinds.all.iter();
         let kinds = kinds.filter(|kind| {
-            kind.is_kept() && wanted(kind) && directories.insert(kind.resource.storage.clone())
+            kind.is_stored() && wanted(kind) && directories.insert(kind.resource.storage.clone())
         });
-        kinds.map(|kind| Collection::of(kind)).collect()
+        kinds.map(|kind| Collection::for_resource(kind)).collect()
     }
 
     /// The collection of the objects that call themselves so; any version will do.
     #[must_use]
     pub fn collection_of(&self, api_version: &str, kind: &str) -> Option<Collection> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let kinds = self.current_kinds();
+        let kinds = self.current_registry();
         let mut all = kinds.all.iter();
         let found = all.find(|known| {
-            known.is_kept() && known.resource.group == group && known.resource.kind == kind
+            known.is_stored() && known.resource.group == group && known.resource.kind == kind
         });
-        found.map(|kind| Collection::of(kind))
+        found.map(|kind| Collection::for_resource(kind))
     }
 }

@@ -9,18 +9,18 @@
 
 mod share;
 
-pub(crate) use share::Share;
+pub(crate) use share::BufferQuota;
 
 use futures::stream::{self, Stream};
-use optik_access::User;
-use share::{Room, Shares};
+use optik_auth::User;
+use share::{BufferPermit, BufferQuotas};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
 /// How many batches of an answer are made ahead at most.
-const WIDTH_MAX: usize = 4;
+const BATCHES_AHEAD_MAX: usize = 4;
 /// As much is held of objects that a webhook converts, in all.
 const CONVERTED_BYTES_MAX: usize = 128 << 20;
 /// And of answers whose length is told before them.
@@ -28,11 +28,11 @@ const MEASURED_BYTES_MAX: usize = 32 << 20;
 const KIB: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Press {
+pub(crate) struct EncodePool {
     width: usize,
     threads: Arc<Semaphore>,
     /// For batches that are made and not sent.
-    shares: Shares,
+    quotas: BufferQuotas,
     /// In KiB, as the next one.
     converted: Arc<Semaphore>,
     converted_bytes: usize,
@@ -40,39 +40,39 @@ pub(crate) struct Press {
 }
 
 /// What makes a batch.
-pub(crate) struct Job<F> {
+pub(crate) struct EncodeJob<F> {
     /// About what is held of it.
     pub(crate) bytes: usize,
     /// Whether it takes more than a moment: then it waits for a thread.
-    pub(crate) is_long: bool,
+    pub(crate) is_slow: bool,
     pub(crate) run: F,
 }
 
 /// The batches of one answer.
-struct Line<I, J, T> {
-    press: Arc<Press>,
-    share: Share,
+struct OrderedBatches<I, J, T> {
+    pool: Arc<EncodePool>,
+    quota: BufferQuota,
     jobs: I,
     /// The next one, if there was no room or no thread for it.
-    next: Option<Job<J>>,
-    ahead: VecDeque<JoinHandle<(T, Room)>>,
+    next: Option<EncodeJob<J>>,
+    ahead: VecDeque<JoinHandle<(T, BufferPermit)>>,
     /// Of the batch that was handed out last.
-    sent: Option<Room>,
+    sent: Option<BufferPermit>,
 }
 
-impl Press {
+impl EncodePool {
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with(cores, CONVERTED_BYTES_MAX)
+        Self::with_limits(cores, CONVERTED_BYTES_MAX)
     }
 
-    pub(crate) fn with(cores: usize, held_bytes: usize) -> Self {
+    pub(crate) fn with_limits(cores: usize, held_bytes: usize) -> Self {
         let room = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self {
-            width: cores.min(WIDTH_MAX),
+            width: cores.min(BATCHES_AHEAD_MAX),
             // With one processor there is nobody else to do it.
             threads: Arc::new(Semaphore::new(if cores > 1 { cores } else { 0 })),
-            shares: Shares::default(),
+            quotas: BufferQuotas::default(),
             converted: room(held_bytes),
             converted_bytes: held_bytes / KIB * KIB,
             measured: room(held_bytes.min(MEASURED_BYTES_MAX)),
@@ -80,27 +80,27 @@ impl Press {
     }
 
     /// What a user may be answered with at a time.
-    pub(crate) fn share_of(&self, user: &User) -> Share {
+    pub(crate) fn quota_for(&self, user: &User) -> BufferQuota {
         match user.is_master() {
-            true => Share::Unbounded,
-            false => self.shares.of(&user.name),
+            true => BufferQuota::Unbounded,
+            false => self.quotas.for_user(&user.name),
         }
     }
 
     /// What the jobs make, in the order of the jobs.
-    pub(crate) fn make<J, T>(
+    pub(crate) fn run_ordered<J, T>(
         self: Arc<Self>,
-        share: Share,
-        jobs: impl Iterator<Item = Job<J>> + Send,
+        share: BufferQuota,
+        jobs: impl Iterator<Item = EncodeJob<J>> + Send,
     ) -> impl Stream<Item = T> + Send
     where
         J: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let line = Line {
+        let line = OrderedBatches {
             ahead: VecDeque::with_capacity(self.width),
-            press: self,
-            share,
+            pool: self,
+            quota: share,
             jobs,
             next: None,
             sent: None,
@@ -112,47 +112,47 @@ impl Press {
     }
 }
 
-impl<I, J, T> Line<I, J, T>
+impl<I, J, T> OrderedBatches<I, J, T>
 where
-    I: Iterator<Item = Job<J>>,
+    I: Iterator<Item = EncodeJob<J>>,
     J: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     async fn next(&mut self) -> Option<T> {
         self.sent = None;
-        self.begin();
+        self.start_ahead();
         let (made, room) = match self.ahead.pop_front() {
-            Some(away) => returned(away).await,
-            None => self.wait_for_one().await?,
+            Some(away) => join(away).await,
+            None => self.run_next().await?,
         };
         self.sent = Some(room);
-        self.begin();
+        self.start_ahead();
         Some(made)
     }
 
     /// Begins what there is room and a thread for.
-    fn begin(&mut self) {
-        while self.ahead.len() < self.press.width
+    fn start_ahead(&mut self) {
+        while self.ahead.len() < self.pool.width
             && let Some(job) = self.next.take().or_else(|| self.jobs.next())
         {
-            let thread = Arc::clone(&self.press.threads).try_acquire_owned();
-            let room = thread.ok().zip(self.share.try_take(job.bytes));
+            let thread = Arc::clone(&self.pool.threads).try_acquire_owned();
+            let room = thread.ok().zip(self.quota.try_acquire(job.bytes));
             let Some((thread, room)) = room else {
                 self.next = Some(job);
                 return;
             };
-            self.ahead.push_back(away(job, thread, room));
+            self.ahead.push_back(spawn_encode(job, thread, room));
         }
     }
 
     /// The next one, when it is this user's turn.
-    async fn wait_for_one(&mut self) -> Option<(T, Room)> {
+    async fn run_next(&mut self) -> Option<(T, BufferPermit)> {
         let job = self.next.take().or_else(|| self.jobs.next())?;
-        let room = self.share.take(job.bytes).await;
-        if job.is_long && self.press.width > 1 {
-            let thread = Arc::clone(&self.press.threads).acquire_owned().await;
+        let room = self.quota.acquire(job.bytes).await;
+        if job.is_slow && self.pool.width > 1 {
+            let thread = Arc::clone(&self.pool.threads).acquire_owned().await;
             let thread = thread.ok()?;
-            return Some(returned(away(job, thread, room)).await);
+            return Some(join(spawn_encode(job, thread, room)).await);
         }
         let made = (job.run)();
         yield_now().await;
@@ -161,7 +161,11 @@ where
 }
 
 /// Another thread makes it.
-fn away<J, T>(job: Job<J>, thread: OwnedSemaphorePermit, room: Room) -> JoinHandle<(T, Room)>
+fn spawn_encode<J, T>(
+    job: EncodeJob<J>,
+    thread: OwnedSemaphorePermit,
+    room: BufferPermit,
+) -> JoinHandle<(T, BufferPermit)>
 where
     J: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -173,26 +177,26 @@ where
     })
 }
 
-impl Press {
+impl EncodePool {
     /// Room to hold as much while its length is found out, if there is; it is free again when
     /// the permit goes.
-    pub(crate) fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        taken(&self.measured, bytes)
+    pub(crate) fn try_reserve_measured(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        try_acquire(&self.measured, bytes)
     }
 
     /// The same for what is converted, and cannot be had in pieces. What is longer than there
     /// can be room for is held while nothing else is.
-    pub(crate) fn hold_whole(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        taken(&self.converted, bytes.min(self.converted_bytes))
+    pub(crate) fn try_reserve_converted(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        try_acquire(&self.converted, bytes.min(self.converted_bytes))
     }
 }
 
-fn taken(room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+fn try_acquire(room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
     let kib = u32::try_from(bytes.div_ceil(KIB)).ok()?;
     Arc::clone(room).try_acquire_many_owned(kib).ok()
 }
 
-async fn returned<T>(away: JoinHandle<T>) -> T {
+async fn join<T>(away: JoinHandle<T>) -> T {
     match away.await {
         Ok(made) => made,
         Err(error) => match error.try_into_panic() {
@@ -211,22 +215,22 @@ mod tests {
     fn jobs<F>(
         is_long: bool,
         runs: impl Iterator<Item = F> + Send,
-    ) -> impl Iterator<Item = Job<F>> + Send {
-        runs.map(move |run| Job {
+    ) -> impl Iterator<Item = EncodeJob<F>> + Send {
+        runs.map(move |run| EncodeJob {
             bytes: KIB,
-            is_long,
+            is_slow: is_long,
             run,
         })
     }
 
     /// However many threads there are, the order is that of the jobs.
     #[tokio::test]
-    async fn batches_come_out_in_order() {
+    async fn encode_pool_keeps_batch_order() {
         for cores in [1, 2, 8] {
-            let press = Arc::new(Press::with(cores, 0));
+            let press = Arc::new(EncodePool::with_limits(cores, 0));
             for is_long in [false, true] {
                 let jobs = jobs(is_long, (0..500_u32).map(|number| move || number));
-                let made = Arc::clone(&press).make(Share::Unbounded, jobs);
+                let made = Arc::clone(&press).run_ordered(BufferQuota::Unbounded, jobs);
                 let made: Vec<u32> = made.collect().await;
                 assert!(made.iter().copied().eq(0..500), "{cores}");
             }
@@ -235,37 +239,37 @@ mod tests {
 
     /// The threads are shared: who comes when all are taken is not kept waiting.
     #[tokio::test]
-    async fn without_a_free_thread_the_batches_are_made_here() {
-        let press = Arc::new(Press::with(2, 0));
+    async fn encode_pool_encodes_inline_when_no_thread_is_free() {
+        let press = Arc::new(EncodePool::with_limits(2, 0));
         let _all = Arc::clone(&press.threads).try_acquire_many_owned(2);
         let here = std::thread::current().id();
         let quick = jobs(false, (0..3).map(|_| || std::thread::current().id()));
-        let made = Arc::clone(&press).make(Share::Unbounded, quick);
+        let made = Arc::clone(&press).run_ordered(BufferQuota::Unbounded, quick);
         assert_eq!(made.collect::<Vec<_>>().await, [here; 3]);
         // What is long would keep others from being served.
         let long = jobs(true, (0..3).map(|_| || std::thread::current().id()));
-        let mut made = Box::pin(Arc::clone(&press).make(Share::Unbounded, long));
+        let mut made = Box::pin(Arc::clone(&press).run_ordered(BufferQuota::Unbounded, long));
         assert!(made.next().now_or_never().is_none());
     }
 
     /// Who does not take what is made gets no more, and keeps nobody else waiting.
     #[tokio::test]
-    async fn what_is_not_taken_is_not_made() {
-        let press = Arc::new(Press::with(4, 0));
+    async fn encode_pool_stops_encoding_for_slow_readers() {
+        let press = Arc::new(EncodePool::with_limits(4, 0));
         let user = |name: &str| {
             let name = name.into();
-            press.share_of(&User {
+            press.quota_for(&User {
                 name,
                 ..User::default()
             })
         };
         let list = |name: &str| {
-            let jobs = (0..2).map(|number| Job {
+            let jobs = (0..2).map(|number| EncodeJob {
                 bytes: share::USER_BYTES_MAX,
-                is_long: true,
+                is_slow: true,
                 run: move || number,
             });
-            Box::pin(Arc::clone(&press).make(user(name), jobs))
+            Box::pin(Arc::clone(&press).run_ordered(user(name), jobs))
         };
         let (mut slow, mut other, mut stranger) = (list("a"), list("a"), list("b"));
         assert_eq!(slow.next().await, Some(0));
@@ -278,12 +282,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_comes_back() {
-        let press = Press::with(1, 2048);
-        let held = press.hold(1025);
+    async fn encode_pool_releases_reserved_memory() {
+        let press = EncodePool::with_limits(1, 2048);
+        let held = press.try_reserve_measured(1025);
         assert!(held.is_some());
-        assert!(press.hold(1).is_none());
+        assert!(press.try_reserve_measured(1).is_none());
         drop(held);
-        assert!(press.hold(2048).is_some());
+        assert!(press.try_reserve_measured(2048).is_some());
     }
 }

@@ -26,7 +26,7 @@ impl<'a> Query<'a> {
     }
 
     /// Absent is empty.
-    pub(crate) fn text(&self, name: &str) -> &str {
+    pub(crate) fn get_or_empty(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags() {
+    fn query_flag_is_true_unless_0_or_false() {
         for (query, expected) in [
             ("", None),
             ("watch", Some(true)),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn query_numbers_report_go_strconv_errors() {
         let number = |text: &str| Query::parse(text).unwrap().number("limit");
         assert_eq!(number(""), Ok(None));
         assert_eq!(number("limit=-5"), Ok(Some(-5)));

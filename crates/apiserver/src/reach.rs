@@ -3,56 +3,56 @@
 //! Nothing runs here. As far as the API server alone can answer, it does, as upstream;
 //! where it would have to ask a node, it says that there is none.
 
-use crate::calling::Outside;
-use crate::exchange::Response;
-use crate::kinds::Kind;
+use crate::calling::WebhookClient;
+use crate::exchange::ApiResponse;
+use crate::kinds::ServedResource;
 use crate::query::Query;
-use crate::read::{ObjectName, Shape, get};
+use crate::read::{GetView, ObjectName, get};
 use http::StatusCode;
-use optik_catalog::Reach;
+use optik_catalog::ConnectTarget;
 use optik_object::Status;
 use serde_json::Value;
 
 /// The kinds of containers a pod has, in the order in which they are told.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-pub(crate) async fn reach(
-    outside: &Outside,
-    kind: &Kind,
+pub(crate) async fn connect(
+    outside: &WebhookClient,
+    kind: &ServedResource,
     object: ObjectName<'_>,
-    reach: Reach,
+    reach: ConnectTarget,
     query: &Query<'_>,
-) -> Result<Response, Status> {
-    if reach != Reach::Log && query.get("dryRun").is_some() {
+) -> Result<ApiResponse, Status> {
+    if reach != ConnectTarget::Log && query.get("dryRun").is_some() {
         return Err(Status::bad_request("dryRun is not supported"));
     }
     let name = match reach {
-        Reach::Proxy => without_port(object.name),
+        ConnectTarget::Proxy => without_port(object.name),
         _ => object.name,
     };
     let object = ObjectName { name, ..object };
-    let found = get(outside, kind, object, Shape::Whole, "").await?;
+    let found = get(outside, kind, object, GetView::Object, "").await?;
     let found: Value = serde_json::from_slice(&found)
         .map_err(|error| Status::internal(&format!("a stored object is damaged: {error}")))?;
-    if matches!(reach, Reach::Log | Reach::Container) {
-        check_container(&found, name, query.text("container"))?;
+    if matches!(reach, ConnectTarget::Log | ConnectTarget::ExecOrAttach) {
+        check_container(&found, name, query.get_or_empty("container"))?;
     }
     let unplaced = found["spec"]["nodeName"]
         .as_str()
         .unwrap_or_default()
         .is_empty();
     match reach {
-        Reach::Log if unplaced => return Ok(Response::empty(StatusCode::NO_CONTENT)),
-        Reach::Container | Reach::Pod if unplaced => {
+        ConnectTarget::Log if unplaced => return Ok(ApiResponse::empty(StatusCode::NO_CONTENT)),
+        ConnectTarget::ExecOrAttach | ConnectTarget::PortForward if unplaced => {
             let text = format!("pod {name} does not have a host assigned");
             return Err(Status::bad_request(text));
         }
         _ => {}
     }
-    Err(nothing_runs(&kind.resource.singular, name))
+    Err(no_node_error(&kind.resource.singular, name))
 }
 
-fn nothing_runs(what: &str, name: &str) -> Status {
+fn no_node_error(what: &str, name: &str) -> Status {
     Status::unavailable(format!(
         "nothing runs behind {what} \"{name}\": this control plane has no nodes, so there are no \
          logs, shells, ports or metrics of containers"
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_proxies() {
+    fn proxy_name_drops_scheme_and_port() {
         for (text, name) in [
             ("web", "web"),
             ("web:80", "web"),

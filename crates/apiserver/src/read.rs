@@ -1,13 +1,15 @@
 //! One object.
 
-use crate::calling::Outside;
-use crate::conversion::read_one;
-use crate::freshness::{Patience, reached};
-use crate::kinds::{Kind, Shown};
+use crate::calling::WebhookClient;
+use crate::conversion::read_stored_one_as;
+use crate::freshness::{WaitPolicy, wait_until_fresh};
+use crate::kinds::{ObjectView, ServedResource};
 use crate::scale;
-use crate::trouble::{damaged, read_failed};
+use crate::trouble::{damaged_object, read_failed};
 use bytes::Bytes;
-use optik_object::{Asked, ParseUintError, Status, in_query};
+use optik_object::{
+    ParseUintError, RequestedResourceVersion, Status, parse_query_resource_version,
+};
 use optik_store::{Revision, Snapshot};
 
 /// Which object of a kind.
@@ -19,44 +21,49 @@ pub(crate) struct ObjectName<'a> {
 
 /// §3.1
 pub(crate) async fn get(
-    outside: &Outside,
-    kind: &Kind,
+    outside: &WebhookClient,
+    kind: &ServedResource,
     object: ObjectName<'_>,
-    shape: Shape,
+    shape: GetView,
     revision: &str,
 ) -> Result<Bytes, Status> {
     let store = &outside.store;
     let malformed = |error: ParseUintError| {
-        if kind.resource.behaviour.cached {
-            Status::revision_malformed_internally(&error)
+        if kind.resource.strategy_options.cached {
+            Status::invalid_resource_version_internal(&error)
         } else {
-            Status::revision_malformed(&error)
+            Status::invalid_resource_version(&error)
         }
     };
-    let snapshot = match in_query(revision).map_err(malformed)? {
-        Asked::Unset => store.latest().await.map_err(read_failed)?,
-        Asked::Any => store.snapshot(),
-        Asked::At(number) => {
-            reached(store, Revision::new(number.get()), Patience::of(kind)).await?
+    let snapshot = match parse_query_resource_version(revision).map_err(malformed)? {
+        RequestedResourceVersion::Unset => store.latest().await.map_err(read_failed)?,
+        RequestedResourceVersion::Any => store.snapshot(),
+        RequestedResourceVersion::At(number) => {
+            wait_until_fresh(
+                store,
+                Revision::new(number.get()),
+                WaitPolicy::for_kind(kind),
+            )
+            .await?
         }
     };
-    show(outside, &snapshot, kind, object, shape).await
+    render(outside, &snapshot, kind, object, shape).await
 }
 
 /// What is shown of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Whole,
+pub(crate) enum GetView {
+    Object,
     /// The view of its replicas.
     Scale,
 }
 
-async fn show(
-    outside: &Outside,
+async fn render(
+    outside: &WebhookClient,
     snapshot: &Snapshot,
-    kind: &Kind,
+    kind: &ServedResource,
     object: ObjectName<'_>,
-    shape: Shape,
+    shape: GetView,
 ) -> Result<Bytes, Status> {
     let key = kind.key(object.namespace, object.name);
     let version = snapshot
@@ -64,15 +71,15 @@ async fn show(
         .ok_or_else(|| Status::not_found(kind.resource.name(), object.name))?;
     let converted = match kind.converter() {
         None => None,
-        Some(_) => Some(Box::pin(read_one(outside, kind, version)).await?),
+        Some(_) => Some(Box::pin(read_stored_one_as(outside, kind, version)).await?),
     };
     let version = converted.as_ref().unwrap_or(version);
-    if shape == Shape::Scale {
-        return scale::shown(kind, version.value(), version.mod_revision());
+    if shape == GetView::Scale {
+        return scale::render_view(kind, version.value(), version.mod_revision());
     }
     let mut out = Vec::with_capacity(version.value().len() + SPLICE_BYTES);
-    let written = kind.write(Shown::whole(version), &mut out);
-    written.map_err(|error| damaged(&key, error))?;
+    let written = kind.write(ObjectView::from_version(version), &mut out);
+    written.map_err(|error| damaged_object(&key, error))?;
     out.push(b'\n');
     Ok(out.into())
 }

@@ -1,6 +1,6 @@
 //! Documents about the server, by path.
 
-use optik_access::NonResourceRequest;
+use optik_auth::NonResourceRequestInfo;
 
 /// What a path that names no objects leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,10 @@ pub enum Route {
 impl Route {
     /// Never fails: what makes no sense is unknown.
     #[must_use]
-    pub fn of(request: &NonResourceRequest) -> Self {
+    pub fn from_request(request: &NonResourceRequestInfo) -> Self {
         let path = &request.path;
         let Some(parts) = path.segments() else {
-            return match path.is_well_formed() && path.text().starts_with("/api/") {
+            return match path.is_well_formed() && path.as_str().starts_with("/api/") {
                 true => Self::UnknownOfCore,
                 false => Self::Unknown,
             };
@@ -64,7 +64,7 @@ impl Route {
     }
 
     /// Some documents are handed out whatever the method is.
-    pub(crate) fn is_for_any_method(&self) -> bool {
+    pub(crate) fn allows_any_method(&self) -> bool {
         matches!(
             self,
             Self::Groups | Self::Group(_) | Self::OpenApiV2 | Self::OpenApiV3(_)
@@ -75,14 +75,14 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use optik_access::RequestInfo;
+    use optik_auth::RequestInfo;
 
     fn found(path: &str) -> String {
         match RequestInfo::new("GET", path, "") {
-            RequestInfo::NonResource(request) => format!("{:?}", Route::of(&request)),
+            RequestInfo::NonResource(request) => format!("{:?}", Route::from_request(&request)),
             RequestInfo::Resource(request) => {
                 let t = request.target;
-                if t.leads != optik_access::Leads::Somewhere {
+                if t.route != optik_auth::RouteMatch::Matched {
                     return "nowhere".to_owned();
                 }
                 format!(
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn grammar_wire_1_1() {
+    fn non_resource_paths_are_routed_wire_1_1() {
         for (path, expected) in [
             ("/api/v1/configmaps", "|v1|-|configmaps|-|-"),
             ("/api/v1/configmaps/", "|v1|-|configmaps|-|-"),

@@ -1,10 +1,10 @@
 //! A `Scale`: the number of replicas of an object, seen as an object of its own.
 
-use crate::kinds::Kind;
-use crate::labels::{equalities, requirements};
-use crate::trouble::damaged;
+use crate::kinds::ServedResource;
+use crate::labels::{match_labels_requirements, requirements};
+use crate::trouble::damaged_object;
 use bytes::Bytes;
-use optik_catalog::{Path, ScaleSelector, Scaling};
+use optik_catalog::{FieldSegments, ScaleMapping, ScaleSelector};
 use optik_object::selector::LabelSelector;
 use optik_object::{Map, Object, Status, Value, splice};
 use optik_store::Revision;
@@ -12,28 +12,28 @@ use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
 /// The kind of a view.
-pub(crate) fn scale_kind() -> &'static Arc<Kind> {
-    static KIND: OnceLock<Arc<Kind>> = OnceLock::new();
-    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::scale(), None)))
+pub(crate) fn scale_kind() -> &'static Arc<ServedResource> {
+    static KIND: OnceLock<Arc<ServedResource>> = OnceLock::new();
+    KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::scale(), None)))
 }
 
 /// Metadata that a view shares with its parent.
-const SHARED: &[&str] = &["name", "namespace", "uid", "creationTimestamp"];
+const SHARED_METADATA: &[&str] = &["name", "namespace", "uid", "creationTimestamp"];
 
 /// What is shown of a parent, without revision and managers.
-pub(crate) fn view(kind: &Kind, parent: &Object) -> Result<Object, Status> {
+pub(crate) fn view(kind: &ServedResource, parent: &Object) -> Result<Object, Status> {
     let scaling = scaling(kind)?;
     let mut view = Object::default();
     let of = scale_kind();
     view.set_type(&of.resource.kind, &of.api_version);
     let metadata = parent.metadata().into_iter().flatten();
-    let shared = metadata.filter(|(name, _)| SHARED.contains(&name.as_str()));
+    let shared = metadata.filter(|(name, _)| SHARED_METADATA.contains(&name.as_str()));
     let shared: Map = shared
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     *view.metadata_mut() = shared;
     let replicas = number(parent, &scaling.replicas).or(scaling.unset);
-    let replicas = replicas.ok_or_else(|| unset(&scaling.replicas))?;
+    let replicas = replicas.ok_or_else(|| missing_path_error(&scaling.replicas))?;
     // As upstream writes it: nought is left out here, and only here.
     let spec = match replicas {
         0 => json!({}),
@@ -51,13 +51,19 @@ pub(crate) fn view(kind: &Kind, parent: &Object) -> Result<Object, Status> {
 }
 
 /// The view of stored bytes, as clients get it.
-pub(crate) fn shown(kind: &Kind, stored: &[u8], revision: Revision) -> Result<Bytes, Status> {
-    let parent = kind.open(stored);
-    let parent = parent.map_err(|error| damaged("the parent of a scale", error))?;
+pub(crate) fn render_view(
+    kind: &ServedResource,
+    stored: &[u8],
+    revision: Revision,
+) -> Result<Bytes, Status> {
+    let parent = kind.decode_stored(stored);
+    let parent = parent.map_err(|error| damaged_object("the parent of a scale", error))?;
     let encoded = view(kind, &parent)?.encode();
     let encoded = encoded.map_err(|error| Status::internal(&error.to_string()))?;
     let spliced = splice(&encoded, revision.get());
-    let mut shown = spliced.map_err(|error| damaged("a scale", error))?.to_vec();
+    let mut shown = spliced
+        .map_err(|error| damaged_object("a scale", error))?
+        .to_vec();
     shown.push(b'\n');
     Ok(shown.into())
 }
@@ -69,7 +75,11 @@ pub(crate) fn replicas(view: &Object) -> i64 {
 }
 
 /// Gives a parent so many replicas.
-pub(crate) fn set_replicas(kind: &Kind, parent: &mut Object, replicas: i64) -> Result<(), Status> {
+pub(crate) fn set_replicas(
+    kind: &ServedResource,
+    parent: &mut Object,
+    replicas: i64,
+) -> Result<(), Status> {
     let path = &scaling(kind)?.replicas;
     let Some((last, parents)) = path.split_last() else {
         return Ok(());
@@ -89,22 +99,22 @@ pub(crate) fn set_replicas(kind: &Kind, parent: &mut Object, replicas: i64) -> R
     Ok(())
 }
 
-pub(crate) fn scaling(kind: &Kind) -> Result<&Scaling, Status> {
-    let scaling = kind.resource.scaling.as_ref();
+pub(crate) fn scaling(kind: &ServedResource) -> Result<&ScaleMapping, Status> {
+    let scaling = kind.resource.scale.as_ref();
     scaling.ok_or_else(Status::resource_not_found)
 }
 
-fn find<'o>(object: &'o Object, path: &Path) -> Option<&'o Value> {
+fn value_at<'o>(object: &'o Object, path: &FieldSegments) -> Option<&'o Value> {
     let (first, rest) = path.split_first()?;
     let first = object.get(first);
     rest.iter().try_fold(first?, |at, name| at.get(&**name))
 }
 
-fn number(object: &Object, path: &Path) -> Option<i64> {
-    find(object, path)?.as_i64()
+fn number(object: &Object, path: &FieldSegments) -> Option<i64> {
+    value_at(object, path)?.as_i64()
 }
 
-fn unset(path: &Path) -> Status {
+fn missing_path_error(path: &FieldSegments) -> Status {
     let path: String = path.iter().map(|name| format!(".{name}")).collect();
     Status::internal(&format!(
         "the spec replicas field \"{path}\" does not exist"
@@ -116,16 +126,16 @@ fn selector(parent: &Object, selector: &ScaleSelector) -> String {
     let (path, expressions) = match selector {
         ScaleSelector::None => return String::new(),
         ScaleSelector::Text(path) => {
-            let text = find(parent, path).and_then(Value::as_str);
+            let text = value_at(parent, path).and_then(Value::as_str);
             return text.unwrap_or_default().to_owned();
         }
         ScaleSelector::Labels(path) => (path, false),
         ScaleSelector::Selector(path) => (path, true),
     };
-    let found = find(parent, path).unwrap_or(&Value::Null);
+    let found = value_at(parent, path).unwrap_or(&Value::Null);
     let mut all = match expressions {
         true => requirements(found),
-        false => equalities(found),
+        false => match_labels_requirements(found),
     };
     all.sort_by(|a, b| a.key.cmp(&b.key));
     LabelSelector::from_requirements(all).to_string()

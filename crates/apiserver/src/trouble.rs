@@ -1,6 +1,6 @@
 //! Where the store's errors become a `Status`.
 
-use optik_object::{Damaged, Status};
+use optik_object::{CorruptBytes, Status};
 use optik_store::{CommitError, ReadError, TxnError};
 
 /// A write that was not acknowledged.
@@ -29,7 +29,7 @@ pub(crate) fn commit_failed(error: CommitError) -> Status {
             tracing::warn!("the store cannot be reached: {cause}");
             Status::unavailable("the store cannot be reached")
         }
-        CommitError::Stopped => stopping(),
+        CommitError::Stopped => shutting_down(),
         other => {
             tracing::error!("a write failed: {other}");
             Status::internal("the store failed")
@@ -40,7 +40,7 @@ pub(crate) fn commit_failed(error: CommitError) -> Status {
 /// A state that cannot be proven to be the newest.
 pub(crate) fn read_failed(error: ReadError) -> Status {
     match error {
-        ReadError::Stopped => stopping(),
+        ReadError::Stopped => shutting_down(),
         other => {
             tracing::warn!("cannot read: {other}");
             Status::unavailable("the store cannot be reached")
@@ -49,9 +49,9 @@ pub(crate) fn read_failed(error: ReadError) -> Status {
 }
 
 /// A state that others may have changed since it was last known to be the newest.
-pub(crate) fn unconfirmed(error: ReadError) -> Status {
+pub(crate) fn not_confirmed(error: ReadError) -> Status {
     match error {
-        ReadError::Stopped => stopping(),
+        ReadError::Stopped => shutting_down(),
         // Each request is told, which would fill the log.
         other => {
             tracing::debug!("what is known may be out of date: {other}");
@@ -60,12 +60,12 @@ pub(crate) fn unconfirmed(error: ReadError) -> Status {
     }
 }
 
-pub(crate) fn stopping() -> Status {
+pub(crate) fn shutting_down() -> Status {
     Status::unavailable("apiserver is shutting down")
 }
 
 /// Bytes in the store that are no object.
-pub(crate) fn damaged(key: &str, error: Damaged) -> Status {
+pub(crate) fn damaged_object(key: &str, error: CorruptBytes) -> Status {
     tracing::error!("{key}: {error}");
     Status::internal("the stored object cannot be read")
 }

@@ -3,30 +3,36 @@
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::{Method, StatusCode};
-use optik_apiserver::{ApiServer, Body, Call, CallError, Caller, Reply, Request};
+use optik_apiserver::{
+    ApiRequest, ApiServer, ResponseBody, WebhookCallError, WebhookRequest, WebhookResponse,
+    WebhookTransport,
+};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
 /// Says no to everything, and remembers where it was asked.
 #[derive(Clone, Default)]
-struct Denier(Arc<Mutex<Vec<Call>>>);
+struct DenyingWebhook(Arc<Mutex<Vec<WebhookRequest>>>);
 
-impl Caller for Denier {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+impl WebhookTransport for DenyingWebhook {
+    fn call(
+        &self,
+        call: WebhookRequest,
+    ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>> {
         let reply = reviewed(&call, false);
         self.0.lock().unwrap().push(call);
         ready(Ok(reply)).boxed()
     }
 }
 
-fn reviewed(call: &Call, allowed: bool) -> Reply {
+fn reviewed(call: &WebhookRequest, allowed: bool) -> WebhookResponse {
     let review: Value = serde_json::from_slice(&call.body).unwrap();
     let answer = json!({
         "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
         "response": {"uid": review["request"]["uid"], "allowed": allowed},
     });
-    Reply {
+    WebhookResponse {
         status: StatusCode::OK,
         content_type: "application/json".into(),
         body: answer.to_string().into(),
@@ -36,13 +42,16 @@ fn reviewed(call: &Call, allowed: bool) -> Reply {
 /// Has nothing against it; but until it has said so, something else happens to the
 /// namespace.
 #[derive(Clone)]
-struct Dawdler {
+struct InterferingWebhook {
     store: Store,
     meanwhile: Txn,
 }
 
-impl Caller for Dawdler {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+impl WebhookTransport for InterferingWebhook {
+    fn call(
+        &self,
+        call: WebhookRequest,
+    ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>> {
         let Self { store, meanwhile } = self.clone();
         let reply = reviewed(&call, true);
         async move {
@@ -54,12 +63,12 @@ impl Caller for Dawdler {
 }
 
 async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> u16 {
-    let request = Request {
+    let request = ApiRequest {
         body: Bytes::from(body.to_string()),
-        ..Request::new(&method, path)
+        ..ApiRequest::new(&method, path)
     };
     let response = api.handle(request).await;
-    assert!(matches!(response.body, Body::Whole(_)));
+    assert!(matches!(response.body, ResponseBody::Whole(_)));
     response.status.as_u16()
 }
 
@@ -84,16 +93,16 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-async fn start(store: &Store) -> (ApiServer, Denier) {
-    let denier = Denier::default();
-    let api = ApiServer::reaching(store.clone(), Arc::new(denier.clone()));
+async fn start(store: &Store) -> (ApiServer, DenyingWebhook) {
+    let denier = DenyingWebhook::default();
+    let api = ApiServer::with_webhook_transport(store.clone(), Arc::new(denier.clone()));
     api.bootstrap().await.unwrap();
     (api, denier)
 }
 
 /// Nothing but the writes themselves, and no task that follows them.
 #[tokio::test]
-async fn a_configuration_counts_when_its_write_is_answered() {
+async fn webhook_configuration_takes_effect_when_its_write_returns() {
     let store = Store::open(Options::ephemeral()).unwrap();
     let (api, _) = start(&store).await;
     assert_eq!(send(&api, Method::POST, MAPS, &map("a")).await, 201);
@@ -115,14 +124,14 @@ async fn a_configuration_counts_when_its_write_is_answered() {
 
 /// A namespace is there when a write begins, and is not when it would be stored.
 #[tokio::test]
-async fn nothing_comes_into_a_namespace_that_went_meanwhile() {
+async fn create_fails_when_namespace_is_deleted_during_admission() {
     const KEY: &str = "/registry/namespaces/here";
     let ending = json!({
         "kind": "Namespace", "apiVersion": "v1",
         "metadata": {"name": "here", "deletionTimestamp": "2026-01-02T03:04:05Z"},
         "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Terminating"},
     });
-    let ending = optik_object::encode(&ending).unwrap();
+    let ending = optik_object::encode_canonical(&ending).unwrap();
     for (meanwhile, answer, made) in [
         (Txn::delete(KeyRange::one(KEY)), 404, 0),
         (Txn::put(Put::new(KEY, ending)), 403, 0),
@@ -137,11 +146,11 @@ async fn nothing_comes_into_a_namespace_that_went_meanwhile() {
         ),
     ] {
         let store = Store::open(Options::ephemeral()).unwrap();
-        let dawdler = Dawdler {
+        let dawdler = InterferingWebhook {
             store: store.clone(),
             meanwhile,
         };
-        let api = ApiServer::reaching(store.clone(), Arc::new(dawdler));
+        let api = ApiServer::with_webhook_transport(store.clone(), Arc::new(dawdler));
         api.bootstrap().await.unwrap();
         let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "here"}});
         let begun = send(&api, Method::POST, "/api/v1/namespaces", &place).await;
@@ -158,7 +167,7 @@ async fn nothing_comes_into_a_namespace_that_went_meanwhile() {
 
 /// Endpoints first, then the cluster address.
 #[tokio::test]
-async fn a_service_is_found_by_its_endpoints() {
+async fn webhook_service_resolves_to_ready_endpoints_then_cluster_ip() {
     let store = Store::open(Options::ephemeral()).unwrap();
     let (api, denier) = start(&store).await;
     let service = json!({

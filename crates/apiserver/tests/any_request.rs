@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Piece, Request};
+use optik_apiserver::{ApiRequest, ApiServer, ByteRope, ResponseBody};
 use optik_store::{Options, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
 /// A 500 of ours that upstream answers with too: revisions that are no numbers, and
 /// objects that etcd would refuse.
-const KNOWN_500: &[&str] = &[
+const EXPECTED_500_MESSAGES: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set",
     "etcdserver: request is too large",
@@ -95,7 +95,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = ApiRequest> {
     let method = prop::sample::select(vec![
         Method::GET,
         Method::POST,
@@ -118,28 +118,28 @@ fn request() -> impl Strategy<Value = Request> {
             let mut headers = HeaderMap::new();
             headers.insert("content-type", HeaderValue::from_static(content_type));
             headers.insert("accept", HeaderValue::from_static(accept));
-            Request {
+            ApiRequest {
                 headers,
                 body: Bytes::from(body),
-                ..Request::new(&method, &format!("{path}?{query}"))
+                ..ApiRequest::new(&method, &format!("{path}?{query}"))
             }
         },
     )
 }
 
 /// Reads an answer to its end.
-async fn read(body: Body) -> Vec<u8> {
+async fn read(body: ResponseBody) -> Vec<u8> {
     match body {
-        Body::Whole(bytes) => bytes.to_vec(),
-        Body::Stream(stream) => stream
-            .map(Piece::into_bytes)
+        ResponseBody::Whole(bytes) => bytes.to_vec(),
+        ResponseBody::Stream(stream) => stream
+            .map(ByteRope::into_bytes)
             .collect::<Vec<_>>()
             .await
             .concat(),
     }
 }
 
-async fn check(api: &ApiServer, request: Request) {
+async fn check(api: &ApiServer, request: ApiRequest) {
     let told = format!("{request:?}");
     // Of these upstream only says the code.
     let path = request.info.non_resource_path();
@@ -150,7 +150,9 @@ async fn check(api: &ApiServer, request: Request) {
     let text = String::from_utf8_lossy(&bytes);
     if code >= 500 && code != 504 {
         assert!(
-            KNOWN_500.iter().any(|known| text.contains(known)),
+            EXPECTED_500_MESSAGES
+                .iter()
+                .any(|known| text.contains(known)),
             "{told}\n{code} {text}"
         );
     }
@@ -164,7 +166,7 @@ async fn check(api: &ApiServer, request: Request) {
 
 /// Thousands of requests in a row on one server, which is as good as new afterwards.
 #[test]
-fn every_request_is_answered() {
+fn arbitrary_requests_get_an_answer_and_no_unknown_500() {
     // Time that nobody waits for passes at once: watches end, the future does not come.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -179,7 +181,7 @@ fn every_request_is_answered() {
             let request = request().new_tree(&mut runner).unwrap().current();
             check(&api, request).await;
         }
-        let healthy = Request::new(&Method::GET, "/api/v1/namespaces/default");
+        let healthy = ApiRequest::new(&Method::GET, "/api/v1/namespaces/default");
         assert_eq!(api.handle(healthy).await.status.as_u16(), 200);
     });
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request, User};
+use optik_apiserver::{ApiRequest, ApiServer, ResponseBody, User};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ async fn send(api: &ApiServer, method: Method, path: &str, body: &Value) -> (u16
     let apply = HeaderValue::from_static("application/apply-patch+yaml");
     headers.insert("content-type", apply);
     let response = api
-        .handle(Request {
+        .handle(ApiRequest {
             headers,
             user: Arc::new(User::admin()),
             body: Bytes::from(body.to_string()),
-            ..Request::new(&method, &format!("{path}?fieldManager=me"))
+            ..ApiRequest::new(&method, &format!("{path}?fieldManager=me"))
         })
         .await;
-    let Body::Whole(bytes) = response.body else {
+    let ResponseBody::Whole(bytes) = response.body else {
         panic!("a stream in answer to {path}");
     };
     let answer = serde_json::from_slice(&bytes).unwrap();
@@ -33,7 +33,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn another_kind_is_refused() {
+async fn apply_with_another_kind_is_rejected() {
     let api = server().await;
     let path = "/api/v1/namespaces/default/configmaps/a";
     for (kind, version, told) in [
@@ -54,7 +54,7 @@ async fn another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn an_old_version_is_kept_as_the_new_one() {
+async fn apply_with_old_version_is_stored_in_the_storage_version() {
     let api = server().await;
     let place = "namespaces/default/horizontalpodautoscalers/a";
     let (v1, v2) = (

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request, keep_definitions};
+use optik_apiserver::{ApiRequest, ApiServer, ResponseBody, run_crd_controller};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
 
@@ -17,13 +17,13 @@ async fn send(
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static(media_type));
     let response = api
-        .handle(Request {
+        .handle(ApiRequest {
             headers,
             body: Bytes::from(body.to_string()),
-            ..Request::new(&method, path)
+            ..ApiRequest::new(&method, path)
         })
         .await;
-    let Body::Whole(bytes) = response.body else {
+    let ResponseBody::Whole(bytes) = response.body else {
         panic!("a stream in answer to {path}");
     };
     let answer = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -57,7 +57,7 @@ async fn server() -> ApiServer {
     let store = Store::open(Options::ephemeral()).unwrap();
     let api = ApiServer::new(store.clone());
     api.bootstrap().await.unwrap();
-    tokio::spawn(keep_definitions(api.clone(), store));
+    tokio::spawn(run_crd_controller(api.clone(), store));
     let (code, _) = send(&api, Method::POST, DEFINITIONS, JSON, &definition()).await;
     assert_eq!(code, 201);
     let thing = json!({
@@ -72,7 +72,7 @@ async fn server() -> ApiServer {
 
 /// Upstream breaks the connection off here. Wire 32.
 #[tokio::test]
-async fn protobuf_is_refused() {
+async fn custom_resource_rejects_protobuf_bodies() {
     let api = server().await;
     let protobuf = "application/vnd.kubernetes.protobuf";
     let (code, told) = send(&api, Method::POST, THINGS, protobuf, &json!("k8s")).await;
@@ -83,7 +83,7 @@ async fn protobuf_is_refused() {
 }
 
 #[tokio::test]
-async fn a_default_that_came_later_can_be_tested_for() {
+async fn json_patch_test_sees_crd_defaults_added_after_the_write() {
     let api = server().await;
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default";
     let add = json!([{"op": "add", "path": path, "value": "red"}]);

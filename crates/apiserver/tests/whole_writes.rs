@@ -3,17 +3,17 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use optik_apiserver::{ApiServer, Body, Request, User};
+use optik_apiserver::{ApiRequest, ApiServer, ResponseBody, User};
 use optik_store::{LeaseId, Options, Store};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-struct World {
+struct ApiFixture {
     store: Store,
     api: ApiServer,
 }
 
-impl World {
+impl ApiFixture {
     async fn begin() -> Self {
         let store = Store::open(Options::ephemeral()).unwrap();
         let api = ApiServer::new(store.clone());
@@ -25,14 +25,14 @@ impl World {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/json");
         headers.insert("content-type", json);
-        let request = Request {
+        let request = ApiRequest {
             headers,
             user: Arc::new(User::admin()),
             body: Bytes::from(body.to_string()),
-            ..Request::new(&method, path)
+            ..ApiRequest::new(&method, path)
         };
         let response = self.api.handle(request).await;
-        let Body::Whole(bytes) = response.body else {
+        let ResponseBody::Whole(bytes) = response.body else {
             panic!("a stream in answer to {path}");
         };
         let answer = serde_json::from_slice(&bytes).unwrap();
@@ -74,8 +74,8 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn an_object_that_waits_for_its_end_still_has_one() {
-    let world = World::begin().await;
+async fn event_pending_deletion_keeps_its_lease() {
+    let world = ApiFixture::begin().await;
     let held = ["example.com/x".to_owned()];
     world.make(EVENTS, &event("e", &held)).await;
     let key = "/registry/events/default/e";
@@ -89,8 +89,8 @@ async fn an_object_that_waits_for_its_end_still_has_one() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_with_its_managers_loses_nothing_else() {
-    let world = World::begin().await;
+async fn object_too_large_with_managed_fields_keeps_its_lease_and_claims() {
+    let world = ApiFixture::begin().await;
     let made = world.make(EVENTS, &event("e", &many_finalizers())).await;
     assert!(
         made["metadata"]["managedFields"].is_null(),
@@ -120,8 +120,8 @@ async fn what_is_too_large_with_its_managers_loses_nothing_else() {
 }
 
 #[tokio::test]
-async fn time_without_end_ends_with_the_last_second() {
-    let world = World::begin().await;
+async fn huge_grace_period_is_capped_at_the_last_rfc3339_second() {
+    let world = ApiFixture::begin().await;
     for (name, of_pod, asked) in [
         ("asked", 30, Some(i64::MAX)),
         ("of-pod", i64::MAX, None),

@@ -1,23 +1,23 @@
 //! What the built-in kinds make of their objects.
 //!
-//! Everything here is a pure function of objects: [`Settler`] gives an object the form
-//! that it has after a round through Go, with its defaults; [`Rules`] say what else a kind
+//! Everything here is a pure function of objects: [`Defaulter`] gives an object the form
+//! that it has after a round through Go, with its defaults; [`Strategy`] say what else a kind
 //! makes of it, and what it refuses.
 
-pub mod allocation;
-pub mod aspects;
-pub mod certificates;
-mod check;
+pub mod csr;
 mod defaults;
-pub mod limits;
+pub mod limit_range;
+mod normalize;
+pub mod pod_security;
+pub mod pod_subresource;
 mod prepare;
 mod quantity;
-pub mod quota;
-mod rules;
-pub mod security;
-mod settle;
+pub mod resource_quota;
+pub mod service_allocation;
+mod strategy;
+mod validation;
 
-pub use check::selects;
+pub use normalize::{Defaulter, NormalizeError, validate_metadata_timestamps};
 pub use quantity::{Quantity, QuantityError};
-pub use rules::{Resets, Rules};
-pub use settle::{SettleError, Settler, check_instants};
+pub use strategy::{ResetFields, Strategy};
+pub use validation::selector_matches;

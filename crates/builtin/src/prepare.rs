@@ -1,71 +1,71 @@
 //! What becomes of an object before it is checked.
 
-use crate::certificates::{self, Requester};
-use crate::check::{entries, flag, is_set, items, text};
+use crate::csr::{self, Requester};
 use crate::quantity::Quantity;
+use crate::validation::{entries, flag, is_set, items, text};
 use optik_object::{Map, Object, Timestamp, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-pub(crate) type Begin = fn(&mut Object);
-pub(crate) type Keep = fn(&mut Object, &Object);
+pub(crate) type PrepareForCreate = fn(&mut Object);
+pub(crate) type PrepareForUpdate = fn(&mut Object, &Object);
 /// The same where the time of the change counts.
-pub(crate) type KeepNow = fn(&mut Object, &Object, Timestamp);
-pub(crate) type Note = fn(&mut Object, &Requester<'_>);
+pub(crate) type PrepareForUpdateAt = fn(&mut Object, &Object, Timestamp);
+pub(crate) type SetRequester = fn(&mut Object, &Requester<'_>);
 
 /// Paths of fields that a write through an endpoint does not change.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Resets {
+pub struct ResetFields {
     pub main: &'static [&'static [&'static str]],
     pub status: &'static [&'static [&'static str]],
     pub approval: &'static [&'static [&'static str]],
 }
 
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Preparation {
-    pub(crate) create: Option<Begin>,
-    pub(crate) requester: Option<Note>,
-    pub(crate) update: Option<Keep>,
-    pub(crate) status: Option<KeepNow>,
-    pub(crate) approval: Option<KeepNow>,
-    pub(crate) resets: Resets,
+pub(crate) struct PrepareFns {
+    pub(crate) create: Option<PrepareForCreate>,
+    pub(crate) requester: Option<SetRequester>,
+    pub(crate) update: Option<PrepareForUpdate>,
+    pub(crate) status: Option<PrepareForUpdateAt>,
+    pub(crate) approval: Option<PrepareForUpdateAt>,
+    pub(crate) resets: ResetFields,
     pub(crate) allocates: bool,
 }
 
-pub(crate) fn of(group: &str, plural: &str) -> Preparation {
-    let nothing = Preparation::default();
+pub(crate) fn for_resource(group: &str, plural: &str) -> PrepareFns {
+    let nothing = PrepareFns::default();
     match (group, plural) {
-        ("", "pods") => Preparation {
-            create: Some(new_pod),
-            status: Some(keep_of_pod_status),
+        ("", "pods") => PrepareFns {
+            create: Some(prepare_pod_for_create),
+            status: Some(prepare_pod_for_status_update),
             ..nothing
         },
-        ("", "persistentvolumes") => Preparation {
-            create: Some(new_volume),
-            status: Some(note_phase),
+        ("", "persistentvolumes") => PrepareFns {
+            create: Some(prepare_volume_for_create),
+            status: Some(stamp_volume_phase_transition),
             ..nothing
         },
-        ("", "services") => Preparation {
-            create: Some(new_service),
-            update: Some(keep_of_service),
+        ("", "services") => PrepareFns {
+            create: Some(prepare_service_for_create),
+            update: Some(prepare_service_for_update),
             allocates: true,
             ..nothing
         },
-        ("apps", "daemonsets") => Preparation {
+        ("apps", "daemonsets") => PrepareFns {
             create: Some(|object| object.set_annotation(TEMPLATE_GENERATION, "1")),
-            update: Some(count_templates),
+            update: Some(bump_template_generation),
             ..nothing
         },
-        ("batch", "jobs") => Preparation {
-            create: Some(new_job),
+        ("batch", "jobs") => PrepareFns {
+            create: Some(prepare_job_for_create),
             ..nothing
         },
-        ("certificates.k8s.io", "certificatesigningrequests") => Preparation {
-            requester: Some(certificates::note_requester),
-            update: Some(certificates::keep),
-            status: Some(certificates::keep_on_status),
-            approval: Some(certificates::keep_on_approval),
-            resets: Resets {
+        ("certificates.k8s.io", "certificatesigningrequests") => PrepareFns {
+            requester: Some(csr::set_requester),
+            update: Some(csr::prepare_for_update),
+            status: Some(csr::prepare_for_status_update),
+            approval: Some(csr::prepare_for_approval_update),
+            resets: ResetFields {
                 main: &[&["spec"]],
                 status: &[&["status", "conditions"]],
                 approval: &[&["spec"], &["status", "certificate"]],
@@ -80,9 +80,9 @@ fn members<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Map> {
     object.members_mut().get_mut(name)?.as_object_mut()
 }
 
-fn new_pod(object: &mut Object) {
+fn prepare_pod_for_create(object: &mut Object) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let class = quality(spec);
+    let class = qos_class(spec);
     let gated = !items(&spec["schedulingGates"]).is_empty();
     let Some(status) = members(object, "status") else {
         return;
@@ -99,7 +99,7 @@ fn new_pod(object: &mut Object) {
 }
 
 /// How a pod is treated when resources are short.
-pub(crate) fn quality(spec: &Value) -> &'static str {
+pub(crate) fn qos_class(spec: &Value) -> &'static str {
     let own = &spec["resources"];
     let mut lists = Vec::new();
     if is_set(own) {
@@ -113,7 +113,7 @@ pub(crate) fn quality(spec: &Value) -> &'static str {
         let counted =
             entries(&resources[which]).filter(|(name, _)| *name == "cpu" || *name == "memory");
         let read = counted.filter_map(|(name, amount)| {
-            let amount = Quantity::of(amount).ok()?;
+            let amount = Quantity::from_value(amount).ok()?;
             (!amount.is_zero()).then(|| (name.clone(), amount))
         });
         read.collect()
@@ -132,7 +132,7 @@ pub(crate) fn quality(spec: &Value) -> &'static str {
     }
 }
 
-fn keep_of_pod_status(object: &mut Object, old: &Object, _: Timestamp) {
+fn prepare_pod_for_status_update(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;
@@ -146,14 +146,14 @@ fn keep_of_pod_status(object: &mut Object, old: &Object, _: Timestamp) {
     }
 }
 
-fn new_volume(object: &mut Object) {
+fn prepare_volume_for_create(object: &mut Object) {
     let now = object.creation_timestamp();
     if let (Some(now), Some(status)) = (now, members(object, "status")) {
         status.insert("lastPhaseTransitionTime".into(), now.to_string().into());
     }
 }
 
-fn note_phase(object: &mut Object, old: &Object, _: Timestamp) {
+fn stamp_volume_phase_transition(object: &mut Object, old: &Object, _: Timestamp) {
     let before = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = members(object, "status") else {
         return;
@@ -169,7 +169,7 @@ fn note_phase(object: &mut Object, old: &Object, _: Timestamp) {
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-fn count_templates(object: &mut Object, old: &Object) {
+fn bump_template_generation(object: &mut Object, old: &Object) {
     let template = |object: &Object| object.get("spec").map(|spec| spec["template"].clone());
     let before = old.annotation(TEMPLATE_GENERATION).unwrap_or("1");
     let count = before.parse::<i64>().unwrap_or(1);
@@ -178,7 +178,7 @@ fn count_templates(object: &mut Object, old: &Object) {
 }
 
 /// A job finds its pods by labels that are its own.
-fn new_job(object: &mut Object) {
+fn prepare_job_for_create(object: &mut Object) {
     let (uid, name) = (object.uid().to_owned(), object.name().to_owned());
     let Some(spec) = members(object, "spec") else {
         return;
@@ -226,14 +226,14 @@ fn new_job(object: &mut Object) {
 }
 
 /// One family of addresses; both where none is given out.
-fn new_service(object: &mut Object) {
+fn prepare_service_for_create(object: &mut Object) {
     let Some(spec) = members(object, "spec") else {
         return;
     };
-    settle_cluster_ips(spec);
+    normalize_cluster_ips(spec);
 }
 
-fn settle_cluster_ips(spec: &mut Map) {
+fn normalize_cluster_ips(spec: &mut Map) {
     let member = |spec: &Map, name: &str| spec.get(name).cloned().unwrap_or(Value::Null);
     if member(spec, "type") == "ExternalName" {
         return;
@@ -268,7 +268,7 @@ fn settle_cluster_ips(spec: &mut Map) {
 }
 
 /// What was given out stays, unless a service becomes something that has none of it.
-fn keep_of_service(object: &mut Object, old: &Object) {
+fn prepare_service_for_update(object: &mut Object, old: &Object) {
     let before = old.get("spec").cloned().unwrap_or(Value::Null);
     let Some(spec) = members(object, "spec") else {
         return;
@@ -280,10 +280,10 @@ fn keep_of_service(object: &mut Object, old: &Object) {
                 spec.remove(name);
             }
         }
-        drop_inapplicable(spec, &before);
+        drop_type_dependent_fields(spec, &before);
         return;
     }
-    drop_inapplicable(spec, &before);
+    drop_type_dependent_fields(spec, &before);
     let unset = |spec: &Map, name: &str| {
         let value = spec.get(name).unwrap_or(&Value::Null);
         value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
@@ -302,12 +302,12 @@ fn keep_of_service(object: &mut Object, old: &Object) {
             spec.insert(name.into(), value.clone());
         }
     }
-    settle_cluster_ips(spec);
-    keep_node_ports(spec, &before, &kind);
+    normalize_cluster_ips(spec);
+    patch_node_ports(spec, &before, &kind);
 }
 
 /// What only the old type had goes with it, unless somebody asks for it.
-fn drop_inapplicable(spec: &mut Map, before: &Value) {
+fn drop_type_dependent_fields(spec: &mut Map, before: &Value) {
     let kind = text(spec.get("type").unwrap_or(&Value::Null)).to_owned();
     let outside = ["NodePort", "LoadBalancer"].contains(&kind.as_str());
     for (name, applies) in [
@@ -324,7 +324,7 @@ fn drop_inapplicable(spec: &mut Map, before: &Value) {
     }
 }
 
-fn keep_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
+fn patch_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
     let had = before["type"] == "NodePort" || before["type"] == "LoadBalancer";
     let has = kind == "NodePort" || kind == "LoadBalancer";
     let Some(Value::Array(ports)) = spec.get_mut("ports") else {

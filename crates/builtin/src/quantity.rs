@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     billionths: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum QuantityFormat {
     Binary,
     Decimal,
     Exponent,
@@ -57,19 +57,19 @@ const BINARY: &[&str] = &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 impl Quantity {
     pub const ZERO: Self = Self {
         billionths: 0,
-        format: Format::Decimal,
+        format: QuantityFormat::Decimal,
     };
 
     #[must_use]
-    pub fn whole(number: i64) -> Self {
+    pub fn from_integer(number: i64) -> Self {
         Self {
             billionths: i128::from(number) * BILLION,
-            format: Format::Decimal,
+            format: QuantityFormat::Decimal,
         }
     }
 
     /// A JSON value: a text, or a bare number.
-    pub fn of(value: &Value) -> Result<Self, QuantityError> {
+    pub fn from_value(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::String(text) => text.trim().parse(),
             Value::Number(number) => number.to_string().parse(),
@@ -93,13 +93,13 @@ impl Quantity {
     }
 
     #[must_use]
-    pub fn thousandths(self) -> i128 {
+    pub fn to_milli(self) -> i128 {
         self.billionths / MILLION
     }
 
     /// Away from zero, to the thousandth.
     #[must_use]
-    pub fn round_up_to_thousandths(self) -> Self {
+    pub fn round_up_to_milli(self) -> Self {
         Self {
             billionths: divide_up(self.billionths, MILLION) * MILLION,
             ..self
@@ -199,17 +199,21 @@ impl std::str::FromStr for Quantity {
     }
 }
 
-fn read_suffix(suffix: &str) -> Result<(Format, i128, i32), QuantityError> {
+fn read_suffix(suffix: &str) -> Result<(QuantityFormat, i128, i32), QuantityError> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(known, _)| *known == suffix) {
-        return Ok((Format::Decimal, 10, *exponent));
+        return Ok((QuantityFormat::Decimal, 10, *exponent));
     }
     if let Some(power) = BINARY.iter().position(|known| *known == suffix) {
-        return Ok((Format::Binary, 1024, i32::try_from(power).unwrap_or(0)));
+        return Ok((
+            QuantityFormat::Binary,
+            1024,
+            i32::try_from(power).unwrap_or(0),
+        ));
     }
     let exponent = suffix.strip_prefix(['e', 'E']);
     let exponent = exponent.and_then(|digits| digits.parse::<i32>().ok());
     let exponent = exponent.ok_or(QuantityError::Suffix)?;
-    Ok((Format::Exponent, 10, exponent.clamp(-60, 60)))
+    Ok((QuantityFormat::Exponent, 10, exponent.clamp(-60, 60)))
 }
 
 /// The number as billionths, rounded up. Digits beyond what can be counted do not count.
@@ -251,7 +255,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         let is_small = self.billionths.abs() < 1024 * BILLION;
-        if self.format == Format::Binary && !is_small {
+        if self.format == QuantityFormat::Binary && !is_small {
             let mut number = divide_up(self.billionths, BILLION);
             let mut power = 0;
             while number % 1024 == 0 && power + 1 < BINARY.len() {
@@ -265,7 +269,7 @@ impl fmt::Display for Quantity {
             number /= 1000;
             exponent += 3;
         }
-        if self.format == Format::Exponent {
+        if self.format == QuantityFormat::Exponent {
             return match exponent {
                 0 => write!(f, "{number}"),
                 exponent => write!(f, "{number}e{exponent}"),
@@ -278,7 +282,7 @@ impl fmt::Display for Quantity {
 
 /// Requests of a pod as a whole, if it has limits as a whole: what its containers
 /// request, else the limits.
-pub(crate) fn pod_level_requests(spec: &mut Map) {
+pub(crate) fn default_pod_level_requests(spec: &mut Map) {
     let Some(resources) = spec.get("resources").and_then(Value::as_object) else {
         return;
     };
@@ -314,10 +318,10 @@ type Amounts = std::collections::BTreeMap<String, Quantity>;
 /// What the containers of a pod request together: those that run side by side, or the
 /// largest of those that come before them.
 fn container_requests(spec: &Map) -> Amounts {
-    gather(spec, "requests")
+    aggregate_container_resources(spec, "requests")
 }
 
-pub(crate) fn gather(spec: &Map, which: &str) -> Amounts {
+pub(crate) fn aggregate_container_resources(spec: &Map, which: &str) -> Amounts {
     let list = |name: &str| {
         let list = spec.get(name).and_then(Value::as_array);
         list.into_iter().flatten()
@@ -325,8 +329,8 @@ pub(crate) fn gather(spec: &Map, which: &str) -> Amounts {
     let amounts = |container: &Value| -> Amounts {
         let resources = container.get("resources").and_then(|all| all.get(which));
         let resources = resources.and_then(Value::as_object).into_iter().flatten();
-        let read =
-            resources.filter_map(|(name, amount)| Some((name.clone(), Quantity::of(amount).ok()?)));
+        let read = resources
+            .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_value(amount).ok()?)));
         read.collect()
     };
     let add = |into: &mut Amounts, what: &Amounts| {
@@ -369,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_as_upstream_writes_them() {
+    fn quantity_formatting_matches_upstream() {
         for (text, expected) in [
             ("0", "0"),
             ("1000m", "1"),
@@ -398,11 +402,11 @@ mod tests {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
         }
         let milli: Quantity = "100u".parse().unwrap();
-        assert_eq!(milli.round_up_to_thousandths().to_string(), "1m");
+        assert_eq!(milli.round_up_to_milli().to_string(), "1m");
     }
 
     #[test]
-    fn compared_and_added() {
+    fn quantities_compare_and_add() {
         let of = |text: &str| text.parse::<Quantity>().unwrap();
         assert!(of("1") > of("999m") && of("1Gi") > of("1G") && of("1") == of("1000m"));
         assert_eq!(of("1Gi").plus(of("1Gi")).to_string(), "2Gi");

@@ -1,9 +1,10 @@
 //! The built-in kinds, put together from the tables.
 
 use crate::resource::{
-    Action, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
+    ApiResource, ConnectTarget, ResponseKind, Scope, Subresource, SubresourceAction, Text, Verb,
+    Verbs,
 };
-use crate::{behaviour, fields, generated, scaling};
+use crate::{field_selectors, generated, scale, strategy_options};
 
 /// A line of the generated table.
 pub(crate) struct Row {
@@ -28,7 +29,7 @@ pub(crate) struct SubresourceRow {
 
 /// Every built-in resource, groups and versions in the order of discovery.
 #[must_use]
-pub fn builtin() -> Vec<Resource> {
+pub fn builtin() -> Vec<ApiResource> {
     generated::ROWS.iter().map(resource).collect()
 }
 
@@ -39,16 +40,16 @@ pub fn is_builtin(group: &str, plural: &str) -> bool {
     rows.any(|row| row.group == group && row.plural == plural)
 }
 
-fn resource(row: &Row) -> Resource {
+fn resource(row: &Row) -> ApiResource {
     let has = |name: &str| row.subresources.iter().any(|sub| sub.name == name);
-    Resource {
+    ApiResource {
         group: row.group.into(),
         version: row.version.into(),
         plural: row.plural.into(),
         singular: row.singular.into(),
         kind: row.kind.into(),
         scope: row.scope,
-        verbs: Verbs::of(row.verbs),
+        verbs: Verbs::from_verbs(row.verbs),
         short_names: texts(row.short_names),
         categories: texts(row.categories),
         subresources: row
@@ -58,10 +59,10 @@ fn resource(row: &Row) -> Resource {
             .collect(),
         list_kind: format!("{}List", row.kind).into(),
         verb_order: &Verb::ALL,
-        storage: storage(row),
-        behaviour: behaviour::of(row.group, row.plural, has("status")),
-        fields: fields::selectable(row.group, row.plural),
-        scaling: has("scale").then(|| scaling::of(row.plural)),
+        storage: storage_prefix(row),
+        strategy_options: strategy_options::for_resource(row.group, row.plural, has("status")),
+        selectable_fields: field_selectors::selectable_fields(row.group, row.plural),
+        scale: has("scale").then(|| scale::for_resource(row.plural)),
         columns: Vec::new(),
     }
 }
@@ -70,23 +71,23 @@ fn subresource(owner: &Row, row: &SubresourceRow) -> Subresource {
     let [group, version, kind] = row.kind.map(Text::from);
     Subresource {
         name: row.name.into(),
-        verbs: Verbs::of(row.verbs),
+        verbs: Verbs::from_verbs(row.verbs),
         action: match row.name {
-            "status" => Action::Status,
-            "approval" => Action::Approve,
-            "finalize" => Action::Finalize,
-            "scale" => Action::Scale,
-            "binding" => Action::Bind,
-            "eviction" => Action::Evict,
-            "ephemeralcontainers" => Action::Ephemeral,
-            "resize" => Action::Resize,
-            "token" => Action::Token,
-            "log" => Action::Reach(Reach::Log),
-            "exec" | "attach" => Action::Reach(Reach::Container),
-            "portforward" => Action::Reach(Reach::Pod),
-            "proxy" => Action::Reach(Reach::Proxy),
-            _ if kind == owner.kind => Action::Show,
-            _ => Action::Unserved,
+            "status" => SubresourceAction::Status,
+            "approval" => SubresourceAction::Approve,
+            "finalize" => SubresourceAction::Finalize,
+            "scale" => SubresourceAction::Scale,
+            "binding" => SubresourceAction::Bind,
+            "eviction" => SubresourceAction::Evict,
+            "ephemeralcontainers" => SubresourceAction::EphemeralContainers,
+            "resize" => SubresourceAction::Resize,
+            "token" => SubresourceAction::Token,
+            "log" => SubresourceAction::Connect(ConnectTarget::Log),
+            "exec" | "attach" => SubresourceAction::Connect(ConnectTarget::ExecOrAttach),
+            "portforward" => SubresourceAction::Connect(ConnectTarget::PortForward),
+            "proxy" => SubresourceAction::Connect(ConnectTarget::Proxy),
+            _ if kind == owner.kind => SubresourceAction::ReadOnly,
+            _ => SubresourceAction::Unserved,
         },
         kind: ResponseKind {
             group,
@@ -101,7 +102,7 @@ fn texts(list: &'static [&'static str]) -> Vec<Text> {
 }
 
 /// The directory below `/registry/`. What can be read back is kept somewhere.
-fn storage(row: &Row) -> Option<Text> {
+fn storage_prefix(row: &Row) -> Option<Text> {
     if !row.verbs.contains(&Verb::Get) || row.plural == "componentstatuses" {
         return None;
     }
@@ -125,7 +126,7 @@ mod tests {
 
     /// Two resources share a directory only if they are two faces of the same objects.
     #[test]
-    fn directories_do_not_collide() {
+    fn builtin_storage_prefixes_do_not_collide() {
         let mut owners: BTreeMap<Text, Vec<String>> = BTreeMap::new();
         for resource in builtin() {
             if let Some(directory) = &resource.storage {
@@ -144,7 +145,7 @@ mod tests {
     /// a directory that could be theirs must be of a resource of just that name, which no
     /// definition gets.
     #[test]
-    fn no_custom_kind_has_the_directory_of_a_built_in_one() {
+    fn custom_resource_storage_prefix_never_equals_builtin() {
         for resource in builtin() {
             let directory = resource.storage.unwrap_or_default();
             let (group, plural) = directory.split_once('/').unwrap_or((&directory, ""));
@@ -162,12 +163,14 @@ mod tests {
     /// Whoever is told what a request does is told the name of its path, so what a path does
     /// must say which path it was.
     #[test]
-    fn subresources_that_write_do_not_share_an_action() {
+    fn writing_subresources_have_distinct_actions() {
         let mut paths: BTreeMap<String, std::collections::BTreeSet<Text>> = BTreeMap::new();
         for sub in builtin().iter().flat_map(|resource| &resource.subresources) {
             if !matches!(
                 sub.action,
-                Action::Show | Action::Unserved | Action::Reach(_)
+                SubresourceAction::ReadOnly
+                    | SubresourceAction::Unserved
+                    | SubresourceAction::Connect(_)
             ) {
                 let names = paths.entry(format!("{:?}", sub.action)).or_default();
                 names.insert(sub.name.clone());
@@ -179,22 +182,22 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_of_exceptions_name_real_kinds() {
+    fn strategy_exception_tables_name_served_kinds() {
         let all = builtin();
         let find = |group: &str, plural: &str| {
             all.iter()
                 .find(|r| r.group == group && r.plural == plural)
                 .unwrap()
         };
-        assert!(find("", "configmaps").behaviour.unconditional_update);
+        assert!(find("", "configmaps").strategy_options.unconditional_update);
         assert!(
             !find("coordination.k8s.io", "leases")
-                .behaviour
+                .strategy_options
                 .unconditional_update
         );
         assert!(
             find("resource.k8s.io", "deviceclasses")
-                .behaviour
+                .strategy_options
                 .delete_returns_object
         );
         assert!(

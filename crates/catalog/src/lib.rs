@@ -3,26 +3,29 @@
 //!
 //! Names come from a generated table (`cargo xtask catalog`), behaviour from tables
 //! written by hand in [`behaviour`](mod@behaviour) and [`fields`](mod@fields). A custom
-//! kind is the same [`Resource`], made at run time.
+//! kind is the same [`ApiResource`], made at run time.
 
-mod behaviour;
 mod builtin;
-mod fields;
+mod field_selectors;
 mod generated;
 mod protobuf;
 mod resource;
-mod scaling;
-mod tokens;
+mod scale;
+mod strategy_options;
+mod subresource_kinds;
 
-pub use behaviour::{
-    Behaviour, Deputy, Finalization, GenerationRule, Grace, Hook, NameRule, OnStatus, Review,
-    StatusRule,
-};
 pub use builtin::{builtin, is_builtin};
-pub use fields::{FieldRule, Fields, Paths, Shape, selectable};
+pub use field_selectors::{
+    FieldPaths, FieldValueKind, SelectableField, SelectableFields, selectable_fields,
+};
 pub use protobuf::messages;
 pub use resource::{
-    Action, Column, Reach, Resource, ResponseKind, Scope, Subresource, Text, Verb, Verbs,
+    ApiResource, ConnectTarget, PrinterColumn, ResponseKind, Scope, Subresource, SubresourceAction,
+    Text, Verb, Verbs,
 };
-pub use scaling::{Path, ScaleSelector, Scaling, scale};
-pub use tokens::{eviction, token_request};
+pub use scale::{FieldSegments, ScaleMapping, ScaleSelector, scale};
+pub use strategy_options::{
+    Finalization, GenerationRule, GracefulDeletion, NameRule, ReviewKind, SpecialKind,
+    StatusMetadataReset, StatusRule, StrategyOptions, VirtualResource,
+};
+pub use subresource_kinds::{eviction, token_request};

@@ -8,7 +8,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use optik_object::protobuf::Messages;
+use optik_object::protobuf::MessageTable;
 use std::sync::OnceLock;
 
 /// The messages of every built-in kind, their lists, and what all groups share.
@@ -17,9 +17,9 @@ use std::sync::OnceLock;
 /// # Panics
 /// Never: the table is fixed, and a test has read it.
 #[must_use]
-pub fn messages() -> &'static Messages {
-    static MESSAGES: OnceLock<Messages> = OnceLock::new();
+pub fn messages() -> &'static MessageTable {
+    static MESSAGES: OnceLock<MessageTable> = OnceLock::new();
     MESSAGES.get_or_init(|| {
-        Messages::parse(include_str!("protobuf/table.txt")).expect("the table is well-formed")
+        MessageTable::parse(include_str!("protobuf/table.txt")).expect("the table is well-formed")
     })
 }

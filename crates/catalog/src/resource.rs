@@ -1,8 +1,8 @@
 //! One resource in one version, as requests and discovery see it.
 
-use crate::behaviour::Behaviour;
-use crate::fields::Fields;
-use crate::scaling::Scaling;
+use crate::field_selectors::SelectableFields;
+use crate::scale::ScaleMapping;
+use crate::strategy_options::StrategyOptions;
 use optik_object::ResourceName;
 pub use optik_object::Verb;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub type Text = Cow<'static, str>;
 
 #[derive(Clone, Debug)]
-pub struct Resource {
+pub struct ApiResource {
     /// Empty for the core group.
     pub group: Text,
     pub version: Text,
@@ -33,17 +33,17 @@ pub struct Resource {
     /// Where its objects are kept: `configmaps`, `services/specs`. `None` if nothing
     /// is kept, as for reviews.
     pub storage: Option<Text>,
-    pub behaviour: Behaviour,
-    pub fields: Fields,
+    pub strategy_options: StrategyOptions,
+    pub selectable_fields: SelectableFields,
     /// What its `scale` shows, if it has one.
-    pub scaling: Option<Scaling>,
+    pub scale: Option<ScaleMapping>,
     /// What a table shows besides the name, as a definition says; empty for built-in kinds.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PrinterColumn>,
 }
 
 /// A column of a table that is filled from a path of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct PrinterColumn {
     pub name: Text,
     /// `string`, `integer`, `date` and so on.
     pub kind: Text,
@@ -65,14 +65,14 @@ pub struct Subresource {
     /// `status`
     pub name: Text,
     pub verbs: Verbs,
-    pub action: Action,
+    pub action: SubresourceAction,
     /// What it answers with.
     pub kind: ResponseKind,
 }
 
 /// What a subresource does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum SubresourceAction {
     /// Changes `status`.
     Status,
     /// Approves a request for a certificate, or denies it.
@@ -86,28 +86,28 @@ pub enum Action {
     /// Takes a pod away if its budget allows that.
     Evict,
     /// Adds containers for a look inside.
-    Ephemeral,
+    EphemeralContainers,
     /// Changes what containers may use.
     Resize,
     /// Makes a token for a service account.
     Token,
     /// Asks for something that runs on a node.
-    Reach(Reach),
+    Connect(ConnectTarget),
     /// Shows the object itself; writes to it are not served yet.
-    Show,
+    ReadOnly,
     /// Not served yet.
     Unserved,
 }
 
 /// What on a node is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ConnectTarget {
     /// What a container said.
     Log,
     /// A program in a container.
-    Container,
+    ExecOrAttach,
     /// A port of a pod.
-    Pod,
+    PortForward,
     /// HTTP behind an object.
     Proxy,
 }
@@ -126,7 +126,7 @@ pub struct Verbs(u8);
 
 impl Verbs {
     #[must_use]
-    pub const fn of(verbs: &[Verb]) -> Self {
+    pub const fn from_verbs(verbs: &[Verb]) -> Self {
         let mut bits = 0;
         let mut next = 0;
         while next < verbs.len() {
@@ -154,7 +154,7 @@ impl Verbs {
     }
 }
 
-impl Resource {
+impl ApiResource {
     /// What errors call it.
     #[must_use]
     pub fn name(&self) -> ResourceName<'_> {
@@ -191,9 +191,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_are_a_set_in_order() {
-        let verbs = Verbs::of(&[Verb::Watch, Verb::Create, Verb::Get]);
-        let names: Vec<_> = verbs.iter().map(Verb::name).collect();
+    fn verb_set_iterates_in_order() {
+        let verbs = Verbs::from_verbs(&[Verb::Watch, Verb::Create, Verb::Get]);
+        let names: Vec<_> = verbs.iter().map(Verb::as_str).collect();
         assert_eq!(names, ["create", "get", "watch"]);
         assert!(!verbs.contains(Verb::Delete));
     }

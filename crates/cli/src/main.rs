@@ -1,16 +1,16 @@
 //! The one binary.
 
 mod bench;
-mod failure;
+mod envtest;
+mod error;
 mod serve;
-mod standin;
 mod store;
 mod units;
 
 use clap::{Parser, Subcommand};
-use failure::Failure;
+use envtest::CommandLine;
+use error::CliError;
 use rustix::fs::Mode;
-use standin::Reading;
 use std::io::{IsTerminal, Write};
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -35,18 +35,18 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs the server
-    Serve(Box<serve::Serve>),
+    Serve(Box<serve::ServeArgs>),
     /// Looks after a data directory that no server is using
     #[command(subcommand)]
     Store(store::StoreCommand),
     /// Measures speed
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(bench::BenchSubcommand),
     /// Prints a directory of programs for Go test suites: us, called kube-apiserver and etcd
     ///
     /// With `export KUBEBUILDER_ASSETS=$(optik envtest-assets)` suites that use envtest
     /// run on this server.
-    EnvtestAssets(standin::assets::Assets),
+    EnvtestAssets(envtest::assets::EnvtestAssets),
 }
 
 impl Command {
@@ -60,7 +60,7 @@ impl Command {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {
             // One of them waits for the disk whenever something is written.
-            Self::Serve(_) | Self::Bench(bench::Bench::Store(_)) => processors + 1,
+            Self::Serve(_) | Self::Bench(bench::BenchSubcommand::Store(_)) => processors + 1,
             _ => processors,
         }
     }
@@ -73,15 +73,15 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    match standin::read(&words) {
-        None => start(Cli::try_parse(), &[]),
-        Some(Reading::Run { words, ignored }) => start(Cli::try_parse_from(words), &ignored),
-        Some(Reading::Say(text)) => {
+    match envtest::parse(&words) {
+        None => run_cli(Cli::try_parse(), &[]),
+        Some(CommandLine::Run { words, ignored }) => run_cli(Cli::try_parse_from(words), &ignored),
+        Some(CommandLine::Print(text)) => {
             // A reader who has seen enough is no failure.
             let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
-        Some(Reading::Refuse { text, exit }) => {
+        Some(CommandLine::Reject { text, exit }) => {
             let _ = writeln!(std::io::stderr(), "Error: {text}");
             ExitCode::from(exit)
         }
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 }
 
 /// `ignored` are flags of another program that mean nothing here.
-fn start(cli: Result<Cli, clap::Error>, ignored: &[&str]) -> ExitCode {
+fn run_cli(cli: Result<Cli, clap::Error>, ignored: &[&str]) -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
         Err(error) => {
@@ -101,12 +101,12 @@ fn start(cli: Result<Cli, clap::Error>, ignored: &[&str]) -> ExitCode {
     };
     match run(cli, ignored) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => complain(&failure),
+        Err(failure) => report_error(&failure),
     }
 }
 
-fn run(cli: Cli, ignored: &[&str]) -> Result<(), Failure> {
-    start_log(&cli.log)?;
+fn run(cli: Cli, ignored: &[&str]) -> Result<(), CliError> {
+    init_logging(&cli.log)?;
     if !ignored.is_empty() {
         tracing::warn!(
             flags = ignored.join(" "),
@@ -121,20 +121,20 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), Failure> {
         .worker_threads(cli.command.threads())
         .enable_all()
         .build()
-        .map_err(|cause| Failure::new("cannot start", cause))?;
+        .map_err(|cause| CliError::new("cannot start", cause))?;
     runtime.block_on(async {
         match cli.command {
             Command::Serve(serve) => serve::run(*serve).await,
             Command::Store(command) => store::run(command).await,
             Command::Bench(bench) => bench::run(bench).await,
-            Command::EnvtestAssets(assets) => standin::assets::run(&assets),
+            Command::EnvtestAssets(assets) => envtest::assets::run(&assets),
         }
     })
 }
 
-fn start_log(filter: &str) -> Result<(), Failure> {
+fn init_logging(filter: &str) -> Result<(), CliError> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|cause| Failure::usage(format!("--log {filter}: {cause}")))?;
+        .map_err(|cause| CliError::usage(format!("--log {filter}: {cause}")))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -144,7 +144,7 @@ fn start_log(filter: &str) -> Result<(), Failure> {
 }
 
 #[expect(clippy::print_stderr, reason = "errors are for people")]
-fn complain(failure: &Failure) -> ExitCode {
+fn report_error(failure: &CliError) -> ExitCode {
     eprintln!("optik: {failure}");
     ExitCode::from(if failure.is_usage() { EXIT_USAGE } else { 1 })
 }

@@ -1,26 +1,26 @@
 //! `optik serve`: the server.
 
-mod access;
+mod apiserver_options;
 mod banner;
 mod cluster_keys;
-mod compute;
+mod compute_pool;
 
-use crate::failure::Failure;
-use crate::store::{cannot_open, default_directory};
+use crate::error::CliError;
+use crate::store::{default_data_directory, open_error};
 use crate::units;
-use access::{Access, Entrance, Home, Ports};
+use apiserver_options::{ApiListeners, ApiServerArgs, DataDir, TlsEndpoint};
 use banner::Banner;
 use clap::{Args, ValueEnum};
 use optik_apiserver::{ApiServer, ServiceRanges};
-use optik_callout::HttpsCaller;
 use optik_etcd_facade::Facade;
-use optik_listener::{Connections, descriptors};
+use optik_listener::{ConnectionLimiter, descriptors};
 use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::{Server, StoreCheck, StoreHealth};
 use optik_store::{
-    Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Options, Retention, Store, Workplace,
+    Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Executor, Options, Retention, Store,
 };
 use optik_supervisor::{Supervisor, Task};
+use optik_webhook_client::HttpsTransport;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,11 @@ use tokio::task::JoinSet;
 const CONNECTIONS_MAX: usize = 10_000;
 
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
-    access: Access,
+    access: ApiServerArgs,
     /// Keep data in this directory, which is made if there is none
-    #[arg(long, value_name = "DIR", env = "OPTIK_DATA", default_value_os_t = default_directory(),
+    #[arg(long, value_name = "DIR", env = "OPTIK_DATA", default_value_os_t = default_data_directory(),
           conflicts_with_all = ["ephemeral", "etcd"])]
     data: PathBuf,
     /// Keep data in memory only; it is gone when the server stops
@@ -50,18 +50,18 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL,…", value_delimiter = ',')]
     etcd: Vec<String>,
     #[command(flatten)]
-    etcd_access: EtcdAccess,
+    etcd_access: EtcdArgs,
     /// What acknowledged writes survive
-    #[arg(long, value_enum, default_value_t = Survives::PowerLoss, value_name = "WHAT")]
-    durability: Survives,
+    #[arg(long, value_enum, default_value_t = DurabilityArg::PowerLoss, value_name = "WHAT")]
+    durability: DurabilityArg,
     /// How long the past can be read and watched
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_duration)]
     history_age: Duration,
     /// Compact this often, to the state of the time before
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_duration)]
     compaction_interval: Duration,
     /// How much memory the past may take; older parts go first
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     history_bytes: u64,
     /// Also speak etcd's v3 gRPC, so that etcdctl and a kube-apiserver can use the store
     ///
@@ -82,7 +82,7 @@ pub(crate) struct Serve {
     controllers: Vec<String>,
     /// Give services addresses of this network
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12",
-          value_parser = ServiceRanges::of_network)]
+          value_parser = ServiceRanges::from_cidr)]
     service_cluster_ip_range: ServiceRanges,
     /// Serve the store alone, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
@@ -90,7 +90,7 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Args)]
-struct EtcdAccess {
+struct EtcdArgs {
     /// Certificate authority of the etcd cluster, as PEM; with it we speak TLS
     #[arg(long, value_name = "FILE", requires = "etcd")]
     etcd_cafile: Option<PathBuf>,
@@ -109,28 +109,28 @@ struct EtcdAccess {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Survives {
+enum DurabilityArg {
     /// The disk has confirmed every write before it is acknowledged
     PowerLoss,
     /// The end of this process, but not a power loss: up to a second may be lost then
     ProcessCrash,
 }
 
-impl From<Survives> for Durability {
-    fn from(survives: Survives) -> Self {
+impl From<DurabilityArg> for Durability {
+    fn from(survives: DurabilityArg) -> Self {
         match survives {
-            Survives::PowerLoss => Self::PowerLoss,
-            Survives::ProcessCrash => Self::ProcessCrash,
+            DurabilityArg::PowerLoss => Self::PowerLoss,
+            DurabilityArg::ProcessCrash => Self::ProcessCrash,
         }
     }
 }
 
-pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
+pub(crate) async fn run(options: ServeArgs) -> Result<(), CliError> {
     let options = Arc::new(options);
     let clock = Arc::new(SystemClock::default());
     let started = clock.monotonic();
-    let mut stop = Stop::listen()?;
-    let connections = connections();
+    let mut stop = ShutdownSignals::listen()?;
+    let connections = connection_limiter();
     let ports = if options.etcd_only {
         None
     } else {
@@ -138,16 +138,16 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     };
     let etcd = match options.etcd_listen {
         Some(address) => {
-            loopback_only("--etcd-listen", address, "127.0.0.1:2379")?;
+            require_loopback("--etcd-listen", address, "127.0.0.1:2379")?;
             Some(bind(address).await?)
         }
         None => None,
     };
     let supervisor = Supervisor::new(clock.clone());
-    let store = open(&options, &supervisor).await?;
+    let store = open_store(&options, &supervisor).await?;
     let mut banner = Banner::new(&options, &store);
     let (stopping, stopped) = watch::channel(false);
-    let mut around = Around {
+    let mut around = ServerRuntime {
         store: store.clone(),
         clock: clock.clone(),
         supervisor: supervisor.clone(),
@@ -157,7 +157,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     };
     if let Some(listener) = etcd {
         banner.etcd = listener.local_addr().ok();
-        let told = told(around.stopped.clone());
+        let told = wait_for_stop(around.stopped.clone());
         let serving = serve_etcd(&around, listener, told);
         // Spawned here: ports are waited for when the server stops. They supervise their own.
         around.serving.spawn(serving);
@@ -165,10 +165,10 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     if let Some(ports) = ports {
         serve_api(&options, ports, &mut around, &mut banner).await?;
     }
-    say(&banner.text(clock.monotonic().since(started)));
+    print_line(&banner.render(clock.monotonic().since(started)));
 
     stop.wait().await;
-    say("stopping; again to stop at once");
+    print_line("stopping; again to stop at once");
     let finish = async {
         stopping.send_replace(true);
         while around.serving.join_next().await.is_some() {}
@@ -177,69 +177,69 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     };
     tokio::select! {
         () = finish => Ok(()),
-        () = stop.wait() => Err(Failure::text("stopped before everything was closed; nothing acknowledged is lost")),
+        () = stop.wait() => Err(CliError::from_message("stopped before everything was closed; nothing acknowledged is lost")),
     }
 }
 
 /// What the parts of a server share.
-struct Around {
+struct ServerRuntime {
     store: Store,
     clock: Arc<SystemClock>,
     supervisor: Supervisor,
-    connections: Connections,
+    connections: ConnectionLimiter,
     serving: JoinSet<()>,
     stopped: watch::Receiver<bool>,
 }
 
 /// The Kubernetes API and what belongs to it.
 async fn serve_api(
-    options: &Arc<Serve>,
-    ports: Ports,
-    around: &mut Around,
+    options: &Arc<ServeArgs>,
+    ports: ApiListeners,
+    around: &mut ServerRuntime,
     banner: &mut Banner,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let (store, clock, supervisor) = (&around.store, &around.clock, &around.supervisor);
     let tokens = options.access.tokens()?;
-    let home = options.access.home(options, store, &**clock).await?;
-    let entrance = options.access.open(&home, &ports, &**clock)?;
-    keep_certificates(options, home.clone(), &entrance, around);
+    let home = options.access.data_dir(options, store, &**clock).await?;
+    let entrance = options.access.open_endpoint(&home, &ports, &**clock)?;
+    spawn_certificate_reload(options, home.clone(), &entrance, around);
     banner.api = Some(entrance.url.clone());
     banner.kubeconfig = entrance.kubeconfig.clone();
-    let rules = options.access.rules(&home, tokens.clone())?;
-    let presented = optik_serve::Options {
+    let rules = options.access.access_options(&home, tokens.clone())?;
+    let presented = optik_serve::ServeOptions {
         store: store_check(store),
         supervisor: supervisor.clone(),
         connections: around.connections.clone(),
-        ..options.access.presented(tokens, clock)?
+        ..options.access.server_options(tokens, clock)?
     };
     let entropy = Arc::new(SystemEntropy);
-    let caller = Arc::new(HttpsCaller::default());
+    let caller = Arc::new(HttpsTransport::default());
     let api = ApiServer::with_access(store.clone(), clock.clone(), entropy, caller, rules);
-    let api = api.with_services(options.service_cluster_ip_range.clone());
-    let api = api.with_compute(compute::start()?);
+    let api = api.with_service_ranges(options.service_cluster_ip_range.clone());
+    let api = api.with_compute(compute_pool::start_compute_pool()?);
     api.bootstrap().await.map_err(|cause| {
-        Failure::new("cannot make the namespaces and roles of the system", cause)
+        CliError::new("cannot make the namespaces and roles of the system", cause)
     })?;
     let every = options.compaction_interval;
-    optik_lifecycle::start_compaction(supervisor, store, every, clock.clone());
-    optik_lifecycle::start_followers(supervisor, &api, store);
-    keep_authorities_known(options, &api, &entrance, around).await;
+    optik_controllers::start_compaction(supervisor, store, every, clock.clone());
+    optik_controllers::start_background_tasks(supervisor, &api, store);
+    publish_authorities(options, &api, &entrance, around).await;
     let words = options.controllers.iter().map(String::as_str);
-    let chosen = optik_lifecycle::Choice::parse(words).map_err(Failure::usage)?;
+    let chosen = optik_controllers::EnabledControllers::parse(words).map_err(CliError::usage)?;
     chosen.start(supervisor, &api, store, &entrance.authorities());
     if let Ok(address) = ports.tls.local_addr() {
-        optik_lifecycle::make_bootstrap_objects(api.clone(), address).await;
+        optik_controllers::create_bootstrap_objects(api.clone(), address).await;
     }
     let server = Server::new(api, presented);
-    server.ready();
+    server.set_ready();
     if let Some(listener) = ports.plain {
         banner.plain = listener.local_addr().ok();
-        let (server, told) = (server.clone(), told(around.stopped.clone()));
+        let (server, told) = (server.clone(), wait_for_stop(around.stopped.clone()));
         let serving = async move { server.serve(listener, None, told).await };
         // Spawned here: as above.
         around.serving.spawn(serving);
     }
-    let told = told(around.stopped.clone());
+    let told = wait_for_stop(around.stopped.clone());
     let serving = async move { server.serve(ports.tls, Some(entrance.tls), told).await };
     // Spawned here: as above.
     around.serving.spawn(serving);
@@ -247,16 +247,21 @@ async fn serve_api(
 }
 
 /// Renews certificates, and takes up new ones, for as long as the server runs.
-fn keep_certificates(options: &Arc<Serve>, home: Home, entrance: &Entrance, around: &Around) {
+fn spawn_certificate_reload(
+    options: &Arc<ServeArgs>,
+    home: DataDir,
+    entrance: &TlsEndpoint,
+    around: &ServerRuntime,
+) {
     let (options, clock) = (Arc::clone(options), Arc::clone(&around.clock));
-    let renewed = entrance.renewed();
+    let renewed = entrance.reloader();
     let start = move || {
         let (options, clock) = (Arc::clone(&options), Arc::clone(&clock));
         let (home, renewed) = (home.clone(), renewed.clone());
         async move {
             options
                 .access
-                .keep_certificates(home, renewed, &*clock)
+                .run_certificate_reload(home, renewed, &*clock)
                 .await;
         }
     };
@@ -264,20 +269,20 @@ fn keep_certificates(options: &Arc<Serve>, home: Home, entrance: &Entrance, arou
 }
 
 /// Completes when the server is told to stop.
-async fn told(mut stopped: watch::Receiver<bool>) {
+async fn wait_for_stop(mut stopped: watch::Receiver<bool>) {
     // If nobody is left to tell us, that is over, too.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
 fn serve_etcd(
-    around: &Around,
+    around: &ServerRuntime,
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let mut presented = optik_etcd_facade::Options {
+    let mut presented = optik_etcd_facade::FacadeOptions {
         supervisor: around.supervisor.clone(),
         connections: around.connections.clone(),
-        ..optik_etcd_facade::Options::default()
+        ..optik_etcd_facade::FacadeOptions::default()
     };
     let address = listener.local_addr().ok();
     presented
@@ -292,11 +297,11 @@ fn store_check(store: &Store) -> StoreCheck {
         let store = store.clone();
         Box::pin(async move {
             match store.status().await {
-                Ok(status) if !status.takes_writes => StoreHealth::ReadOnly,
+                Ok(status) if !status.accepts_writes => StoreHealth::ReadOnly,
                 Ok(status) if status.disk.is_some_and(|disk| disk.is_nearly_full) => {
                     StoreHealth::NearlyFull
                 }
-                Ok(_) => StoreHealth::Well,
+                Ok(_) => StoreHealth::Healthy,
                 Err(_) => StoreHealth::Unreadable,
             }
         })
@@ -304,39 +309,39 @@ fn store_check(store: &Store) -> StoreCheck {
 }
 
 /// For all ports together, without what the store needs.
-fn connections() -> Connections {
-    let descriptors = descriptors::raise();
+fn connection_limiter() -> ConnectionLimiter {
+    let descriptors = descriptors::raise_limit();
     let max = descriptors::for_connections(descriptors).min(CONNECTIONS_MAX);
     if max < CONNECTIONS_MAX {
         tracing::info!(descriptors, connections = max, "few files may be open");
     }
-    Connections::new(max)
+    ConnectionLimiter::new(max)
 }
 
 /// Tells other servers, and the programs of the cluster, whose certificates to believe.
-async fn keep_authorities_known(
-    options: &Serve,
+async fn publish_authorities(
+    options: &ServeArgs,
     api: &ApiServer,
-    entrance: &Entrance,
-    around: &Around,
+    entrance: &TlsEndpoint,
+    around: &ServerRuntime,
 ) {
     let (store, supervisor) = (&around.store, &around.supervisor);
     if !options.etcd.is_empty() {
         let own = entrance.authorities();
-        optik_lifecycle::start_noting_authorities(supervisor, store, own).await;
+        optik_controllers::start_ca_bundle_sharing(supervisor, store, own).await;
     }
     let own = entrance.authorities();
-    optik_lifecycle::start_publishing_authentication(supervisor, api, store, own);
+    optik_controllers::start_authentication_config_publisher(supervisor, api, store, own);
 }
 
-async fn open(options: &Serve, supervisor: &Supervisor) -> Result<Store, Failure> {
+async fn open_store(options: &ServeArgs, supervisor: &Supervisor) -> Result<Store, CliError> {
     if !options.etcd.is_empty() {
         let etcd = EtcdOptions {
             supervisor: supervisor.clone(),
             ..etcd_options(options)?
         };
         let connected = Store::connect(etcd).await;
-        return connected.map_err(|cause| Failure::new("cannot use the etcd cluster", cause));
+        return connected.map_err(|cause| CliError::new("cannot use the etcd cluster", cause));
     }
     let opened = Options {
         directory: (!options.ephemeral).then(|| options.data.clone()),
@@ -345,14 +350,14 @@ async fn open(options: &Serve, supervisor: &Supervisor) -> Result<Store, Failure
             age: options.history_age,
             bytes_max: options.history_bytes,
         },
-        workplace: Workplace::Runtime(Handle::current()),
+        executor: Executor::Runtime(Handle::current()),
         supervisor: supervisor.clone(),
         ..Options::ephemeral()
     };
-    Store::open(opened).map_err(cannot_open)
+    Store::open(opened).map_err(open_error)
 }
 
-fn etcd_options(options: &Serve) -> Result<EtcdOptions, Failure> {
+fn etcd_options(options: &ServeArgs) -> Result<EtcdOptions, CliError> {
     let access = &options.etcd_access;
     let mut etcd = EtcdOptions::new(options.etcd.clone());
     etcd.retention = Retention {
@@ -360,7 +365,7 @@ fn etcd_options(options: &Serve) -> Result<EtcdOptions, Failure> {
         bytes_max: options.history_bytes,
     };
     if let (Some(name), Some(file)) = (&access.etcd_user, &access.etcd_password_file) {
-        let password = String::from_utf8_lossy(&read(file)?)
+        let password = String::from_utf8_lossy(&read_file(file)?)
             .trim_end_matches('\n')
             .to_owned();
         let name = name.clone();
@@ -370,63 +375,63 @@ fn etcd_options(options: &Serve) -> Result<EtcdOptions, Failure> {
     let secure = options.etcd.iter().any(|url| url.starts_with("https://"));
     if secure && etcd.tls.is_none() {
         let text = "an https:// endpoint needs --etcd-cafile, to know whom to trust";
-        return Err(Failure::usage(text));
+        return Err(CliError::usage(text));
     }
     Ok(etcd)
 }
 
-fn etcd_tls(access: &EtcdAccess) -> Result<Option<EtcdTls>, Failure> {
+fn etcd_tls(access: &EtcdArgs) -> Result<Option<EtcdTls>, CliError> {
     let Some(ca) = &access.etcd_cafile else {
         return Ok(None);
     };
     let client = match (&access.etcd_certfile, &access.etcd_keyfile) {
         (Some(certificate), Some(key)) => Some(EtcdIdentity {
-            certificate: read(certificate)?,
-            key: read(key)?,
+            certificate: read_file(certificate)?,
+            key: read_file(key)?,
         }),
         _ => None,
     };
     Ok(Some(EtcdTls {
-        ca: read(ca)?,
+        ca: read_file(ca)?,
         client,
         domain: None,
     }))
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+fn read_file(file: &Path) -> Result<Vec<u8>, CliError> {
     std::fs::read(file)
-        .map_err(|cause| Failure::new(format!("cannot read {}", file.display()), cause))
+        .map_err(|cause| CliError::new(format!("cannot read {}", file.display()), cause))
 }
 
 /// For ports without passwords.
-fn loopback_only(flag: &str, address: SocketAddr, example: &str) -> Result<(), Failure> {
+fn require_loopback(flag: &str, address: SocketAddr, example: &str) -> Result<(), CliError> {
     if address.ip().is_loopback() {
         return Ok(());
     }
     let text = format!("{flag} {address}: anybody who reaches it could read and write everything");
-    Err(Failure::usage(text).hint(format!("Use a loopback address such as {example}.")))
+    Err(CliError::usage(text).with_hint(format!("Use a loopback address such as {example}.")))
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|cause| {
         let hint = match cause.kind() {
             ErrorKind::AddrNotAvailable => "This machine has no such address.",
             ErrorKind::PermissionDenied => "Ports below 1024 are for administrators.",
             _ => "Is another server running? Port 0 takes a free one.",
         };
-        Failure::new(format!("cannot listen on {address}"), cause).hint(hint)
+        CliError::new(format!("cannot listen on {address}"), cause).with_hint(hint)
     })
 }
 
 /// The signals that end a server.
-struct Stop {
+struct ShutdownSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
-impl Stop {
-    fn listen() -> Result<Self, Failure> {
-        let catch = |kind| signal(kind).map_err(|c| Failure::new("cannot catch signals", c));
+impl ShutdownSignals {
+    fn listen() -> Result<Self, CliError> {
+        let catch = |kind| signal(kind).map_err(|c| CliError::new("cannot catch signals", c));
         Ok(Self {
             interrupt: catch(SignalKind::interrupt())?,
             terminate: catch(SignalKind::terminate())?,
@@ -442,6 +447,6 @@ impl Stop {
 }
 
 #[expect(clippy::print_stderr, reason = "the banner is for people")]
-fn say(text: &str) {
+fn print_line(text: &str) {
     eprintln!("{text}");
 }

@@ -1,9 +1,9 @@
 //! `optik store`: care for a data directory that no server is using.
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use optik_store::{OpenError, Options, Retention, Revision, Status, Store};
+use optik_store::{OpenError, Options, Retention, Revision, Store, StoreStatus};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
     /// Reads everything there is and says whether it is whole
-    Check(Directory),
+    Check(DataDirectoryArgs),
     /// Forgets the past and gives its disk space back
     Compact {
         #[command(flatten)]
-        directory: Directory,
+        directory: DataDirectoryArgs,
         /// The oldest revision to keep; the newest if not given
         #[arg(long, value_name = "N")]
         revision: Option<u64>,
@@ -27,35 +27,35 @@ pub(crate) enum StoreCommand {
     /// started with --etcd-listen.
     Snapshot {
         #[command(flatten)]
-        directory: Directory,
+        directory: DataDirectoryArgs,
         /// The file to write; it must not exist
         file: PathBuf,
     },
     /// Makes a new data directory out of a snapshot
     Restore {
         #[command(flatten)]
-        directory: Directory,
+        directory: DataDirectoryArgs,
         /// The snapshot to read
         file: PathBuf,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Directory {
+pub(crate) struct DataDirectoryArgs {
     /// The data directory
-    #[arg(long = "data", value_name = "DIR", default_value_os_t = default_directory(), env = "OPTIK_DATA")]
+    #[arg(long = "data", value_name = "DIR", default_value_os_t = default_data_directory(), env = "OPTIK_DATA")]
     pub(crate) path: PathBuf,
 }
 
 /// Where data goes if nobody says: the place the system has for it.
-pub(crate) fn default_directory() -> PathBuf {
+pub(crate) fn default_data_directory() -> PathBuf {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
     let data = data.filter(|path| path.is_absolute()).or_else(home);
     data.unwrap_or_else(|| PathBuf::from(".")).join("optik")
 }
 
-pub(crate) async fn run(command: StoreCommand) -> Result<(), Failure> {
+pub(crate) async fn run(command: StoreCommand) -> Result<(), CliError> {
     match command {
         StoreCommand::Check(directory) => check(&directory.path).await,
         StoreCommand::Compact {
@@ -68,46 +68,46 @@ pub(crate) async fn run(command: StoreCommand) -> Result<(), Failure> {
 }
 
 /// Opens a directory that must exist, and lets nothing expire or compact meanwhile.
-fn open(path: &Path) -> Result<Store, Failure> {
+fn open(path: &Path) -> Result<Store, CliError> {
     if !path.join("format").exists() {
         let text = format!("{} holds no data of Optik", path.display());
-        return Err(Failure::text(text));
+        return Err(CliError::from_message(text));
     }
     let options = Options {
         retention: Retention::FOREVER,
         ..Options::directory(path)
     };
-    Store::open(options).map_err(cannot_open)
+    Store::open(options).map_err(open_error)
 }
 
-pub(crate) fn cannot_open(cause: OpenError) -> Failure {
+pub(crate) fn open_error(cause: OpenError) -> CliError {
     let hint = match &cause {
         OpenError::InUse { .. } => Some("Is a server running on it? Stop it first."),
-        OpenError::Newer { .. } => Some("Use the Optik that wrote it, or a newer one."),
-        OpenError::NotOurs { .. } => Some("Name an empty or new directory with --data."),
-        OpenError::Exposed { .. } => {
+        OpenError::NewerFormat { .. } => Some("Use the Optik that wrote it, or a newer one."),
+        OpenError::NotADataDirectory { .. } => Some("Name an empty or new directory with --data."),
+        OpenError::PermissionsTooOpen { .. } => {
             Some("Name a directory of your own with --data, for example a new one inside it.")
         }
         OpenError::Damaged { .. } => Some("Nothing has been thrown away."),
         _ => None,
     };
-    let failure = Failure::new("cannot open the data directory", cause);
+    let failure = CliError::new("cannot open the data directory", cause);
     match hint {
-        Some(hint) => failure.hint(hint),
+        Some(hint) => failure.with_hint(hint),
         None => failure,
     }
 }
 
-async fn status(store: &Store) -> Result<Status, Failure> {
+async fn status(store: &Store) -> Result<StoreStatus, CliError> {
     let status = store.status().await;
-    status.map_err(|cause| Failure::new("cannot ask the store", cause))
+    status.map_err(|cause| CliError::new("cannot ask the store", cause))
 }
 
-async fn check(path: &Path) -> Result<(), Failure> {
+async fn check(path: &Path) -> Result<(), CliError> {
     let store = open(path)?;
     let status = status(&store).await?;
     store.close().await;
-    say(&format!(
+    print_line(&format!(
         "{} is whole: revision {} (history from {}), {} keys with {} bytes, {} bytes on disk",
         path.display(),
         status.revision,
@@ -117,7 +117,7 @@ async fn check(path: &Path) -> Result<(), Failure> {
         status.disk_bytes,
     ));
     if let Some(disk) = status.disk {
-        say(&format!(
+        print_line(&format!(
             "of these, live {} bytes, history {}, garbage {}",
             disk.live_bytes, disk.history_bytes, disk.garbage_bytes
         ));
@@ -125,34 +125,34 @@ async fn check(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn compact(path: &Path, revision: Option<u64>) -> Result<(), Failure> {
+async fn compact(path: &Path, revision: Option<u64>) -> Result<(), CliError> {
     let store = open(path)?;
     let before = status(&store).await?;
     let target = revision.map_or(before.revision, Revision::new);
     if target > before.oldest {
         let compacted = store.compact(target).await;
-        compacted.map_err(|cause| Failure::new("cannot compact", cause))?;
+        compacted.map_err(|cause| CliError::new("cannot compact", cause))?;
     }
-    let shrunk = store.shrink().await;
-    shrunk.map_err(|cause| Failure::new("cannot give space back", cause))?;
+    let shrunk = store.defragment().await;
+    shrunk.map_err(|cause| CliError::new("cannot give space back", cause))?;
     let after = status(&store).await?;
     store.close().await;
-    say(&format!(
+    print_line(&format!(
         "compacted to revision {target}: {} bytes on disk, {} before",
         after.disk_bytes, before.disk_bytes
     ));
     Ok(())
 }
 
-async fn snapshot(path: &Path, file: &Path) -> Result<(), Failure> {
+async fn snapshot(path: &Path, file: &Path) -> Result<(), CliError> {
     let store = open(path)?;
     let export = store.export().await;
-    let export = export.map_err(|cause| Failure::new("cannot read the store", cause))?;
+    let export = export.map_err(|cause| CliError::new("cannot read the store", cause))?;
     let (revision, bytes) = (export.revision(), export.bytes());
-    let failed = |cause| Failure::new(format!("cannot write {}", file.display()), cause);
-    save(file, export).map_err(failed)?;
+    let failed = |cause| CliError::new(format!("cannot write {}", file.display()), cause);
+    write_durably(file, export).map_err(failed)?;
     store.close().await;
-    say(&format!(
+    print_line(&format!(
         "{} holds revision {revision} in {bytes} bytes",
         file.display()
     ));
@@ -160,7 +160,7 @@ async fn snapshot(path: &Path, file: &Path) -> Result<(), Failure> {
 }
 
 /// A file with these bytes, for its owner alone, on the disk by name and content.
-fn save(file: &Path, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
+fn write_durably(file: &Path, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
     let fresh = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -177,12 +177,12 @@ fn save(file: &Path, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn restore(file: &Path, path: &Path) -> Result<(), Failure> {
+fn restore(file: &Path, path: &Path) -> Result<(), CliError> {
     let input = File::open(file)
-        .map_err(|cause| Failure::new(format!("cannot read {}", file.display()), cause))?;
+        .map_err(|cause| CliError::new(format!("cannot read {}", file.display()), cause))?;
     let restored = optik_store::restore(BufReader::new(input), path)
-        .map_err(|cause| Failure::new("cannot restore", cause))?;
-    say(&format!(
+        .map_err(|cause| CliError::new("cannot restore", cause))?;
+    print_line(&format!(
         "{} is at revision {} with {} versions; start it with `optik serve --data {}`",
         path.display(),
         restored.revision,
@@ -193,6 +193,6 @@ fn restore(file: &Path, path: &Path) -> Result<(), Failure> {
 }
 
 #[expect(clippy::print_stdout, reason = "the answer is what was asked for")]
-fn say(text: &str) {
+fn print_line(text: &str) {
     println!("{text}");
 }

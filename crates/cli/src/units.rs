@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text)?;
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(text)?;
     let seconds = match unit {
         "s" | "" => number,
         "m" => number.saturating_mul(60),
@@ -13,8 +13,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = split(text)?;
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text)?;
     let shift = match unit {
         "" | "B" => 0,
         "KiB" | "K" => 10,
@@ -26,7 +26,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "that is too much".to_owned())
 }
 
-fn split(text: &str) -> Result<(u64, &str), String> {
+fn split_unit(text: &str) -> Result<(u64, &str), String> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -42,17 +42,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_write_units() {
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        assert_eq!(bytes("256MiB"), Ok(256 << 20));
-        assert_eq!(bytes("1 GiB"), Ok(1 << 30));
+    fn durations_and_sizes_parse_units() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(parse_duration("7"), Ok(Duration::from_secs(7)));
+        assert_eq!(parse_bytes("256MiB"), Ok(256 << 20));
+        assert_eq!(parse_bytes("1 GiB"), Ok(1 << 30));
         for wrong in ["", "m", "5 days", "-1s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
         for wrong in ["", "MiB", "1TB", "99999999999GiB"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -35,7 +35,7 @@ async fn filled(directory: &Path, commits: usize) -> Store {
 }
 
 #[tokio::test]
-async fn a_directory_is_checked_saved_restored_and_compacted() {
+async fn store_check_snapshot_restore_and_compact_commands() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
     let (data, saved, restored) = (path("data"), path("saved"), path("restored"));
@@ -72,7 +72,7 @@ async fn a_directory_is_checked_saved_restored_and_compacted() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_exits_64() {
+fn usage_errors_exit_64() {
     expect(&["serve", "--nonsense"], 64, "", "unexpected argument");
     expect(
         &["serve", "--ephemeral", "--etcd", "http://127.0.0.1:1"],
@@ -97,7 +97,7 @@ fn a_command_line_that_makes_no_sense_exits_64() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn serve_errors_name_unusable_files_and_addresses() {
     let scratch = tempfile::tempdir().expect("a directory");
     let empty = scratch.path().join("empty.pem");
     std::fs::write(&empty, "nothing").expect("writes");
@@ -138,7 +138,7 @@ fn serve_once(data: &str) -> (String, String) {
 /// It says when it is ready and where, stops when told to, and leaves a sound store. The
 /// second time it finds everything there, and nothing to complain about.
 #[test]
-fn a_server_says_what_to_do_next_and_stops_in_order() {
+fn serve_prints_its_banner_and_stops_cleanly() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data").to_string_lossy().into_owned();
     for (time, keys) in [("first", "revision 1, 0 keys"), ("second", "revision ")] {

@@ -63,7 +63,7 @@ impl Client {
 
 /// Connections that say nothing, on every port, more than there are files.
 #[test]
-fn silent_connections_stop_neither_writes_nor_others() {
+fn silent_connections_do_not_starve_store_or_clients() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory
         .path()

@@ -77,7 +77,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_data_directory_is_for_its_owner() {
+fn data_directory_is_private() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data");
     serve_once(&["--data", text(&data)]);
@@ -92,7 +92,7 @@ fn a_data_directory_is_for_its_owner() {
 }
 
 #[test]
-fn an_empty_directory_that_exists_becomes_private() {
+fn existing_empty_data_directory_becomes_private() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data");
     fs::create_dir(&data).expect("made");
@@ -103,7 +103,7 @@ fn an_empty_directory_that_exists_becomes_private() {
 
 /// `optik serve --data $HOME` by mistake must not change who may enter it.
 #[test]
-fn a_directory_of_somebody_else_keeps_its_mode() {
+fn foreign_directory_keeps_its_mode() {
     let scratch = tempfile::tempdir().expect("a directory");
     let theirs = scratch.path().join("theirs");
     fs::create_dir(&theirs).expect("made");
@@ -116,7 +116,7 @@ fn a_directory_of_somebody_else_keeps_its_mode() {
 }
 
 #[test]
-fn snapshots_and_what_is_made_of_them_are_for_their_owner() {
+fn snapshots_and_restored_directories_are_private() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name);
     let (data, saved, restored) = (path("data"), path("saved"), path("restored"));
@@ -129,7 +129,7 @@ fn snapshots_and_what_is_made_of_them_are_for_their_owner() {
 }
 
 #[test]
-fn keys_and_logs_in_places_of_their_own_are_for_their_owner() {
+fn keys_and_audit_logs_in_custom_paths_are_private() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name);
     let (certs, log, policy) = (path("certs"), path("audit.log"), path("policy.yaml"));
@@ -160,7 +160,7 @@ fn keys_and_logs_in_places_of_their_own_are_for_their_owner() {
 /// A directory for certificates that was there before may be looked into by others: it is
 /// not ours to close, but our keys are. Who may write to it could take their place.
 #[test]
-fn a_directory_for_certificates_keeps_its_mode() {
+fn cert_dir_keeps_its_mode() {
     const WARNING: &str = "others on this machine may put keys of theirs in place of ours";
     let scratch = tempfile::tempdir().expect("a directory");
     for (open, warned) in [(0o755, false), (0o775, true), (0o777, true)] {
@@ -181,7 +181,7 @@ fn a_directory_for_certificates_keeps_its_mode() {
 
 /// Earlier versions let everybody read them.
 #[test]
-fn audit_logs_that_were_set_aside_are_for_their_owner() {
+fn rotated_audit_logs_are_private() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name);
     let (log, policy) = (path("audit.log"), path("policy.yaml"));

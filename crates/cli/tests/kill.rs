@@ -29,7 +29,7 @@ async fn connect(server: &Server) -> KvClient<Channel> {
 
 /// What one writer knows of its own writes.
 #[derive(Default)]
-struct Progress {
+struct WriterProgress {
     attempted: AtomicU64,
     acknowledged: AtomicU64,
     revision: AtomicU64,
@@ -40,7 +40,7 @@ fn key(writer: usize, part: &str) -> String {
 }
 
 /// Writes until the server is gone.
-async fn write(mut client: KvClient<Channel>, writer: usize, progress: Arc<Progress>) {
+async fn write(mut client: KvClient<Channel>, writer: usize, progress: Arc<WriterProgress>) {
     loop {
         let number = progress.attempted.fetch_add(1, Ordering::SeqCst) + 1;
         let puts = PARTS.map(|part| RequestOp {
@@ -78,7 +78,7 @@ async fn read(client: &mut KvClient<Channel>, writer: usize, part: &str) -> (u64
     (value, u64::try_from(revision).expect("positive"))
 }
 
-async fn check(server: &Server, progress: &[Arc<Progress>]) {
+async fn check(server: &Server, progress: &[Arc<WriterProgress>]) {
     let mut client = connect(server).await;
     for (writer, progress) in progress.iter().enumerate() {
         let (first, revision) = read(&mut client, writer, PARTS[0]).await;
@@ -112,7 +112,7 @@ async fn acknowledged_writes_survive_kill_9() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data");
     let progress: Vec<_> = (0..WRITERS)
-        .map(|_| Arc::new(Progress::default()))
+        .map(|_| Arc::new(WriterProgress::default()))
         .collect();
     let entropy = SeededEntropy::new(17);
     for _ in 0..rounds(12) {

@@ -1,10 +1,10 @@
 //! Several servers: on one etcd they share what they must and come to rest; on one machine
 //! none takes another one's place. The etcd is ours, or that of `OPTIK_TEST_ETCD_BIN`.
 
-mod running;
+mod server_process;
 
-use running::{Server, eventually};
 use serde_json::{Value, json};
+use server_process::{ServerProcess, eventually};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use std::process::Command;
 const ROOT: &str = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
 
 struct Etcd {
-    server: Server,
+    server: ServerProcess,
     url: String,
 }
 
@@ -31,14 +31,14 @@ fn etcd(scratch: &Path) -> Etcd {
             format!("--initial-cluster=default={peer}"),
         ];
         let mut command = Command::new(program);
-        let server = Server::start_as(command.args(words), "ready to serve client requests");
+        let server = ServerProcess::start_as(command.args(words), "ready to serve client requests");
         return Etcd {
             server,
             url: client,
         };
     }
     let words = ["--ephemeral", "--etcd-only", "--etcd-listen=127.0.0.1:0"];
-    let server = Server::start(scratch, &words);
+    let server = ServerProcess::start(scratch, &words);
     let url = format!("http://{}", server.banner("etcd      http://"));
     Etcd { server, url }
 }
@@ -55,7 +55,7 @@ fn home(scratch: &Path, name: &str) -> PathBuf {
 }
 
 /// The authorities that pods of the namespace `default` trust.
-fn published(server: &Server) -> Option<String> {
+fn published(server: &ServerProcess) -> Option<String> {
     let (status, found) = server.get(ROOT);
     let text = found["data"]["ca.crt"].as_str().map(str::to_owned);
     text.filter(|_| status == 200)
@@ -65,7 +65,7 @@ fn count(pem: &str) -> usize {
     pem.matches("-----BEGIN CERTIFICATE-----").count()
 }
 
-fn token(server: &Server) -> String {
+fn token(server: &ServerProcess) -> String {
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let request = json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"});
     eventually("there is an account", || {
@@ -75,7 +75,7 @@ fn token(server: &Server) -> String {
     })
 }
 
-fn who(server: &Server, token: &str) -> (u16, Value) {
+fn who(server: &ServerProcess, token: &str) -> (u16, Value) {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
     let (status, answer) = server.request_as(token, "POST", path, &review);
@@ -83,10 +83,10 @@ fn who(server: &Server, token: &str) -> (u16, Value) {
 }
 
 #[test]
-fn servers_on_one_etcd_share_keys_and_come_to_rest() {
+fn servers_on_one_etcd_share_keys_and_become_idle() {
     let scratch = tempfile::tempdir().expect("a directory");
     let etcd = etcd(scratch.path());
-    let start = |name: &str| Server::on_etcd(&home(scratch.path(), name), &etcd.url, &[]);
+    let start = |name: &str| ServerProcess::on_etcd(&home(scratch.path(), name), &etcd.url, &[]);
     let (one, two) = (start("one"), start("two"));
     let known = json!("system:serviceaccount:default:default");
     for (here, there) in [(&one, &two), (&two, &one)] {
@@ -94,7 +94,7 @@ fn servers_on_one_etcd_share_keys_and_come_to_rest() {
         assert_eq!(who(here, &token), (201, known.clone()));
         assert_eq!(who(there, &token), (201, known.clone()));
     }
-    one.rest();
+    one.wait_until_idle();
     let authority = eventually("the authority is published", || published(&one));
     assert_eq!(count(&authority), 1, "{authority}");
     assert_eq!(published(&two).as_deref(), Some(&*authority));
@@ -111,19 +111,19 @@ fn servers_on_one_etcd_share_keys_and_come_to_rest() {
 }
 
 #[test]
-fn servers_with_authorities_of_their_own_publish_all_of_them() {
+fn servers_with_own_authorities_publish_all_of_them() {
     let scratch = tempfile::tempdir().expect("a directory");
     let etcd = etcd(scratch.path());
     let start = |name: &str| {
         let home = home(scratch.path(), name);
         let directory = format!("--cert-dir={}", home.join("pki").display());
-        Server::on_etcd(&home, &etcd.url, &[&directory])
+        ServerProcess::on_etcd(&home, &etcd.url, &[&directory])
     };
     let (one, two) = (start("one"), start("two"));
     let both = eventually("both are published", || {
         published(&one).filter(|pem| count(pem) == 2)
     });
-    one.rest();
+    one.wait_until_idle();
     assert_eq!(published(&two), Some(both));
     for server in [one, two] {
         server.stop();
@@ -133,10 +133,10 @@ fn servers_with_authorities_of_their_own_publish_all_of_them() {
 
 /// G41, with a bound: what was revoked elsewhere is not honoured without end.
 #[test]
-fn a_server_without_its_etcd_stops_believing() {
+fn service_account_tokens_get_401_without_etcd() {
     let scratch = tempfile::tempdir().expect("a directory");
     let etcd = etcd(scratch.path());
-    let server = Server::on_etcd(&home(scratch.path(), "one"), &etcd.url, &[]);
+    let server = ServerProcess::on_etcd(&home(scratch.path(), "one"), &etcd.url, &[]);
     let token = token(&server);
     let cached = "/api/v1/namespaces?resourceVersion=0";
     assert_eq!(who(&server, &token).0, 201);
@@ -162,9 +162,9 @@ fn a_server_without_its_etcd_stops_believing() {
 
 /// Two that keep nothing, started without a word about files.
 #[test]
-fn ephemeral_servers_have_kubeconfigs_of_their_own() {
+fn ephemeral_servers_have_separate_kubeconfigs() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let start = || Server::start(scratch.path(), &["--ephemeral", "--listen=127.0.0.1:0"]);
+    let start = || ServerProcess::start(scratch.path(), &["--ephemeral", "--listen=127.0.0.1:0"]);
     let servers = [start(), start()];
     let files = servers.each_ref().map(|server| {
         let path = PathBuf::from(server.banner("use       export KUBECONFIG="));
@@ -189,20 +189,20 @@ fn ephemeral_servers_have_kubeconfigs_of_their_own() {
     }
 }
 
-fn alone(scratch: &Path, more: &[&str]) -> Server {
+fn serve_ephemeral(scratch: &Path, more: &[&str]) -> ServerProcess {
     let words = [
         "--ephemeral",
         "--listen=127.0.0.1:0",
         "--listen-http=127.0.0.1:0",
     ];
-    Server::start(scratch, &[&words[..], more].concat())
+    ServerProcess::start(scratch, &[&words[..], more].concat())
 }
 
 /// Somebody who changes what we write each time does not make us write for ever.
 #[test]
-fn a_published_authority_that_others_change_is_not_written_without_end() {
+fn contested_kube_root_ca_is_not_rewritten_without_bound() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let server = alone(scratch.path(), &[]);
+    let server = serve_ephemeral(scratch.path(), &[]);
     eventually("it is published", || published(&server));
     let policies = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
@@ -224,15 +224,15 @@ fn a_published_authority_that_others_change_is_not_written_without_end() {
     changed["metadata"]["labels"] = json!({"touched": "yes"});
     let (status, answer) = server.request("PUT", ROOT, &changed);
     assert_eq!((status, &answer["data"]["ca.crt"]), (200, &json!("a")));
-    server.rest();
+    server.wait_until_idle();
     server.stop();
 }
 
 /// A refusal is not taken for success: when its reason is gone, what is missing is made.
 #[test]
-fn what_was_refused_is_tried_again() {
+fn kube_root_ca_is_recreated_after_a_quota_refusal() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let server = alone(scratch.path(), &[]);
+    let server = serve_ephemeral(scratch.path(), &[]);
     eventually("it is published", || published(&server));
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/configmaps": "0"}}});
@@ -249,18 +249,18 @@ const AUTHENTICATION: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
 /// The authorities of clients, as other programs of the cluster see them.
-fn believed(server: &Server) -> Option<String> {
+fn published_client_authorities(server: &ServerProcess) -> Option<String> {
     let (_, found) = server.get(AUTHENTICATION);
     found["data"]["client-ca-file"].as_str().map(str::to_owned)
 }
 
 /// kube-controller-manager and its kin look here for whose certificates to believe.
 #[test]
-fn the_authorities_of_clients_are_published() {
+fn client_authorities_are_published_in_kube_system() {
     let scratch = tempfile::tempdir().expect("a directory");
     // kube-apiserver does it itself, whichever controllers run.
-    let server = alone(scratch.path(), &["--controllers="]);
-    let pem = eventually("it is published", || believed(&server));
+    let server = serve_ephemeral(scratch.path(), &["--controllers="]);
+    let pem = eventually("it is published", || published_client_authorities(&server));
     assert_eq!(count(&pem), 1, "{pem}");
     server.stop();
 }
@@ -273,14 +273,14 @@ fn foreign_authority(scratch: &Path, name: &str) -> String {
         "--cert-dir",
         certs.to_str().expect("text"),
     ];
-    alone(scratch, &words).stop();
+    serve_ephemeral(scratch, &words).stop();
     let pem = fs::read_to_string(certs.join("ca.crt")).expect("made");
     pem.trim().to_owned()
 }
 
 /// Whose certificates are believed is said as soon as they are, also to other servers.
 #[test]
-fn published_authorities_of_clients_follow_their_file() {
+fn published_client_authorities_follow_their_file() {
     let scratch = tempfile::tempdir().expect("a directory");
     let [first, second] = ["first", "second"].map(|name| foreign_authority(scratch.path(), name));
     let file = scratch.path().join("clients.crt");
@@ -288,11 +288,11 @@ fn published_authorities_of_clients_follow_their_file() {
     let etcd = etcd(scratch.path());
     let given = format!("--client-ca-file={}", file.display());
     let words = [&*given, "--certificate-check-interval=1s"];
-    let one = Server::on_etcd(&home(scratch.path(), "one"), &etcd.url, &words);
+    let one = ServerProcess::on_etcd(&home(scratch.path(), "one"), &etcd.url, &words);
     // It knows of the file only what the other one notes.
-    let two = Server::on_etcd(&home(scratch.path(), "two"), &etcd.url, &[]);
-    let says = |server: &Server, here: &str, gone: &str| {
-        let pem = believed(server)?;
+    let two = ServerProcess::on_etcd(&home(scratch.path(), "two"), &etcd.url, &[]);
+    let says = |server: &ServerProcess, here: &str, gone: &str| {
+        let pem = published_client_authorities(server)?;
         (count(&pem) == 2 && pem.contains(here) && !pem.contains(gone)).then_some(())
     };
     for (here, gone) in [(&first, &second), (&second, &first)] {
@@ -301,7 +301,7 @@ fn published_authorities_of_clients_follow_their_file() {
             eventually("it is published", || says(server, here, gone));
         }
     }
-    one.rest();
+    one.wait_until_idle();
     for server in [one, two] {
         server.stop();
     }

@@ -54,7 +54,7 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn both_programs_start_with_the_flags_of_envtest() {
+fn envtest_programs_start_with_envtest_flags() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name).display().to_string();
     let assets = assets(&scratch.path().join("assets"));

@@ -3,7 +3,7 @@
 
 mod support;
 
-use optik_api_testkit::crowd::{Crowd, maps, namespace};
+use optik_api_testkit::bulk_objects::{BulkObjects, maps, namespace};
 use optik_api_testkit::{Client, Target, WatchStream};
 use optik_platform::{Entropy, SeededEntropy};
 use serde_json::{Value, json};
@@ -17,10 +17,10 @@ const OWNED: usize = 300;
 /// The same of each kind in a namespace.
 const EACH: usize = 12;
 
-fn start(data: &Path, controllers: &str) -> (Server, Crowd) {
+fn start(data: &Path, controllers: &str) -> (Server, BulkObjects) {
     let server = Server::start(data, &["--listen-http", "127.0.0.1:0", controllers]);
     let target = Target::parse(&server.url("http://"), None).expect("an address");
-    (server, Crowd::new(Client::new(target)))
+    (server, BulkObjects::new(Client::new(target)))
 }
 
 /// Waits until so many are gone.
@@ -32,14 +32,14 @@ async fn until_gone(mut watch: WatchStream, count: u64) {
     }
 }
 
-async fn left(crowd: &Crowd, path: &str) -> usize {
+async fn left(crowd: &BulkObjects, path: &str) -> usize {
     let list = crowd.client.get(path).await.expect("an answer");
-    let list: Value = list.is(200).expect("a list");
+    let list: Value = list.expect_json(200).expect("a list");
     list["items"].as_array().map_or(0, Vec::len)
 }
 
 /// What a server finds that does nothing by itself.
-async fn look<T>(data: &Path, looking: impl AsyncFnOnce(&Crowd) -> T) -> T {
+async fn inspect<T>(data: &Path, looking: impl AsyncFnOnce(&BulkObjects) -> T) -> T {
     let (server, crowd) = start(data, NONE);
     let seen = looking(&crowd).await;
     server.kill();
@@ -47,7 +47,7 @@ async fn look<T>(data: &Path, looking: impl AsyncFnOnce(&Crowd) -> T) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collection_goes_on_after_kill_9() {
+async fn garbage_collection_continues_after_kill_9() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data");
     let entropy = SeededEntropy::new(80);
@@ -57,10 +57,13 @@ async fn a_collection_goes_on_after_kill_9() {
         let (server, crowd) = start(&data, ALL);
         crowd.namespace(&place).await.expect("it is made");
         for (owner, policy) in OWNERS {
-            let made = crowd.owned(&place, owner, OWNED).await;
+            let made = crowd.create_owned(&place, owner, OWNED).await;
             made.unwrap_or_else(|failure| panic!("{policy}: {failure}"));
         }
-        crowd.owned(&place, "bystander", 3).await.expect("made");
+        crowd
+            .create_owned(&place, "bystander", 3)
+            .await
+            .expect("made");
         let watch = crowd
             .client
             .watch(&format!("{}?watch=true", maps(&place)))
@@ -70,23 +73,25 @@ async fn a_collection_goes_on_after_kill_9() {
             let path = format!("{}/{owner}", maps(&place));
             let options = json!({"propagationPolicy": policy});
             let deleted = crowd.client.delete_with(&path, &options).await;
-            deleted.and_then(|answer| answer.is(200)).expect("deleted");
+            deleted
+                .and_then(|answer| answer.expect_json(200))
+                .expect("deleted");
         }
         until_gone(watch, 2 + entropy.next_u64() % OWNED as u64).await;
         server.kill();
 
-        let found = look(&data, async |crowd| left(crowd, &maps(&place)).await).await;
+        let found = inspect(&data, async |crowd| left(crowd, &maps(&place)).await).await;
         // What lives for nobody, and what lives for one who is there.
         interrupted += u32::from(found > 4);
 
         let (server, crowd) = start(&data, ALL);
         for (owner, _) in OWNERS {
-            let owned = Crowd::owned_path(&place, owner);
-            crowd.until_empty(&owned).await.expect("they go");
+            let owned = BulkObjects::path_of_owned(&place, owner);
+            crowd.wait_until_empty(&owned).await.expect("they go");
             let owner = format!("{}/{owner}", maps(&place));
-            crowd.until_gone(&owner).await.expect("it goes");
+            crowd.wait_until_gone(&owner).await.expect("it goes");
         }
-        let bystanders = Crowd::owned_path(&place, "bystander");
+        let bystanders = BulkObjects::path_of_owned(&place, "bystander");
         assert_eq!(left(&crowd, &bystanders).await, 3);
         server.kill();
     }
@@ -96,7 +101,7 @@ async fn a_collection_goes_on_after_kill_9() {
 const OWNERS: [(&str, &str); 2] = [("behind", "Background"), ("before", "Foreground")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_namespace_goes_on_after_kill_9() {
+async fn namespace_deletion_continues_after_kill_9() {
     let scratch = tempfile::tempdir().expect("a directory");
     let data = scratch.path().join("data");
     let entropy = SeededEntropy::new(91);
@@ -104,19 +109,21 @@ async fn the_end_of_a_namespace_goes_on_after_kill_9() {
     for round in 0..rounds(3) {
         let place = format!("round-{round}");
         let (server, crowd) = start(&data, ALL);
-        crowd.define().await.expect("defined");
+        crowd.create_crds().await.expect("defined");
         crowd.namespace(&place).await.expect("it is made");
-        crowd.fill(&place, EACH).await.expect("filled");
-        let paths = Crowd::filled_paths(&place);
+        crowd.fill_namespace(&place, EACH).await.expect("filled");
+        let paths = BulkObjects::filled_paths(&place);
         let chosen = &paths[(entropy.next_u64() % paths.len() as u64) as usize];
         let watch = crowd.client.watch(&format!("{chosen}?watch=true")).await;
         let watch = watch.expect("a watch");
         let deleted = crowd.client.delete(&namespace(&place)).await;
-        deleted.and_then(|answer| answer.is(200)).expect("deleted");
+        deleted
+            .and_then(|answer| answer.expect_json(200))
+            .expect("deleted");
         until_gone(watch, 1 + entropy.next_u64() % EACH as u64).await;
         server.kill();
 
-        let unfinished = look(&data, async |crowd| {
+        let unfinished = inspect(&data, async |crowd| {
             let found = crowd.client.get(&namespace(&place)).await;
             let found = found.expect("an answer").json().expect("an object");
             found["status"]["phase"] == "Terminating"
@@ -124,7 +131,10 @@ async fn the_end_of_a_namespace_goes_on_after_kill_9() {
         interrupted += u32::from(unfinished.await);
 
         let (server, crowd) = start(&data, ALL);
-        crowd.until_gone(&namespace(&place)).await.expect("it goes");
+        crowd
+            .wait_until_gone(&namespace(&place))
+            .await
+            .expect("it goes");
         for path in &paths {
             assert_eq!(left(&crowd, path).await, 0, "{path}");
         }

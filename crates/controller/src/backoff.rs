@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// A part of a duration: `spread` of it is left to chance.
 pub(crate) fn jittered(length: Duration, spread: f64, entropy: &dyn Entropy) -> Duration {
-    length.mul_f64(1.0 - spread * fraction(entropy))
+    length.mul_f64(1.0 - spread * random_fraction(entropy))
 }
 
 /// Between 0 and 1.
-pub(crate) fn fraction(entropy: &dyn Entropy) -> f64 {
+pub(crate) fn random_fraction(entropy: &dyn Entropy) -> f64 {
     // The upper 53 bits are what a double can hold.
     (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -54,7 +54,7 @@ mod tests {
     use optik_platform::SeededEntropy;
 
     #[test]
-    fn waits_double_up_to_a_limit_and_never_come_in_step() {
+    fn backoff_doubles_up_to_max_with_jitter() {
         let entropy = SeededEntropy::new(1);
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
         let waits: Vec<Duration> = (0..20).map(|_| backoff.next(&entropy)).collect();

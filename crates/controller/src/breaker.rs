@@ -6,7 +6,7 @@
 
 use crate::backoff::doubled;
 use crate::key::ObjectKey;
-use crate::queue::Moment;
+use crate::work_queue::MonotonicTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -44,14 +44,14 @@ impl Default for BreakerOptions {
 #[derive(Debug)]
 pub(crate) struct Breaker {
     options: BreakerOptions,
-    objects: BTreeMap<(u32, ObjectKey), Recent>,
+    objects: BTreeMap<(u32, ObjectKey), RecentWrites>,
     /// When objects that are quiet were last forgotten.
-    swept: Moment,
+    last_sweep: MonotonicTime,
 }
 
 #[derive(Debug, Default)]
-struct Recent {
-    writes: VecDeque<Moment>,
+struct RecentWrites {
+    writes: VecDeque<MonotonicTime>,
     trips: u32,
 }
 
@@ -60,13 +60,18 @@ impl Breaker {
         Self {
             options,
             objects: BTreeMap::new(),
-            swept: Moment::ZERO,
+            last_sweep: MonotonicTime::ZERO,
         }
     }
 
     /// Notes a write that changed something. Says how long to leave the object alone if
     /// it was one too many.
-    pub(crate) fn note(&mut self, shelf: u32, key: &ObjectKey, now: Moment) -> Option<Duration> {
+    pub(crate) fn record_write(
+        &mut self,
+        shelf: u32,
+        key: &ObjectKey,
+        now: MonotonicTime,
+    ) -> Option<Duration> {
         self.sweep(now);
         let recent = self.objects.entry((shelf, key.clone())).or_default();
         recent.writes.push_back(now);
@@ -82,19 +87,19 @@ impl Breaker {
         Some(wait)
     }
 
-    fn sweep(&mut self, now: Moment) {
-        if now.saturating_sub(self.swept) < self.options.window {
+    fn sweep(&mut self, now: MonotonicTime) {
+        if now.saturating_sub(self.last_sweep) < self.options.window {
             return;
         }
-        self.swept = now;
+        self.last_sweep = now;
         let quiet = now.saturating_sub(self.options.window);
         self.objects
             .retain(|_, recent| recent.writes.back().is_some_and(|last| *last >= quiet));
     }
 }
 
-impl Recent {
-    fn drop_before(&mut self, quiet: Moment) {
+impl RecentWrites {
+    fn drop_before(&mut self, quiet: MonotonicTime) {
         while self.writes.front().is_some_and(|first| *first < quiet) {
             self.writes.pop_front();
         }
@@ -106,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_slowed_down_more_each_time_and_quiet_is_forgiven() {
+    fn write_loop_wait_doubles_and_resets_after_quiet_window() {
         let options = BreakerOptions {
             writes: 3,
             ..BreakerOptions::default()
         };
         let mut breaker = Breaker::new(options);
         let key = ObjectKey::new("n", "a");
-        let mut note = |seconds| breaker.note(1, &key, Duration::from_secs(seconds));
+        let mut note = |seconds| breaker.record_write(1, &key, Duration::from_secs(seconds));
         let waits: Vec<_> = (100..104).map(&mut note).collect();
         assert_eq!(waits, [None, None, None, Some(Duration::from_secs(10))]);
         let waits: Vec<_> = (114..118).map(&mut note).collect();

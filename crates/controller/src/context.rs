@@ -1,18 +1,18 @@
 //! What a reconciler can do.
 
-use crate::desk::Desk;
-use crate::diff::merge_patch;
-use crate::entry::Entry;
-use crate::events::Event;
-use crate::gate::Gate;
+use crate::cache_barrier::CacheBarrier;
+use crate::cache_entry::CacheEntry;
+use crate::cached::Cached;
+use crate::controller_shared::ControllerShared;
+use crate::events::EventRecord;
 use crate::key::ObjectKey;
-use crate::kind::Object;
-use crate::outcome::Fault;
-use crate::pass::{Force, Pass, precondition};
-use crate::shelf::Shelf;
-use crate::snap::Snap;
-use crate::status::{Status, keep_true};
-use crate::watches::{Index, Owned, Reader};
+use crate::kind::ApiObject;
+use crate::kind_cache::KindCache;
+use crate::merge_patch::merge_patch;
+use crate::outcome::ReconcileError;
+use crate::reconcile_run::{ForceApply, ReconcileRun, precondition};
+use crate::status::{ObjectStatus, stamp_generation_and_transitions};
+use crate::watches::{CacheIndex, CacheReader, Owned};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::object::HasStatus;
 use optik_object::drop_nulls;
@@ -25,11 +25,11 @@ use std::sync::Arc;
 /// waits for the caches. What it returns on trouble is passed on by `?`.
 ///
 /// ```
-/// # use optik_controller::{Cx, Fault, ObjectKey, Outcome, Owned, Snap};
-/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// # struct Copier { maps: Owned<ConfigMap> }
+/// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, Outcome, OwnedNodes, Cached};
+/// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// # struct Copier { maps: OwnedNodes<ConfigMap> }
 /// # impl Copier {
-/// async fn reconcile(&self, secret: Snap<Secret>, cx: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+/// async fn reconcile(&self, secret: Cached<Secret>, cx: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
 ///     let mut map = ConfigMap::default();
 ///     map.metadata.name = secret.metadata.name.clone();
 ///     cx.apply(&self.maps, map).await?;
@@ -37,28 +37,28 @@ use std::sync::Arc;
 /// }
 /// # }
 /// ```
-pub struct Cx<P> {
-    pub(crate) pass: Pass,
-    primary: Snap<P>,
+pub struct ReconcileContext<P> {
+    pub(crate) run: ReconcileRun,
+    primary: Cached<P>,
     /// The status as it was read and as it shall be.
-    pending: Option<Pending>,
+    pending: Option<PendingStatus>,
 }
 
-struct Pending {
+struct PendingStatus {
     before: Value,
     after: Value,
 }
 
-impl<P: Object> Cx<P> {
-    pub(crate) fn new(desk: Arc<Desk>, primary: Snap<P>) -> Self {
+impl<P: ApiObject> ReconcileContext<P> {
+    pub(crate) fn new(shared: Arc<ControllerShared>, primary: Cached<P>) -> Self {
         Self {
-            pass: Pass::new(desk),
+            run: ReconcileRun::new(shared),
             primary,
             pending: None,
         }
     }
 
-    pub(crate) fn primary(&self) -> &Snap<P> {
+    pub(crate) fn primary(&self) -> &Cached<P> {
         &self.primary
     }
 
@@ -66,72 +66,75 @@ impl<P: Object> Cx<P> {
     /// happen at a time; never for what is desired, which would change with it.
     ///
     /// ```
-    /// # use optik_controller::Cx;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use optik_controller::ReconcileContext;
+    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
     /// # use k8s_openapi::jiff::SignedDuration;
-    /// fn is_old(cx: &Cx<ConfigMap>, map: &ConfigMap) -> bool {
+    /// fn is_old(cx: &ReconcileContext<ConfigMap>, map: &ConfigMap) -> bool {
     ///     let made = map.metadata.creation_timestamp.as_ref();
     ///     made.is_some_and(|made| cx.now().duration_since(made.0) > SignedDuration::from_hours(24))
     /// }
     /// ```
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.pass.desk.wall().0
+        self.run.shared.wall_seconds().0
     }
 
     /// The object of a name, if there is one.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, ObjectKey, Reader};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # fn f(cx: &Cx<ConfigMap>, secrets: &Reader<Secret>) -> Result<(), Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, CacheReader};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # fn f(cx: &ReconcileContext<ConfigMap>, secrets: &CacheReader<Secret>) -> Result<(), ReconcileError> {
     /// let Some(secret) = cx.get(secrets, &ObjectKey::new("default", "password"))? else {
-    ///     return Err(Fault::retry("there is no password yet"));
+    ///     return Err(ReconcileError::retry("there is no password yet"));
     /// };
     /// # let _ = secret; Ok(())
     /// # }
     /// ```
-    pub fn get<K: Object>(
+    pub fn get<K: ApiObject>(
         &self,
-        reader: &Reader<K>,
+        reader: &CacheReader<K>,
         key: &ObjectKey,
-    ) -> Result<Option<Snap<K>>, Fault> {
-        let entry = self.pass.current(&reader.shelf, key);
+    ) -> Result<Option<Cached<K>>, ReconcileError> {
+        let entry = self.run.latest(&reader.cache, key);
         entry
-            .map(|entry| Snap::new(entry, &reader.shelf))
+            .map(|entry| Cached::new(entry, &reader.cache))
             .transpose()
     }
 
     /// All objects of a kind, by name.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Reader};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Node};
-    /// # fn f(cx: &Cx<ConfigMap>, nodes: &Reader<Node>) -> Result<usize, Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Node};
+    /// # fn f(cx: &ReconcileContext<ConfigMap>, nodes: &CacheReader<Node>) -> Result<usize, ReconcileError> {
     /// Ok(cx.list(nodes)?.len())
     /// # }
     /// ```
-    pub fn list<K: Object>(&self, reader: &Reader<K>) -> Result<Vec<Snap<K>>, Fault> {
-        let entries = reader.shelf.list(None);
-        self.snaps(&reader.shelf, entries, |_| true)
+    pub fn list<K: ApiObject>(
+        &self,
+        reader: &CacheReader<K>,
+    ) -> Result<Vec<Cached<K>>, ReconcileError> {
+        let entries = reader.cache.list(None);
+        self.to_cached(&reader.cache, entries, |_| true)
     }
 
     /// All objects of a namespace, by name.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Reader};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-    /// # fn f(cx: &Cx<ConfigMap>, pods: &Reader<Pod>) -> Result<usize, Fault> {
-    /// Ok(cx.list_in(pods, "default")?.len())
+    /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Pod};
+    /// # fn f(cx: &ReconcileContext<ConfigMap>, pod_subresources: &CacheReader<Pod>) -> Result<usize, ReconcileError> {
+    /// Ok(cx.list_namespaced(pods, "default")?.len())
     /// # }
     /// ```
-    pub fn list_in<K: Object>(
+    pub fn list_namespaced<K: ApiObject>(
         &self,
-        reader: &Reader<K>,
+        reader: &CacheReader<K>,
         namespace: &str,
-    ) -> Result<Vec<Snap<K>>, Fault> {
-        let entries = reader.shelf.list(Some(namespace));
-        self.snaps(&reader.shelf, entries, |entry| {
+    ) -> Result<Vec<Cached<K>>, ReconcileError> {
+        let entries = reader.cache.list(Some(namespace));
+        self.to_cached(&reader.cache, entries, |entry| {
             entry.key.namespace() == Some(namespace)
         })
     }
@@ -139,48 +142,55 @@ impl<P: Object> Cx<P> {
     /// The objects that an index has under a value.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Index};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-    /// # fn f(cx: &Cx<ConfigMap>, pods_by_node: &Index<Pod>) -> Result<usize, Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, CacheIndex};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Pod};
+    /// # fn f(cx: &ReconcileContext<ConfigMap>, pods_by_node: &CacheIndex<Pod>) -> Result<usize, ReconcileError> {
     /// Ok(cx.by(pods_by_node, "node-1")?.len())
     /// # }
     /// ```
-    pub fn by<K: Object>(&self, index: &Index<K>, value: &str) -> Result<Vec<Snap<K>>, Fault> {
-        let (shelf, number) = (&index.shelf, index.number);
-        let entries = shelf.by(number, value);
-        self.snaps(shelf, entries, |entry| {
-            shelf.is_indexed_by(number, entry, value)
+    pub fn list_by_index<K: ApiObject>(
+        &self,
+        index: &CacheIndex<K>,
+        value: &str,
+    ) -> Result<Vec<Cached<K>>, ReconcileError> {
+        let (cache, number) = (&index.cache, index.number);
+        let entries = cache.entries_by_index(number, value);
+        self.to_cached(cache, entries, |entry| {
+            cache.is_indexed_by(number, entry, value)
         })
     }
 
     /// The objects that this primary object owns.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Owned};
-    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// # fn f(cx: &Cx<CronJob>, jobs: &Owned<Job>) -> Result<usize, Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// # fn f(cx: &ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<usize, ReconcileError> {
     /// Ok(cx.owned(jobs)?.len())
     /// # }
     /// ```
-    pub fn owned<K: Object>(&self, owned: &Owned<K>) -> Result<Vec<Snap<K>>, Fault> {
-        let (shelf, number) = (&owned.shelf, owned.by_owner);
-        let me = Snap::key(&self.primary).to_string();
-        let entries = shelf.by(number, &me);
-        self.snaps(shelf, entries, |entry| {
-            shelf.is_indexed_by(number, entry, &me)
+    pub fn list_owned<K: ApiObject>(
+        &self,
+        owned: &Owned<K>,
+    ) -> Result<Vec<Cached<K>>, ReconcileError> {
+        let (cache, number) = (&owned.cache, owned.by_owner);
+        let me = Cached::key(&self.primary).to_string();
+        let entries = cache.entries_by_index(number, &me);
+        self.to_cached(cache, entries, |entry| {
+            cache.is_indexed_by(number, entry, &me)
         })
     }
 
-    fn snaps<K: Object>(
+    fn to_cached<K: ApiObject>(
         &self,
-        shelf: &Arc<Shelf>,
-        entries: Vec<Arc<Entry>>,
-        belongs: impl Fn(&Entry) -> bool,
-    ) -> Result<Vec<Snap<K>>, Fault> {
-        let entries = self.pass.merged(shelf, entries, belongs);
+        cache: &Arc<KindCache>,
+        entries: Vec<Arc<CacheEntry>>,
+        belongs: impl Fn(&CacheEntry) -> bool,
+    ) -> Result<Vec<Cached<K>>, ReconcileError> {
+        let entries = self.run.merge_own_writes(cache, entries, belongs);
         entries
             .into_iter()
-            .map(|entry| Snap::new(entry, shelf))
+            .map(|entry| Cached::new(entry, cache))
             .collect()
     }
 
@@ -190,9 +200,9 @@ impl<P: Object> Cx<P> {
     /// owner reference is set.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Owned};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # async fn f(cx: &mut Cx<Secret>, maps: &Owned<ConfigMap>) -> Result<(), Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # async fn f(cx: &mut ReconcileContext<Secret>, maps: &OwnedNodes<ConfigMap>) -> Result<(), ReconcileError> {
     /// let mut map = ConfigMap::default();
     /// map.metadata.name = Some("settings".into());
     /// map.data = Some([("retention".into(), "14".into())].into());
@@ -201,102 +211,105 @@ impl<P: Object> Cx<P> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn apply<K: Object>(
+    pub async fn apply<K: ApiObject>(
         &mut self,
         owned: &Owned<K>,
         mut desired: K,
-    ) -> Result<Snap<K>, Fault> {
-        let shelf = Arc::clone(&owned.shelf);
-        let owner_key = Snap::key(&self.primary);
+    ) -> Result<Cached<K>, ReconcileError> {
+        let cache = Arc::clone(&owned.cache);
+        let owner_key = Cached::key(&self.primary);
         let meta = desired.meta_mut();
-        if shelf.kind.namespaced && meta.namespace.is_none() {
+        if cache.kind.namespaced && meta.namespace.is_none() {
             meta.namespace = owner_key.namespace().map(str::to_owned);
         }
         let elsewhere =
             owner_key.namespace().is_some() && meta.namespace.as_deref() != owner_key.namespace();
         if elsewhere {
             let what = "an object in another namespace cannot be owned; use apply_unowned";
-            return Err(Fault::terminal(what));
+            return Err(ReconcileError::terminal(what));
         }
         let Some(owner) = self.primary.controller_owner_ref(&()) else {
-            return Err(Fault::terminal("the primary object has no uid"));
+            return Err(ReconcileError::terminal("the primary object has no uid"));
         };
         let owners = meta.owner_references.get_or_insert_default();
         owners.retain(|own| own.uid != owner.uid);
         owners.push(owner);
-        self.apply_to(&shelf, &desired).await
+        self.apply_to(&cache, &desired).await
     }
 
     /// The same for an object that the primary does not own, and that therefore stays
     /// when the primary goes: `cleanup` has to delete it.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Reader};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-    /// # async fn f(cx: &mut Cx<ConfigMap>, namespaces: &Reader<Namespace>) -> Result<(), Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Namespace};
+    /// # async fn f(cx: &mut ReconcileContext<ConfigMap>, namespaces: &CacheReader<Namespace>) -> Result<(), ReconcileError> {
     /// let mut namespace = Namespace::default();
     /// namespace.metadata.name = Some("team-a".into());
     /// cx.apply_unowned(namespaces, namespace).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn apply_unowned<K: Object>(
+    pub async fn apply_unowned<K: ApiObject>(
         &mut self,
-        reader: &Reader<K>,
+        reader: &CacheReader<K>,
         desired: K,
-    ) -> Result<Snap<K>, Fault> {
-        let shelf = Arc::clone(&reader.shelf);
-        self.apply_to(&shelf, &desired).await
+    ) -> Result<Cached<K>, ReconcileError> {
+        let cache = Arc::clone(&reader.cache);
+        self.apply_to(&cache, &desired).await
     }
 
-    async fn apply_to<K: Object>(
+    async fn apply_to<K: ApiObject>(
         &mut self,
-        shelf: &Arc<Shelf>,
+        cache: &Arc<KindCache>,
         desired: &K,
-    ) -> Result<Snap<K>, Fault> {
+    ) -> Result<Cached<K>, ReconcileError> {
         let meta = desired.meta();
         if meta.resource_version.is_some() || meta.uid.is_some() || meta.managed_fields.is_some() {
             let what = "what is applied was read before, and would claim every field; \
                         apply only what you mean, or use edit";
-            return Err(Fault::terminal(what));
+            return Err(ReconcileError::terminal(what));
         }
-        let Some(key) = ObjectKey::of(desired) else {
+        let Some(key) = ObjectKey::from_object(desired) else {
             let what = "what is applied has no name; a name that follows from the primary \
                         object's is what keeps it from being made twice";
-            return Err(Fault::terminal(what));
+            return Err(ReconcileError::terminal(what));
         };
         let mut value = serde_json::to_value(desired)?;
-        value["apiVersion"] = json!(shelf.kind.api_version);
-        value["kind"] = json!(shelf.kind.kind);
+        value["apiVersion"] = json!(cache.kind.api_version);
+        value["kind"] = json!(cache.kind.kind);
         if let Value::Object(members) = &mut value {
             members.remove("status");
         }
         // To the server, absent and null are the same, but what is sent is owned.
         drop_nulls(&mut value);
-        let entry = self.pass.apply(shelf, &key, &value, Force(true)).await?;
-        Snap::new(entry, shelf)
+        let entry = self
+            .run
+            .apply(cache, &key, &value, ForceApply(true))
+            .await?;
+        Cached::new(entry, cache)
     }
 
     /// Changes an object: the difference is sent, and accepted only if the object is
     /// still what was read. No difference, no request.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Snap};
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # async fn f(cx: &mut Cx<Secret>, map: &Snap<ConfigMap>) -> Result<(), Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, Cached};
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # async fn f(cx: &mut ReconcileContext<Secret>, map: &Cached<ConfigMap>) -> Result<(), ReconcileError> {
     /// let map = cx.edit(map, |map| {
     ///     map.data.get_or_insert_default().insert("retention".into(), "14".into());
     /// }).await?;
     /// # let _ = map; Ok(())
     /// # }
     /// ```
-    pub async fn edit<K: Object>(
+    pub async fn edit<K: ApiObject>(
         &mut self,
-        snap: &Snap<K>,
+        cached: &Cached<K>,
         change: impl FnOnce(&mut K),
-    ) -> Result<Snap<K>, Fault> {
-        let shelf = snap.shelf();
-        let base = self.base(shelf, snap.entry());
+    ) -> Result<Cached<K>, ReconcileError> {
+        let cache = cached.cache();
+        let base = self.base(cache, cached.entry());
         let before: K = base.decode()?;
         let mut after = before.clone();
         change(&mut after);
@@ -308,17 +321,21 @@ impl<P: Object> Cx<P> {
             }
         }
         let Some(patch) = merge_patch(&before, &after) else {
-            self.pass.desk.metrics.writes_saved.add(1);
-            return Snap::new(base, shelf);
+            self.run.shared.metrics.writes_saved.add(1);
+            return Cached::new(base, cache);
         };
-        let entry = self.pass.patch(shelf, &base, patch, None).await?;
-        Snap::new(entry, shelf)
+        let entry = self.run.patch(cache, &base, patch, None).await?;
+        Cached::new(entry, cache)
     }
 
     /// What a change starts from: what was read, or what this very reconcile made of it.
-    fn base(&self, shelf: &Shelf, read: &Arc<Entry>) -> Arc<Entry> {
-        let wrote = |entry: &Entry| self.pass.own.contains(&(shelf.number, entry.revision));
-        match self.pass.current(shelf, &read.key) {
+    fn base(&self, cache: &KindCache, read: &Arc<CacheEntry>) -> Arc<CacheEntry> {
+        let wrote = |entry: &CacheEntry| {
+            self.run
+                .own_changes
+                .contains(&(cache.number, entry.revision))
+        };
+        match self.run.latest(cache, &read.key) {
             Some(own) if own.uid == read.uid && wrote(&own) => own,
             _ => Arc::clone(read),
         }
@@ -328,34 +345,35 @@ impl<P: Object> Cx<P> {
     /// or going, is fine.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Fault, Owned};
-    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// # async fn f(cx: &mut Cx<CronJob>, jobs: &Owned<Job>) -> Result<(), Fault> {
+    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// # async fn f(cx: &mut ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<(), ReconcileError> {
     /// for job in cx.owned(jobs)? {
     ///     cx.delete(&job).await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn delete<K: Object>(&mut self, snap: &Snap<K>) -> Result<(), Fault> {
-        self.pass.delete(snap.shelf(), snap.entry()).await
+    pub async fn delete<K: ApiObject>(&mut self, cached: &Cached<K>) -> Result<(), ReconcileError> {
+        self.run.delete(cached.cache(), cached.entry()).await
     }
 
     /// Says something about the primary object, for people to read. Never waits.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Event};
-    /// # use k8s_openapi::api::batch::v1::Job;
-    /// # fn f(cx: &Cx<Job>) {
-    /// cx.event(Event::normal("Started", "Backup", "the first copy is on its way"));
+    /// # use optik_controller::{ReconcileContext, EventRecord};
+    /// # use k8s_openapi::api_client::batch::v1::Job;
+    /// # fn f(cx: &ReconcileContext<Job>) {
+    /// cx.event(EventRecord::normal("Started", "Backup", "the first copy is on its way"));
     /// # }
     /// ```
-    pub fn event(&self, event: Event) {
-        let (shelf, entry) = (self.primary.shelf(), self.primary.entry());
+    pub fn record_event(&self, event: EventRecord) {
+        let (cache, entry) = (self.primary.cache(), self.primary.entry());
         let (uid, _) = precondition(entry);
-        let desk = &self.pass.desk;
-        desk.recorder
-            .record(desk.name, &shelf.kind, &entry.key, &uid, event);
+        let shared = &self.run.shared;
+        shared
+            .recorder
+            .record(shared.name, &cache.kind, &entry.key, &uid, event);
     }
 
     /// Nobody will read it.
@@ -364,27 +382,29 @@ impl<P: Object> Cx<P> {
     }
 
     /// Writes what is pending, if it is a difference.
-    pub(crate) async fn flush_status(&mut self) -> Result<(), Fault> {
-        let Some(Pending { before, after }) = self.pending.take() else {
+    pub(crate) async fn flush_status(&mut self) -> Result<(), ReconcileError> {
+        let Some(PendingStatus { before, after }) = self.pending.take() else {
             return Ok(());
         };
         let Some(patch) = merge_patch(&before, &after) else {
-            self.pass.desk.metrics.writes_saved.add(1);
+            self.run.shared.metrics.writes_saved.add(1);
             return Ok(());
         };
-        let shelf = Arc::clone(self.primary.shelf());
-        let base = self.base(&shelf, self.primary.entry());
+        let cache = Arc::clone(self.primary.cache());
+        let base = self.base(&cache, self.primary.entry());
         let patch = json!({"status": patch});
-        self.pass
-            .patch(&shelf, &base, patch, Some("status"))
-            .await?;
+        self.run.patch(&cache, &base, patch, Some("status")).await?;
         Ok(())
     }
 
     /// Adds or removes a finalizer of the primary object.
-    pub(crate) async fn set_finalizer(&mut self, name: &str, present: bool) -> Result<(), Fault> {
-        let shelf = Arc::clone(self.primary.shelf());
-        let base = self.base(&shelf, self.primary.entry());
+    pub(crate) async fn set_finalizer(
+        &mut self,
+        name: &str,
+        present: bool,
+    ) -> Result<(), ReconcileError> {
+        let cache = Arc::clone(self.primary.cache());
+        let base = self.base(&cache, self.primary.entry());
         let meta = base.decode::<P>()?;
         let mut finalizers = meta.meta().finalizers.clone().unwrap_or_default();
         if finalizers.iter().any(|own| own == name) == present {
@@ -395,38 +415,38 @@ impl<P: Object> Cx<P> {
             finalizers.push(name.to_owned());
         }
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        let gates = self.pass.gates.len();
-        let entry = self.pass.patch(&shelf, &base, patch, None).await?;
+        let barriers = self.run.barriers.len();
+        let entry = self.run.patch(&cache, &base, patch, None).await?;
         if !present {
-            self.pass.gates.truncate(gates);
-            self.pass.gates.push(Gate::Moved {
-                shelf: Arc::clone(&shelf),
+            self.run.barriers.truncate(barriers);
+            self.run.barriers.push(CacheBarrier::NewerRevision {
+                cache: Arc::clone(&cache),
                 key: base.key.clone(),
                 uid: base.uid,
                 from: base.revision,
             });
         }
-        self.primary = Snap::new(entry, &shelf)?;
+        self.primary = Cached::new(entry, &cache)?;
         Ok(())
     }
 }
 
-impl<P: Object + HasStatus<Status: Status>> Cx<P> {
+impl<P: ApiObject + HasStatus<Status: ObjectStatus>> ReconcileContext<P> {
     /// Changes the status of the primary object. It is written once, when the reconcile
     /// is over, whether it went well or not, and only if it differs. The generation that
     /// was worked on and the times of conditions are filled in.
     ///
     /// ```
-    /// # use optik_controller::{Cx, Object, Status};
+    /// # use optik_controller::{ReconcileContext, ApiObject, ObjectStatus};
     /// # use kube::core::object::HasStatus;
-    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
+    /// # #[derive(Clone, FieldDefault, serde::Serialize, serde::Deserialize)]
     /// # struct BackupStatus { phase: Option<String> }
-    /// # impl Status for BackupStatus {}
-    /// # fn f<Backup: Object + HasStatus<Status = BackupStatus>>(cx: &mut Cx<Backup>) {
+    /// # impl ObjectStatus for BackupStatus {}
+    /// # fn f<Backup: ApiObject + HasStatus<ObjectStatus = BackupStatus>>(cx: &mut ReconcileContext<Backup>) {
     /// cx.status(|status| status.phase = Some("Running".into()));
     /// # }
     /// ```
-    pub fn status(&mut self, change: impl FnOnce(&mut P::Status)) {
+    pub fn update_status(&mut self, change: impl FnOnce(&mut P::Status)) {
         let mut before = self.primary.status().cloned().unwrap_or_default();
         let pending = self.pending.take();
         let mut after = match &pending {
@@ -435,7 +455,12 @@ impl<P: Object + HasStatus<Status: Status>> Cx<P> {
         };
         change(&mut after);
         let generation = self.primary.entry().generation;
-        keep_true(&mut after, &mut before, generation, &self.pass.desk.wall());
+        stamp_generation_and_transitions(
+            &mut after,
+            &mut before,
+            generation,
+            &self.run.shared.wall_seconds(),
+        );
         let known = match (pending, self.primary.status()) {
             (Some(pending), _) => pending.before,
             (None, Some(_)) => serde_json::to_value(&before).unwrap_or_default(),
@@ -443,7 +468,7 @@ impl<P: Object + HasStatus<Status: Status>> Cx<P> {
         };
         let mut after = serde_json::to_value(&after).unwrap_or_default();
         drop_nulls(&mut after);
-        self.pending = Some(Pending {
+        self.pending = Some(PendingStatus {
             before: known,
             after,
         });

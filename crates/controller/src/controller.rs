@@ -1,19 +1,21 @@
 //! Takes keys, runs reconciles, and decides what becomes of each.
 
-use crate::backoff::fraction;
+use crate::backoff::random_fraction;
 use crate::breaker::BreakerOptions;
-use crate::context::Cx;
-use crate::current::catch_up;
-use crate::desk::{Desk, told};
-use crate::gate::Gate;
+use crate::cache_barrier::CacheBarrier;
+use crate::cached::Cached;
+use crate::context::ReconcileContext;
+use crate::controller_queue::ControllerQueue;
+use crate::controller_shared::{ControllerShared, wait_until_set};
+use crate::freshness::wait_until_fresh;
 use crate::key::ObjectKey;
-use crate::keys::Keys;
-use crate::kind::Object;
-use crate::outcome::{Cleanup, Fault, Kind as FaultKind, Outcome, Poll, Wait};
-use crate::pass::{Hitch, Pass};
-use crate::queue::{Cause, QueueOptions, Verdict};
-use crate::shelf::{Selection, Shelf};
-use crate::snap::Snap;
+use crate::kind::ApiObject;
+use crate::kind_cache::{KindCache, ObjectSelector};
+use crate::outcome::{
+    Cleanup, Outcome, PollInterval, ReconcileError, ReconcileErrorKind as FaultKind, Wait,
+};
+use crate::reconcile_run::{ReconcileRun, TransientFailure};
+use crate::work_queue::{ChangeId, RequeueDecision, WorkQueueOptions};
 use futures::FutureExt;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,18 +35,18 @@ use tracing::{debug, error, warn};
 /// caches have seen what the last call wrote.
 ///
 /// ```
-/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use optik_controller::{Cx, Fault, Outcome, Owned, Reconciler, Snap};
+/// use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// use optik_controller::{ReconcileContext, ReconcileError, Outcome, OwnedNodes, Reconciler, Cached};
 ///
 /// struct Copier {
-///     maps: Owned<ConfigMap>,
+///     maps: OwnedNodes<ConfigMap>,
 /// }
 ///
 /// impl Reconciler for Copier {
 ///     type Primary = Secret;
 ///     const NAME: &'static str = "copier";
 ///
-///     async fn reconcile(&self, secret: Snap<Secret>, cx: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+///     async fn reconcile(&self, secret: Cached<Secret>, cx: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
 ///         let mut map = ConfigMap::default();
 ///         map.metadata.name = secret.metadata.name.clone();
 ///         map.data = Some([("type".into(), secret.type_.clone().unwrap_or_default())].into());
@@ -55,7 +57,7 @@ use tracing::{debug, error, warn};
 /// ```
 pub trait Reconciler: Send + Sync + 'static {
     /// What is reconciled.
-    type Primary: Object;
+    type Primary: ApiObject;
 
     /// The name of the controller, in logs and metrics; also the field manager, so it
     /// must stay the same over versions.
@@ -69,17 +71,17 @@ pub trait Reconciler: Send + Sync + 'static {
     /// not matter how often.
     fn reconcile(
         &self,
-        object: Snap<Self::Primary>,
-        cx: &mut Cx<Self::Primary>,
-    ) -> impl Future<Output = Result<Outcome, Fault>> + Send;
+        object: Cached<Self::Primary>,
+        cx: &mut ReconcileContext<Self::Primary>,
+    ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 
     /// Undoes what owner references cannot. Only called if there is a
     /// [`FINALIZER`](Self::FINALIZER).
     fn cleanup(
         &self,
-        object: Snap<Self::Primary>,
-        cx: &mut Cx<Self::Primary>,
-    ) -> impl Future<Output = Result<Cleanup, Fault>> + Send {
+        object: Cached<Self::Primary>,
+        cx: &mut ReconcileContext<Self::Primary>,
+    ) -> impl Future<Output = Result<Cleanup, ReconcileError>> + Send {
         let _ = (object, cx);
         async { Ok(Cleanup::Finished) }
     }
@@ -102,9 +104,9 @@ pub struct ControllerOptions {
     /// Nothing is polled more often than this.
     pub poll_min: Duration,
     /// Which primary objects.
-    pub selection: Selection,
+    pub selection: ObjectSelector,
     /// How failing keys wait.
-    pub queue: QueueOptions,
+    pub queue: WorkQueueOptions,
     /// When writes are taken for a loop.
     pub breaker: BreakerOptions,
 }
@@ -115,67 +117,71 @@ impl Default for ControllerOptions {
             workers: 8,
             timeout: Duration::from_secs(120),
             poll_min: Duration::from_secs(10),
-            selection: Selection::default(),
-            queue: QueueOptions::default(),
+            selection: ObjectSelector::default(),
+            queue: WorkQueueOptions::default(),
             breaker: BreakerOptions::default(),
         }
     }
 }
 
 /// A controller, ready to run.
-pub(crate) struct Core<R: Reconciler> {
+pub(crate) struct Controller<R: Reconciler> {
     pub(crate) reconciler: R,
     pub(crate) options: ControllerOptions,
-    pub(crate) primary: Arc<Shelf>,
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) primary: Arc<KindCache>,
+    pub(crate) queue: Arc<ControllerQueue>,
+    pub(crate) shared: Arc<ControllerShared>,
     /// Every cache it reads.
-    pub(crate) used: Vec<Arc<Shelf>>,
+    pub(crate) caches: Vec<Arc<KindCache>>,
     /// What is worked on, or parked.
     active: Mutex<BTreeSet<ObjectKey>>,
     /// What was cleaned up, by its uid, while its finalizer is still there: a conflict
     /// is no reason to do it again.
-    cleaned: Mutex<BTreeMap<ObjectKey, u128>>,
+    cleaned_up: Mutex<BTreeMap<ObjectKey, u128>>,
 }
 
 /// A reconcile that is over.
-struct Settled {
+struct FinishedReconcile {
     key: ObjectKey,
-    verdict: Verdict,
-    own: Vec<Cause>,
-    gates: Vec<Gate>,
+    decision: RequeueDecision,
+    own_changes: Vec<ChangeId>,
+    barriers: Vec<CacheBarrier>,
 }
 
 /// How a reconcile goes on.
-enum Next {
+enum ReconcileAction {
     Done,
-    After(Duration),
+    RequeueAfter(Duration),
 }
 
 /// How a reconcile was driven to its end.
-type Driven = Result<Result<Result<Next, Fault>, tokio::time::error::Elapsed>, Box<dyn Any + Send>>;
+type GuardedResult = Result<
+    Result<Result<ReconcileAction, ReconcileError>, tokio::time::error::Elapsed>,
+    Box<dyn Any + Send>,
+>;
 
-impl<R: Reconciler> Core<R> {
+impl<R: Reconciler> Controller<R> {
     pub(crate) fn new(
         reconciler: R,
         options: ControllerOptions,
-        primary: Arc<Shelf>,
-        keys: Arc<Keys>,
-        desk: Arc<Desk>,
-        used: Vec<Arc<Shelf>>,
+        primary: Arc<KindCache>,
+        queue: Arc<ControllerQueue>,
+        shared: Arc<ControllerShared>,
+        caches: Vec<Arc<KindCache>>,
     ) -> Self {
-        desk.metrics
+        shared
+            .metrics
             .workers_max
             .set(i64::try_from(options.workers).unwrap_or(i64::MAX));
         Self {
             reconciler,
             options,
             primary,
-            keys,
-            desk,
-            used,
+            queue,
+            shared,
+            caches,
             active: Mutex::default(),
-            cleaned: Mutex::default(),
+            cleaned_up: Mutex::default(),
         }
     }
 
@@ -183,8 +189,10 @@ impl<R: Reconciler> Core<R> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cleaned(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, u128>> {
-        self.cleaned.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cleaned_up(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, u128>> {
+        self.cleaned_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works until it is told to stop; then finishes what it has begun.
@@ -194,44 +202,44 @@ impl<R: Reconciler> Core<R> {
         mut leading: watch::Receiver<bool>,
     ) {
         let synced = async {
-            for shelf in &self.used {
-                shelf.synced().await;
+            for cache in &self.caches {
+                cache.wait_synced().await;
             }
         };
         tokio::select! {
             () = synced => {}
-            () = told(&mut stop) => return,
+            () = wait_until_set(&mut stop) => return,
         }
         let (parking, mut to_park) = mpsc::channel(self.workers());
-        let mut crew: JoinSet<()> = JoinSet::new();
+        let mut workers: JoinSet<()> = JoinSet::new();
         let mut parked: JoinSet<()> = JoinSet::new();
         // Somebody else may have written until this process was the one to lead.
-        let mut caught_up = !self.desk.term.is_limited();
-        let mut catching_up = Box::pin(self.catch_up());
+        let mut caught_up = !self.shared.fence.requires_lease();
+        let mut catching_up = Box::pin(self.wait_until_caches_fresh());
         loop {
             let leads = *leading.borrow_and_update();
-            while leads && caught_up && crew.len() < self.workers() {
-                crew.spawn(Arc::clone(&self).work(parking.clone(), stop.clone()));
+            while leads && caught_up && workers.len() < self.workers() {
+                workers.spawn(Arc::clone(&self).run_worker(parking.clone(), stop.clone()));
             }
             tokio::select! {
                 biased;
-                () = told(&mut stop) => break,
+                () = wait_until_set(&mut stop) => break,
                 changed = leading.changed() => {
                     if changed.is_err() || !*leading.borrow() {
-                        self.abandon(&mut crew, &mut parked, &mut to_park).await;
+                        self.abandon(&mut workers, &mut parked, &mut to_park).await;
                         caught_up = false;
-                        catching_up = Box::pin(self.catch_up());
+                        catching_up = Box::pin(self.wait_until_caches_fresh());
                     }
                 }
                 () = &mut catching_up, if leads && !caught_up => caught_up = true,
-                Some(settled) = to_park.recv() => Arc::clone(&self).park(settled, &mut parked),
-                Some(_) = parked.join_next() => self.desk.metrics.parked.add(-1),
-                Some(_) = crew.join_next() => {}
+                Some(finished) = to_park.recv() => Arc::clone(&self).park(finished, &mut parked),
+                Some(_) = parked.join_next() => self.shared.metrics.parked.add(-1),
+                Some(_) = workers.join_next() => {}
             }
         }
         // Nobody comes back to what is left.
         to_park.close();
-        while crew.join_next().await.is_some() {}
+        while workers.join_next().await.is_some() {}
     }
 
     fn workers(&self) -> usize {
@@ -239,24 +247,24 @@ impl<R: Reconciler> Core<R> {
     }
 
     /// One of those who take keys, until it is told to stop.
-    async fn work(
+    async fn run_worker(
         self: Arc<Self>,
-        parking: mpsc::Sender<Settled>,
+        parking: mpsc::Sender<FinishedReconcile>,
         mut stop: watch::Receiver<bool>,
     ) {
         while !*stop.borrow() {
             let key = tokio::select! {
                 biased;
-                key = self.keys.take() => key,
-                () = told(&mut stop) => return,
+                key = self.queue.take() => key,
+                () = wait_until_set(&mut stop) => return,
             };
             self.active().insert(key.clone());
-            self.desk.metrics.active.add(1);
-            let settled = Arc::clone(&self).one(key).await;
-            self.desk.metrics.active.add(-1);
-            if settled.gates.is_empty() {
-                self.release(&settled);
-            } else if parking.send(settled).await.is_err() {
+            self.shared.metrics.active.add(1);
+            let finished = Arc::clone(&self).reconcile_key(key).await;
+            self.shared.metrics.active.add(-1);
+            if finished.barriers.is_empty() {
+                self.release(&finished);
+            } else if parking.send(finished).await.is_err() {
                 return;
             }
             // Others have a turn, even if there is always a next key.
@@ -265,99 +273,105 @@ impl<R: Reconciler> Core<R> {
     }
 
     /// Waits until the caches have what the server has.
-    async fn catch_up(&self) {
-        for shelf in &self.used {
-            catch_up(&self.desk.api, shelf, &*self.desk.entropy).await;
+    async fn wait_until_caches_fresh(&self) {
+        for cache in &self.caches {
+            wait_until_fresh(&self.shared.api, cache, &*self.shared.entropy).await;
         }
     }
 
     /// Somebody else leads now: whatever is going on ends where it is.
     async fn abandon(
         &self,
-        crew: &mut JoinSet<()>,
+        workers: &mut JoinSet<()>,
         parked: &mut JoinSet<()>,
-        to_park: &mut mpsc::Receiver<Settled>,
+        to_park: &mut mpsc::Receiver<FinishedReconcile>,
     ) {
-        crew.shutdown().await;
+        workers.shutdown().await;
         parked.shutdown().await;
         while to_park.try_recv().is_ok() {}
-        self.desk.metrics.active.set(0);
-        self.desk.metrics.parked.set(0);
+        self.shared.metrics.active.set(0);
+        self.shared.metrics.parked.set(0);
         for key in std::mem::take(&mut *self.active()) {
-            self.keys.finish(&key, Verdict::Undone, &[]);
+            self.queue.finish(&key, RequeueDecision::Abandoned, &[]);
         }
     }
 
     /// Gives a key back, once the caches have seen what it wrote.
-    fn park(self: Arc<Self>, settled: Settled, parked: &mut JoinSet<()>) {
-        self.desk.metrics.parked.add(1);
+    fn park(self: Arc<Self>, finished: FinishedReconcile, parked: &mut JoinSet<()>) {
+        self.shared.metrics.parked.add(1);
         parked.spawn(async move {
-            for gate in &settled.gates {
-                if !gate.pass(&self.desk.api, &*self.desk.entropy).await {
-                    self.desk.metrics.gate_timeouts.add(1);
-                    warn!(controller = R::NAME, key = %settled.key, ?gate, "a cache does not catch up");
+            for barrier in &finished.barriers {
+                if !barrier.wait(&self.shared.api, &*self.shared.entropy).await {
+                    self.shared.metrics.gate_timeouts.add(1);
+                    warn!(controller = R::NAME, key = %finished.key, ?barrier, "a cache does not catch up");
                 }
             }
-            self.release(&settled);
+            self.release(&finished);
         });
     }
 
-    fn release(&self, settled: &Settled) {
-        self.active().remove(&settled.key);
-        self.keys
-            .finish(&settled.key, settled.verdict, &settled.own);
+    fn release(&self, finished: &FinishedReconcile) {
+        self.active().remove(&finished.key);
+        self.queue
+            .finish(&finished.key, finished.decision, &finished.own_changes);
     }
 
     /// One reconcile of one key.
-    async fn one(self: Arc<Self>, key: ObjectKey) -> Settled {
-        let mut settled = Settled {
+    async fn reconcile_key(self: Arc<Self>, key: ObjectKey) -> FinishedReconcile {
+        let mut finished = FinishedReconcile {
             key,
-            verdict: Verdict::Done,
-            own: Vec::new(),
-            gates: Vec::new(),
+            decision: RequeueDecision::Done,
+            own_changes: Vec::new(),
+            barriers: Vec::new(),
         };
-        let Some(entry) = self.primary.get(&settled.key) else {
-            self.cleaned().remove(&settled.key);
-            return settled;
+        let Some(entry) = self.primary.get(&finished.key) else {
+            self.cleaned_up().remove(&finished.key);
+            return finished;
         };
-        let primary = match Snap::new(entry, &self.primary) {
+        let primary = match Cached::new(entry, &self.primary) {
             Ok(primary) => primary,
             Err(fault) => {
-                self.desk.metrics.terminal.add(1);
-                error!(controller = R::NAME, key = %settled.key, %fault, "cannot be reconciled");
-                return settled;
+                self.shared.metrics.terminal.add(1);
+                error!(controller = R::NAME, key = %finished.key, %fault, "cannot be reconciled");
+                return finished;
             }
         };
         let begun = Instant::now();
-        let mut cx = Box::new(Cx::new(Arc::clone(&self.desk), primary));
-        let driven = {
-            let driving = Box::pin(self.drive(&mut cx));
+        let mut cx = Box::new(ReconcileContext::new(Arc::clone(&self.shared), primary));
+        let guarded = {
+            let driving = Box::pin(self.reconcile_and_write_status(&mut cx));
             let limited = tokio::time::timeout(self.options.timeout, driving);
             AssertUnwindSafe(limited).catch_unwind().await
         };
-        if !matches!(driven, Ok(Ok(_))) {
-            cx.pass.break_off();
+        if !matches!(guarded, Ok(Ok(_))) {
+            cx.run.abort();
         }
-        self.desk.metrics.reconcile.note(begun.elapsed());
-        settled.verdict = self.judge(&settled.key, driven, &cx.pass);
-        settled.own = std::mem::take(&mut cx.pass.own);
-        settled.gates = std::mem::take(&mut cx.pass.gates);
-        settled
+        self.shared.metrics.reconcile_time.observe(begun.elapsed());
+        finished.decision = self.requeue_decision(&finished.key, guarded, &cx.run);
+        finished.own_changes = std::mem::take(&mut cx.run.own_changes);
+        finished.barriers = std::mem::take(&mut cx.run.barriers);
+        finished
     }
 
-    async fn drive(&self, cx: &mut Cx<R::Primary>) -> Result<Next, Fault> {
-        let worked = self.make_so(cx).await;
-        if cx.pass.hitch.is_none() {
+    async fn reconcile_and_write_status(
+        &self,
+        cx: &mut ReconcileContext<R::Primary>,
+    ) -> Result<ReconcileAction, ReconcileError> {
+        let worked = self.reconcile_or_finalize(cx).await;
+        if cx.run.transient_failure.is_none() {
             // A status says what went wrong, too.
             cx.flush_status().await?;
         }
         worked
     }
 
-    async fn make_so(&self, cx: &mut Cx<R::Primary>) -> Result<Next, Fault> {
+    async fn reconcile_or_finalize(
+        &self,
+        cx: &mut ReconcileContext<R::Primary>,
+    ) -> Result<ReconcileAction, ReconcileError> {
         let object = cx.primary().clone();
         if object.entry().deleting {
-            return self.let_go(object, cx).await;
+            return self.finalize(object, cx).await;
         }
         if let Some(finalizer) = R::FINALIZER {
             // Before anything is made that it must clean up.
@@ -366,100 +380,109 @@ impl<R: Reconciler> Core<R> {
         let object = cx.primary().clone();
         let outcome = self.reconciler.reconcile(object, cx).await?;
         Ok(match outcome {
-            Outcome::Done => Next::Done,
-            Outcome::After(poll) => self.poll(poll),
-            Outcome::Wait(wait) => self.wait(cx, &wait),
+            Outcome::Done => ReconcileAction::Done,
+            Outcome::RequeueAfter(poll) => self.requeue_after(poll),
+            Outcome::Wait(wait) => self.await_change(cx, &wait),
         })
     }
 
-    async fn let_go(
+    async fn finalize(
         &self,
-        object: Snap<R::Primary>,
-        cx: &mut Cx<R::Primary>,
-    ) -> Result<Next, Fault> {
+        object: Cached<R::Primary>,
+        cx: &mut ReconcileContext<R::Primary>,
+    ) -> Result<ReconcileAction, ReconcileError> {
         use kube::Resource;
         let finalizers = object.meta().finalizers.clone().unwrap_or_default();
         let Some(finalizer) = R::FINALIZER.filter(|own| finalizers.iter().any(|f| f == own)) else {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         };
-        let (key, uid) = (Snap::key(&object).clone(), object.entry().uid);
-        if self.cleaned().get(&key) != Some(&uid) {
+        let (key, uid) = (Cached::key(&object).clone(), object.entry().uid);
+        if self.cleaned_up().get(&key) != Some(&uid) {
             match self.reconciler.cleanup(object, cx).await? {
-                Cleanup::Pending(wait) => return Ok(self.wait(cx, &wait)),
-                Cleanup::Polling(poll) => return Ok(self.poll(poll)),
-                Cleanup::Finished => self.cleaned().insert(key.clone(), uid),
+                Cleanup::Pending(wait) => return Ok(self.await_change(cx, &wait)),
+                Cleanup::RequeueAfter(poll) => return Ok(self.requeue_after(poll)),
+                Cleanup::Finished => self.cleaned_up().insert(key.clone(), uid),
             };
             cx.discard_status();
         }
         cx.set_finalizer(finalizer, false).await?;
-        self.cleaned().remove(&key);
-        Ok(Next::Done)
+        self.cleaned_up().remove(&key);
+        Ok(ReconcileAction::Done)
     }
 
     /// Never too often, never all at once, never earlier than asked.
-    fn poll(&self, poll: Poll) -> Next {
+    fn requeue_after(&self, poll: PollInterval) -> ReconcileAction {
         let length = poll.0.max(self.options.poll_min);
-        Next::After(length.mul_f64(1.0 + fraction(&*self.desk.entropy) / 10.0))
+        ReconcileAction::RequeueAfter(
+            length.mul_f64(1.0 + random_fraction(&*self.shared.entropy) / 10.0),
+        )
     }
 
-    fn wait(&self, cx: &Cx<R::Primary>, wait: &Wait) -> Next {
-        debug!(controller = R::NAME, key = %Snap::key(cx.primary()), reason = wait.reason, "waits");
-        wait.at_most
-            .map_or(Next::Done, |limit| self.poll(Poll::every(limit)))
+    fn await_change(&self, cx: &ReconcileContext<R::Primary>, wait: &Wait) -> ReconcileAction {
+        debug!(controller = R::NAME, key = %Cached::key(cx.primary()), reason = wait.reason, "waits");
+        wait.at_most.map_or(ReconcileAction::Done, |limit| {
+            self.requeue_after(PollInterval::every(limit))
+        })
     }
 
-    fn judge(&self, key: &ObjectKey, driven: Driven, pass: &Pass) -> Verdict {
-        let metrics = &self.desk.metrics;
-        if let Some(wait) = pass.tripped {
-            return Verdict::Hold(wait);
+    fn requeue_decision(
+        &self,
+        key: &ObjectKey,
+        guarded: GuardedResult,
+        run: &ReconcileRun,
+    ) -> RequeueDecision {
+        let metrics = &self.shared.metrics;
+        if let Some(wait) = run.breaker_wait {
+            return RequeueDecision::Hold(wait);
         }
-        match (pass.hitch, driven) {
+        match (run.transient_failure, guarded) {
             (_, Err(panic)) => {
                 metrics.panics.add(1);
                 metrics.failed.add(1);
-                error!(controller = R::NAME, %key, panic = panic_text(&*panic), "a reconcile panicked");
-                Verdict::Failed
+                error!(controller = R::NAME, %key, panic = panic_message(&*panic), "a reconcile panicked");
+                RequeueDecision::Failed
             }
             (_, Ok(Err(_elapsed))) => {
                 metrics.timeouts.add(1);
                 metrics.failed.add(1);
                 warn!(controller = R::NAME, %key, "a reconcile took too long");
-                Verdict::Failed
+                RequeueDecision::Failed
             }
-            (Some(Hitch::Conflict), _) | (_, Ok(Ok(Err(Fault(FaultKind::Conflict(_)))))) => {
+            (Some(TransientFailure::Conflict), _)
+            | (_, Ok(Ok(Err(ReconcileError(FaultKind::Conflict(_)))))) => {
                 metrics.conflicts.add(1);
-                Verdict::Failed
+                RequeueDecision::Failed
             }
-            (Some(Hitch::Overload(wait)), _) => Verdict::Hold(wait),
-            (Some(Hitch::Lost), _) => {
-                metrics.lost.add(1);
-                Verdict::Failed
+            (Some(TransientFailure::Overload(wait)), _) => RequeueDecision::Hold(wait),
+            (Some(TransientFailure::LostResponse), _) => {
+                metrics.lost_responses.add(1);
+                RequeueDecision::Failed
             }
-            (None, Ok(Ok(Ok(Next::Done)))) => {
+            (None, Ok(Ok(Ok(ReconcileAction::Done)))) => {
                 metrics.succeeded.add(1);
-                Verdict::Done
+                RequeueDecision::Done
             }
-            (None, Ok(Ok(Ok(Next::After(wait))))) => {
+            (None, Ok(Ok(Ok(ReconcileAction::RequeueAfter(wait))))) => {
                 metrics.requeued.add(1);
-                Verdict::After(wait)
+                RequeueDecision::After(wait)
             }
-            (None, Ok(Ok(Err(Fault(FaultKind::Terminal(cause)))))) => {
+            (None, Ok(Ok(Err(ReconcileError(FaultKind::Terminal(cause)))))) => {
                 metrics.terminal.add(1);
                 metrics.failed.add(1);
                 error!(controller = R::NAME, %key, %cause, "will not work until something changes");
-                Verdict::Done
+                RequeueDecision::Done
             }
             (None, Ok(Ok(Err(fault)))) => {
                 metrics.failed.add(1);
                 metrics.retries.add(1);
                 warn!(controller = R::NAME, %key, %fault, "a reconcile failed");
-                Verdict::Failed
+                RequeueDecision::Failed
             }
         }
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     text.or(owned).unwrap_or("without a text")

@@ -1,10 +1,10 @@
 //! Events for people. They are told in the background, repeated ones are counted, and
 //! too many are dropped: nothing ever waits for them.
 
-use crate::api::{Api, Ask, MERGE, SendError};
-use crate::desk::{told, wall};
+use crate::api_client::{ApiClient, ClientRequest, MERGE, SendError};
+use crate::controller_shared::{wait_until_set, wall_rounded};
 use crate::key::ObjectKey;
-use crate::kind::Kind;
+use crate::kind::KindInfo;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use optik_platform::Clock;
@@ -18,35 +18,35 @@ use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// More than this waiting to be told are dropped.
-const EVENTS_WAITING_MAX: usize = 1000;
+const PENDING_EVENTS_MAX: usize = 1000;
 /// How many kinds of events are remembered, to count them instead of repeating them.
 const SERIES_MAX: usize = 4096;
 /// An event that repeats is told again at most so often.
-const SERIES_PAUSE: Duration = Duration::from_secs(10);
+const SERIES_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// After so long without a repetition a series is over.
-const SERIES_END: Duration = Duration::from_secs(360);
+const SERIES_TTL: Duration = Duration::from_secs(360);
 
 /// Something worth telling a person.
 ///
 /// ```
-/// # use optik_controller::Event;
-/// let event = Event::warning("JobFailed", "Backup", "the job failed three times");
+/// # use optik_controller::EventRecord;
+/// let event = EventRecord::warning("JobFailed", "Backup", "the job failed three times");
 /// # let _ = event;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct EventRecord {
     kind: &'static str,
     reason: String,
     action: String,
     note: String,
 }
 
-impl Event {
+impl EventRecord {
     /// Things go as they should. Reason and action are short, in CamelCase.
     ///
     /// ```
-    /// # use optik_controller::Event;
-    /// let _ = Event::normal("JobCreated", "Backup", "created job nightly-1");
+    /// # use optik_controller::EventRecord;
+    /// let _ = EventRecord::normal("JobCreated", "Backup", "created job nightly-1");
     /// ```
     pub fn normal(
         reason: impl Into<String>,
@@ -64,8 +64,8 @@ impl Event {
     /// Somebody should have a look.
     ///
     /// ```
-    /// # use optik_controller::Event;
-    /// let _ = Event::warning("JobFailed", "Backup", "job nightly-1 failed");
+    /// # use optik_controller::EventRecord;
+    /// let _ = EventRecord::warning("JobFailed", "Backup", "job nightly-1 failed");
     /// ```
     pub fn warning(
         reason: impl Into<String>,
@@ -79,110 +79,118 @@ impl Event {
     }
 }
 
-struct Told {
+struct PendingEvent {
     controller: &'static str,
     regarding: Value,
     key: ObjectKey,
-    event: Event,
+    event: EventRecord,
 }
 
 /// Where events are handed in.
 #[derive(Clone)]
-pub(crate) struct Recorder {
-    sender: mpsc::Sender<Told>,
-    api: Api,
+pub(crate) struct EventRecorder {
+    sender: mpsc::Sender<PendingEvent>,
+    api: ApiClient,
 }
 
-impl Recorder {
-    pub(crate) fn new(api: Api, clock: Arc<dyn Clock>, instance: String) -> (Self, Teller) {
-        let (sender, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
-        let teller = Teller {
+impl EventRecorder {
+    pub(crate) fn new(
+        api: ApiClient,
+        clock: Arc<dyn Clock>,
+        instance: String,
+    ) -> (Self, EventSink) {
+        let (sender, receiver) = mpsc::channel(PENDING_EVENTS_MAX);
+        let sink = EventSink {
             receiver,
             api: api.clone(),
             clock,
             instance,
             series: BTreeMap::new(),
         };
-        (Self { sender, api }, teller)
+        (Self { sender, api }, sink)
     }
 
     pub(crate) fn record(
         &self,
         controller: &'static str,
-        kind: &Kind,
+        kind: &KindInfo,
         key: &ObjectKey,
         uid: &str,
-        event: Event,
+        event: EventRecord,
     ) {
         let regarding = json!({
             "apiVersion": kind.api_version, "kind": kind.kind,
             "namespace": key.namespace(), "name": key.name(), "uid": uid,
         });
-        let told = Told {
+        let pending = PendingEvent {
             controller,
             regarding,
             key: key.clone(),
             event,
         };
-        if self.sender.try_send(told).is_err() {
+        if self.sender.try_send(pending).is_err() {
             self.api.metrics.recorded_events_dropped.add(1);
         }
     }
 }
 
 /// Tells the server.
-pub(crate) struct Teller {
-    receiver: mpsc::Receiver<Told>,
-    api: Api,
+pub(crate) struct EventSink {
+    receiver: mpsc::Receiver<PendingEvent>,
+    api: ApiClient,
     clock: Arc<dyn Clock>,
     instance: String,
-    series: BTreeMap<String, Series>,
+    series: BTreeMap<String, EventSeries>,
 }
 
-struct Series {
+struct EventSeries {
     count: u32,
-    last: Instant,
-    told: Instant,
+    last_seen: Instant,
+    last_sent: Instant,
 }
 
-impl Teller {
+impl EventSink {
     /// Goes on until it is told to stop, and then tells what is left.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
             let next = tokio::select! {
                 next = self.receiver.recv() => next,
-                () = told(&mut stop) => None,
+                () = wait_until_set(&mut stop) => None,
             };
             let Some(next) = next else {
                 break;
             };
-            self.try_tell(&next).await;
+            self.try_send(&next).await;
         }
-        while let Ok(told) = self.receiver.try_recv() {
-            self.try_tell(&told).await;
+        while let Ok(pending) = self.receiver.try_recv() {
+            self.try_send(&pending).await;
         }
     }
 
-    async fn try_tell(&mut self, told: &Told) {
-        if let Err(cause) = self.tell(told).await {
+    async fn try_send(&mut self, pending: &PendingEvent) {
+        if let Err(cause) = self.send(pending).await {
             debug!(%cause, "an event was not recorded");
         }
     }
 
-    async fn tell(&mut self, told: &Told) -> Result<(), SendError> {
+    async fn send(&mut self, pending: &PendingEvent) -> Result<(), SendError> {
         let now = Instant::now();
         self.series
-            .retain(|_, series| now - series.last < SERIES_END);
-        let namespace = told.key.namespace().unwrap_or("default");
+            .retain(|_, series| now - series.last_seen < SERIES_TTL);
+        let namespace = pending.key.namespace().unwrap_or("default");
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let name = self.name(told);
+        let name = self.event_name(pending);
         let Some(series) = self.series.get_mut(&name) else {
-            let series = Series {
+            let series = EventSeries {
                 count: 1,
-                last: now,
-                told: now,
+                last_seen: now,
+                last_sent: now,
             };
-            let create = Ask::with_body(Method::POST, &path, &self.body(&name, namespace, told));
+            let create = ClientRequest::with_body(
+                Method::POST,
+                &path,
+                &self.event_body(&name, namespace, pending),
+            );
             if self.series.len() < SERIES_MAX {
                 self.series.insert(name, series);
             }
@@ -193,47 +201,47 @@ impl Teller {
             };
         };
         series.count += 1;
-        series.last = now;
-        if now - series.told < SERIES_PAUSE {
+        series.last_seen = now;
+        if now - series.last_sent < SERIES_INTERVAL_MIN {
             return Ok(());
         }
-        series.told = now;
-        let last = MicroTime(wall(&*self.clock, 1));
+        series.last_sent = now;
+        let last = MicroTime(wall_rounded(&*self.clock, 1));
         let patch = json!({"series": {"count": series.count, "lastObservedTime": last}});
         let path = format!("{path}/{name}");
-        let ask = Ask {
+        let request = ClientRequest {
             content_type: MERGE,
-            ..Ask::with_body(Method::PATCH, &path, &patch)
+            ..ClientRequest::with_body(Method::PATCH, &path, &patch)
         };
-        self.api.send(ask).await.map(drop)
+        self.api.send(request).await.map(drop)
     }
 
     /// The same event has the same name, so that nothing is told twice.
-    fn name(&self, told: &Told) -> String {
-        let event = &told.event;
+    fn event_name(&self, pending: &PendingEvent) -> String {
+        let event = &pending.event;
         let what = format!(
             "{}\n{}\n{}\n{}\n{}\n{}\n{}",
-            told.controller,
+            pending.controller,
             self.instance,
-            told.regarding,
+            pending.regarding,
             event.kind,
             event.reason,
             event.action,
             event.note
         );
-        let object = told.key.name().get(..200).unwrap_or(told.key.name());
+        let object = pending.key.name().get(..200).unwrap_or(pending.key.name());
         format!("{object}.{:016x}", xxh3_64(what.as_bytes()))
     }
 
-    fn body(&self, name: &str, namespace: &str, told: &Told) -> Value {
-        let event = &told.event;
+    fn event_body(&self, name: &str, namespace: &str, pending: &PendingEvent) -> Value {
+        let event = &pending.event;
         json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": MicroTime(wall(&*self.clock, 1)),
-            "reportingController": told.controller,
+            "eventTime": MicroTime(wall_rounded(&*self.clock, 1)),
+            "reportingController": pending.controller,
             "reportingInstance": self.instance,
-            "regarding": told.regarding,
+            "regarding": pending.regarding,
             "type": event.kind, "reason": event.reason,
             "action": event.action, "note": event.note,
         })

@@ -19,9 +19,13 @@ use tracing::debug;
 const HEADER_WAIT: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: usize = 256;
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type HttpResponse = Response<Full<Bytes>>;
 
-pub(crate) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn response(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> HttpResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let kind = header::HeaderValue::from_static(kind);
@@ -33,7 +37,7 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Byt
 pub(crate) async fn serve<F, A>(listener: TcpListener, tls: Option<TlsAcceptor>, handle: F)
 where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = HttpResponse> + Send + 'static,
 {
     let handle = Arc::new(handle);
     let mut connections = JoinSet::new();
@@ -53,11 +57,11 @@ where
         let (tls, handle) = (tls.clone(), Arc::clone(&handle));
         connections.spawn(async move {
             match tls {
-                None => talk(TokioIo::new(stream), handle).await,
+                None => serve_connection(TokioIo::new(stream), handle).await,
                 Some(tls) => {
                     let greeting = tokio::time::timeout(HEADER_WAIT, tls.accept(stream));
                     if let Ok(Ok(stream)) = greeting.await {
-                        talk(TokioIo::new(stream), handle).await;
+                        serve_connection(TokioIo::new(stream), handle).await;
                     }
                 }
             }
@@ -65,11 +69,11 @@ where
     }
 }
 
-async fn talk<S, F, A>(stream: S, handle: Arc<F>)
+async fn serve_connection<S, F, A>(stream: S, handle: Arc<F>)
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = HttpResponse> + Send + 'static,
 {
     let service = service_fn(move |request| {
         let answering = handle(request);

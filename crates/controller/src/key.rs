@@ -40,7 +40,7 @@ impl ObjectKey {
     /// # use optik_controller::ObjectKey;
     /// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
     /// ```
-    pub fn cluster(name: impl Into<Arc<str>>) -> Self {
+    pub fn cluster_scoped(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
 
@@ -48,13 +48,13 @@ impl ObjectKey {
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
     /// let mut map = ConfigMap::default();
     /// assert_eq!(ObjectKey::of(&map), None);
     /// map.metadata.name = Some("a".into());
     /// assert_eq!(ObjectKey::of(&map), Some(ObjectKey::cluster("a")));
     /// ```
-    pub fn of<K: Resource>(object: &K) -> Option<Self> {
+    pub fn from_object<K: Resource>(object: &K) -> Option<Self> {
         let meta = object.meta();
         let name = meta.name.as_deref()?;
         Some(Self::new(meta.namespace.as_deref().unwrap_or(""), name))
@@ -87,7 +87,7 @@ impl ObjectKey {
     }
 
     /// The smallest key of a namespace.
-    pub(crate) fn first_of(namespace: &str) -> Self {
+    pub(crate) fn namespace_start(namespace: &str) -> Self {
         Self::new(namespace, "")
     }
 }

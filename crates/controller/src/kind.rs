@@ -12,11 +12,11 @@ use std::fmt::Debug;
 /// the metadata is watched and kept.
 ///
 /// ```
-/// fn is_kind<K: optik_controller::Object>() {}
-/// is_kind::<k8s_openapi::api::apps::v1::Deployment>();
-/// is_kind::<kube::core::PartialObjectMeta<k8s_openapi::api::core::v1::Pod>>();
+/// fn is_kind<K: optik_controller::ApiObject>() {}
+/// is_kind::<k8s_openapi::api_client::apps::v1::Deployment>();
+/// is_kind::<kube::core::PartialObjectMeta<k8s_openapi::api_client::core::v1::Pod>>();
 /// ```
-pub trait Object:
+pub trait ApiObject:
     Resource<DynamicType = (), Scope: 'static>
     + Clone
     + Debug
@@ -28,7 +28,7 @@ pub trait Object:
 {
 }
 
-impl<K> Object for K where
+impl<K> ApiObject for K where
     K: Resource<DynamicType = (), Scope: 'static>
         + Clone
         + Debug
@@ -42,7 +42,7 @@ impl<K> Object for K where
 
 /// A kind without its Rust type.
 #[derive(Clone, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct KindInfo {
     pub(crate) api_version: String,
     pub(crate) group: String,
     pub(crate) kind: String,
@@ -52,8 +52,8 @@ pub(crate) struct Kind {
     path: fn(Option<&str>) -> String,
 }
 
-impl Kind {
-    pub(crate) fn of<K: Object>() -> Self {
+impl KindInfo {
+    pub(crate) fn for_type<K: ApiObject>() -> Self {
         Self {
             api_version: K::api_version(&()).into_owned(),
             group: K::group(&()).into_owned(),
@@ -65,7 +65,7 @@ impl Kind {
     }
 
     /// Where the objects are, of one namespace or of all.
-    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+    pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
         (self.path)(namespace.filter(|_| self.namespaced))
     }
 }

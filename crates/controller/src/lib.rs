@@ -5,30 +5,30 @@
 //!
 //! | mistake | here |
 //! |---|---|
-//! | changing a cached object | a [`Snap`] can only be read |
+//! | changing a cached object | a [`Cached`] can only be read |
 //! | asking whether it was a create or an update | no event reaches a [`Reconciler`] |
 //! | forgetting that an object may be gone | it is called with one that is there; reads give an `Option` |
-//! | taking a conflict for an error | a [`Fault`] cannot be taken apart; the runtime comes back |
-//! | coming back too often | a [`Poll`] has a lower limit; waiting for something watched is a [`Wait`] |
-//! | writing when nothing changed | [`Cx::apply`], [`Cx::edit`] and [`Cx::status`] send differences, or nothing |
+//! | taking a conflict for an error | a [`ReconcileError`] cannot be taken apart; the runtime comes back |
+//! | coming back too often | a [`PollInterval`] has a lower limit; waiting for something watched is a [`Wait`] |
+//! | writing when nothing changed | [`ReconcileContext::apply`], [`ReconcileContext::edit`] and [`ReconcileContext::status`] send differences, or nothing |
 //! | a status write that leads to a reconcile | it goes to `/status`, and changes of a status do not count |
 //! | reading what one's own write has made stale | a key waits until the caches have seen its writes |
-//! | reading what nobody watches | handles to read are given out for watching, by [`Watches`] |
+//! | reading what nobody watches | handles to read are given out for watching, by [`SourceWatches`] |
 //!
 //! ```no_run
-//! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-//! use optik_controller::{Cx, Fault, Manager, Outcome, Owned, Reconciler, Snap};
+//! use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+//! use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
 //!
 //! /// Keeps a ConfigMap beside each Secret, with the names of what is in it.
 //! struct Lister {
-//!     maps: Owned<ConfigMap>,
+//!     maps: OwnedNodes<ConfigMap>,
 //! }
 //!
 //! impl Reconciler for Lister {
 //!     type Primary = Secret;
 //!     const NAME: &'static str = "lister";
 //!
-//!     async fn reconcile(&self, secret: Snap<Secret>, cx: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+//!     async fn reconcile(&self, secret: Cached<Secret>, cx: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
 //!         let mut map = ConfigMap::default();
 //!         map.metadata.name = secret.metadata.name.clone();
 //!         let names = secret.data.iter().flatten().map(|(name, _)| (name.clone(), String::new()));
@@ -39,7 +39,7 @@
 //! }
 //!
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut manager = Manager::new(kube::Config::infer().await?)?;
+//! let mut manager = FieldManager::new(kube::Config::infer().await?)?;
 //! manager.add(|watches| Lister { maps: watches.owns() })?;
 //! manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
 //! # Ok(())
@@ -48,52 +48,54 @@
 
 #![warn(missing_docs)]
 
-mod api;
-mod applied;
+mod api_client;
 mod backoff;
 mod breaker;
+mod cache_barrier;
+mod cache_entry;
+mod cached;
 mod context;
 mod controller;
-mod current;
-mod desk;
-mod diff;
-mod entry;
+mod controller_queue;
+mod controller_shared;
 mod events;
-mod gate;
+mod freshness;
 mod http_server;
 mod key;
-mod keys;
 mod kind;
-mod lease;
+mod kind_cache;
+mod leader_election;
+mod leadership_fence;
 mod manager;
+mod merge_patch;
 mod metrics;
 mod monitor;
 mod outcome;
-mod pass;
 mod predicate;
-mod queue;
+mod reconcile_run;
+mod redundant_apply;
 mod reflector;
-mod shelf;
-mod snap;
 mod status;
-mod term;
 mod watches;
 mod webhook;
+mod work_queue;
 
 pub use breaker::BreakerOptions;
-pub use context::Cx;
+pub use cached::Cached;
+pub use context::ReconcileContext;
 pub use controller::{ControllerOptions, Reconciler};
-pub use events::Event;
+pub use events::EventRecord;
 pub use key::ObjectKey;
-pub use kind::Object;
-pub use lease::LeaderElection;
-pub use manager::{Manager, ManagerOptions, RunError, StartError};
+pub use kind::ApiObject;
+pub use kind_cache::ObjectSelector;
+pub use leader_election::LeaderElection;
+pub use manager::{Manager, ManagerOptions, RunError, SetupError};
 pub use monitor::{CacheSize, Monitor};
-pub use outcome::{Cleanup, Fault, Outcome, Poll, Wait};
+pub use outcome::{Cleanup, Outcome, PollInterval, ReconcileError, Wait};
 pub use predicate::Predicate;
-pub use queue::{Cause, Moment, Priority, Queue, QueueOptions, Verdict};
-pub use shelf::Selection;
-pub use snap::Snap;
-pub use status::{Status, condition, set_condition};
-pub use watches::{Index, Owned, Reader, WatchOptions, Watches};
-pub use webhook::{Denial, Review, WebhookError, Webhooks};
+pub use status::{ObjectStatus, new_condition, set_condition};
+pub use watches::{CacheIndex, CacheReader, Owned, WatchOptions, Watches};
+pub use webhook::{AdmissionDenial, AdmissionReview, WebhookError, WebhookServer};
+pub use work_queue::{
+    ChangeId, MonotonicTime, QueuePriority, RequeueDecision, WorkQueue, WorkQueueOptions,
+};

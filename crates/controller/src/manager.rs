@@ -1,22 +1,22 @@
 //! All controllers of a process, and what they share.
 
-use crate::api::Api;
-use crate::controller::{ControllerOptions, Core, Reconciler};
-use crate::desk::Desk;
-use crate::entry::{Keep, Transform};
-use crate::events::{Recorder, Teller};
-use crate::http_server::{answer, serve};
-use crate::keys::Keys;
-use crate::kind::{Kind, Object};
-use crate::lease::{Candidate, LeaderElection};
-use crate::metrics::Metrics;
+use crate::api_client::ApiClient;
+use crate::cache_entry::{CacheOptions, TransformFn};
+use crate::controller::{Controller, ControllerOptions, Reconciler};
+use crate::controller_queue::ControllerQueue;
+use crate::controller_shared::ControllerShared;
+use crate::events::{EventRecorder, EventSink};
+use crate::http_server::{response, serve};
+use crate::kind::{ApiObject, KindInfo};
+use crate::kind_cache::{KindCache, ObjectSelector};
+use crate::leader_election::{LeaderElection, LeaderElector};
+use crate::leadership_fence::LeadershipFence;
+use crate::metrics::ManagerMetrics;
 use crate::monitor::Monitor;
 use crate::predicate::Predicate;
-use crate::reflector::{Listing, Reflector};
-use crate::shelf::{Selection, Shelf};
-use crate::term::Term;
+use crate::reflector::{InitialListStrategy, Reflector};
 use crate::watches::{Watches, enqueue};
-use crate::webhook::Webhooks;
+use crate::webhook::WebhookServer;
 use futures::FutureExt;
 use http::StatusCode;
 use kube::{Client, Config};
@@ -40,15 +40,15 @@ use tracing::{error, info, warn};
 /// Why a controller cannot be added.
 ///
 /// ```
-/// # use optik_controller::StartError;
+/// # use optik_controller::SetupError;
 /// # let error =
-/// StartError::Twice { name: "backup".into() }
+/// SetupError::Twice { name: "backup".into() }
 /// # ;
 /// # assert!(error.to_string().contains("backup"));
 /// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum SetupError {
     /// The client cannot be made from this configuration.
     #[error("no client can be made from this configuration")]
     Client(#[source] Box<kube::Error>),
@@ -62,7 +62,7 @@ pub enum StartError {
     },
     /// Two controllers of one name would take each other's fields for their own.
     #[error("there is a controller {name} already")]
-    Twice {
+    DuplicateName {
         /// The name of both.
         name: String,
     },
@@ -132,62 +132,62 @@ impl Default for ManagerOptions {
 
 /// The caches of a manager: one for each kind and selection.
 #[derive(Default)]
-pub(crate) struct Shelves {
-    pub(crate) all: Vec<Arc<Shelf>>,
-    transforms: Vec<(String, String, Transform)>,
+pub(crate) struct Caches {
+    pub(crate) all: Vec<Arc<KindCache>>,
+    transforms: Vec<(String, String, TransformFn)>,
 }
 
-impl Shelves {
-    pub(crate) fn shelf<K: Object>(
+impl Caches {
+    pub(crate) fn get_or_create<K: ApiObject>(
         &mut self,
-        mut selection: Selection,
-    ) -> Result<Arc<Shelf>, StartError> {
-        let kind = Kind::of::<K>();
+        mut selection: ObjectSelector,
+    ) -> Result<Arc<KindCache>, SetupError> {
+        let kind = KindInfo::for_type::<K>();
         selection.namespaces.sort_unstable();
         selection.namespaces.dedup();
-        let same = |shelf: &&Arc<Shelf>| {
-            shelf.kind.api_version == kind.api_version
-                && shelf.kind.kind == kind.kind
-                && shelf.kind.metadata_only == kind.metadata_only
-                && shelf.selection == selection
+        let same = |cache: &&Arc<KindCache>| {
+            cache.kind.api_version == kind.api_version
+                && cache.kind.kind == kind.kind
+                && cache.kind.metadata_only == kind.metadata_only
+                && cache.selection == selection
         };
-        if let Some(shelf) = self.all.iter().find(same) {
-            return Ok(Arc::clone(shelf));
+        if let Some(cache) = self.all.iter().find(same) {
+            return Ok(Arc::clone(cache));
         }
         let labels = LabelSelector::parse(&selection.labels);
-        let labels = labels.map_err(|cause| StartError::Selector {
+        let labels = labels.map_err(|cause| SetupError::Selector {
             selector: selection.labels.clone(),
             cause: cause.to_string(),
         })?;
         // A manager has few kinds.
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        let shelf = Arc::new(Shelf::new(number, kind, selection, labels));
-        self.all.push(Arc::clone(&shelf));
-        Ok(shelf)
+        let cache = Arc::new(KindCache::new(number, kind, selection, labels));
+        self.all.push(Arc::clone(&cache));
+        Ok(cache)
     }
 }
 
 /// After a panic a watch begins anew, not at once.
-const PANIC_PAUSE: Duration = Duration::from_secs(1);
+const PANIC_BACKOFF: Duration = Duration::from_secs(1);
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs controllers, with one cache for each kind that any of them watches.
 ///
 /// ```no_run
-/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// # use optik_controller::{Cx, Fault, Manager, Outcome, Owned, Reconciler, Snap};
-/// # struct Copier { maps: Owned<ConfigMap> }
+/// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
+/// # struct Copier { maps: OwnedNodes<ConfigMap> }
 /// # impl Reconciler for Copier {
 /// #     type Primary = Secret;
 /// #     const NAME: &'static str = "copier";
-/// #     async fn reconcile(&self, _: Snap<Secret>, _: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+/// #     async fn reconcile(&self, _: Cached<Secret>, _: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
 /// #         Ok(Outcome::Done)
 /// #     }
 /// # }
 /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 /// let config = kube::Config::infer().await?;
-/// let mut manager = Manager::new(config)?;
+/// let mut manager = FieldManager::new(config)?;
 /// manager.add(|watches| Copier { maps: watches.owns() })?;
 /// manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
 /// # Ok(())
@@ -195,18 +195,18 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// ```
 pub struct Manager {
     options: ManagerOptions,
-    api: Api,
+    api: ApiClient,
     identity: String,
-    shelves: Shelves,
+    caches: Caches,
     names: Vec<&'static str>,
-    queues: Vec<Arc<Keys>>,
-    controllers: Vec<Running>,
-    webhooks: Option<Webhooks>,
-    recorder: Recorder,
-    teller: Teller,
+    queues: Vec<Arc<ControllerQueue>>,
+    controllers: Vec<ControllerFuture>,
+    webhooks: Option<WebhookServer>,
+    recorder: EventRecorder,
+    event_sink: EventSink,
     stop: watch::Sender<bool>,
     leading: watch::Sender<bool>,
-    term: Term,
+    fence: LeadershipFence,
 }
 
 impl Manager {
@@ -214,71 +214,71 @@ impl Manager {
     /// that is safe is not for a client to say.
     ///
     /// ```
-    /// # use optik_controller::Manager;
+    /// # use optik_controller::FieldManager;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
-    /// let manager = Manager::new(config).unwrap();
+    /// let manager = FieldManager::new(config).unwrap();
     /// # let _ = manager;
     /// # }
     /// ```
-    pub fn new(config: Config) -> Result<Self, StartError> {
+    pub fn new(config: Config) -> Result<Self, SetupError> {
         Self::with_options(config, ManagerOptions::default())
     }
 
     /// The same with other options.
     ///
     /// ```
-    /// # use optik_controller::{Manager, ManagerOptions};
+    /// # use optik_controller::{FieldManager, ManagerOptions};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
-    /// let manager = Manager::with_options(config, ManagerOptions::default()).unwrap();
+    /// let manager = FieldManager::with_options(config, ManagerOptions::default()).unwrap();
     /// # let _ = manager;
     /// # }
     /// ```
-    pub fn with_options(mut config: Config, options: ManagerOptions) -> Result<Self, StartError> {
+    pub fn with_options(mut config: Config, options: ManagerOptions) -> Result<Self, SetupError> {
         config.default_retry = false;
         // Watches are silent for long; the runtime has limits of its own.
         config.read_timeout = None;
         let client =
-            Client::try_from(config).map_err(|cause| StartError::Client(Box::new(cause)))?;
+            Client::try_from(config).map_err(|cause| SetupError::Client(Box::new(cause)))?;
         Ok(Self::with_client(client, options))
     }
 
     /// With a client of your own, for example with layers. It should not retry.
     ///
     /// ```
-    /// # use optik_controller::{Manager, ManagerOptions};
-    /// fn make(client: kube::Client) -> Manager {
-    ///     Manager::with_client(client, ManagerOptions::default())
+    /// # use optik_controller::{FieldManager, ManagerOptions};
+    /// fn make(loopback_client: kube::Client) -> FieldManager {
+    ///     FieldManager::with_client(client, ManagerOptions::default())
     /// }
     /// ```
     #[must_use]
     pub fn with_client(client: Client, options: ManagerOptions) -> Self {
-        let api = Api::new(client, Arc::new(Metrics::default()));
+        let api = ApiClient::new(client, Arc::new(ManagerMetrics::default()));
         let asked = options.leader_election.as_ref();
         let asked = asked.and_then(|election| election.identity.clone());
         let identity = asked
             .unwrap_or_else(|| format!("optik-controller-{:016x}", options.entropy.next_u64()));
-        let term = Term::default();
+        let fence = LeadershipFence::default();
         if options.leader_election.is_some() {
-            term.limited();
+            fence.require_lease();
         }
-        let (recorder, teller) =
-            Recorder::new(api.clone(), Arc::clone(&options.clock), identity.clone());
+        let (recorder, event_sink) =
+            EventRecorder::new(api.clone(), Arc::clone(&options.clock), identity.clone());
         Self {
             options,
             api,
             identity,
-            shelves: Shelves::default(),
+            caches: Caches::default(),
             names: Vec::new(),
             queues: Vec::new(),
             controllers: Vec::new(),
             webhooks: None,
             recorder,
-            teller,
+            event_sink,
             stop: watch::Sender::new(false),
             leading: watch::Sender::new(false),
-            term,
+            fence,
         }
     }
 
@@ -286,32 +286,32 @@ impl Manager {
     /// reconciler from the handles that this gives.
     ///
     /// ```
-    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # use optik_controller::{Cx, Fault, Manager, Outcome, Owned, Reconciler, Snap, StartError};
-    /// # struct Copier { maps: Owned<ConfigMap> }
+    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached, SetupError};
+    /// # struct Copier { maps: OwnedNodes<ConfigMap> }
     /// # impl Reconciler for Copier {
     /// #     type Primary = Secret;
     /// #     const NAME: &'static str = "copier";
-    /// #     async fn reconcile(&self, _: Snap<Secret>, _: &mut Cx<Secret>) -> Result<Outcome, Fault> {
+    /// #     async fn reconcile(&self, _: Cached<Secret>, _: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
     /// #         Ok(Outcome::Done)
     /// #     }
     /// # }
-    /// fn add(manager: &mut Manager) -> Result<(), StartError> {
+    /// fn add(manager: &mut FieldManager) -> Result<(), SetupError> {
     ///     manager.add(|watches| Copier { maps: watches.owns() })
     /// }
     /// ```
     pub fn add<R: Reconciler>(
         &mut self,
         build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), SetupError> {
         self.add_with(ControllerOptions::default(), build)
     }
 
     /// The same with other options.
     ///
     /// ```
-    /// # use optik_controller::{ControllerOptions, Manager, Reconciler, StartError};
-    /// fn add<R: Reconciler>(manager: &mut Manager, reconciler: R) -> Result<(), StartError> {
+    /// # use optik_controller::{ControllerOptions, FieldManager, Reconciler, SetupError};
+    /// fn add<R: Reconciler>(manager: &mut FieldManager, reconciler: R) -> Result<(), SetupError> {
     ///     let mut options = ControllerOptions::default();
     ///     options.workers = 2;
     ///     manager.add_with(options, |_| reconciler)
@@ -321,55 +321,62 @@ impl Manager {
         &mut self,
         options: ControllerOptions,
         build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), SetupError> {
         if self.names.contains(&R::NAME) {
-            return Err(StartError::Twice {
+            return Err(SetupError::DuplicateName {
                 name: R::NAME.to_owned(),
             });
         }
         let primary = self
-            .shelves
-            .shelf::<R::Primary>(options.selection.clone())?;
-        let desk = Arc::new(Desk::new(
+            .caches
+            .get_or_create::<R::Primary>(options.selection.clone())?;
+        let shared = Arc::new(ControllerShared::new(
             R::NAME,
             self.api.clone(),
             Arc::clone(&self.options.clock),
             Arc::clone(&self.options.entropy),
             self.recorder.clone(),
-            self.term.clone(),
+            self.fence.clone(),
             options.breaker.clone(),
         ));
-        let keys = Arc::new(Keys::new(
+        let queue = Arc::new(ControllerQueue::new(
             options.queue.clone(),
             Arc::clone(&self.options.entropy),
-            Arc::clone(&desk.metrics),
+            Arc::clone(&shared.metrics),
         ));
         let mut watches = Watches {
-            shelves: &mut self.shelves,
-            keys: &keys,
-            desk: &desk,
+            caches: &mut self.caches,
+            queue: &queue,
+            shared: &shared,
             primary: Arc::clone(&primary),
-            used: vec![Arc::clone(&primary)],
+            used_caches: vec![Arc::clone(&primary)],
             primary_predicate: None,
-            failed: None,
+            error: None,
             kind: PhantomData,
         };
         let reconciler = build(&mut watches);
-        let (used, failed) = (watches.used, watches.failed);
+        let (caches, failed) = (watches.used_caches, watches.error);
         let predicate = watches.primary_predicate;
         if let Some(failed) = failed {
             return Err(failed);
         }
-        let predicate = predicate.unwrap_or_else(Predicate::beyond_status);
-        enqueue(&primary, predicate, &keys, |change| {
+        let predicate = predicate.unwrap_or_else(Predicate::ignore_status);
+        enqueue(&primary, predicate, &queue, |change| {
             change.key().cloned().into_iter().collect()
         });
-        let core = Core::new(reconciler, options, primary, Arc::clone(&keys), desk, used);
+        let controller = Controller::new(
+            reconciler,
+            options,
+            primary,
+            Arc::clone(&queue),
+            shared,
+            caches,
+        );
         let (stop, leading) = (self.stop.subscribe(), self.leading.subscribe());
         self.controllers
-            .push(Box::pin(Arc::new(core).run(stop, leading)));
+            .push(Box::pin(Arc::new(controller).run(stop, leading)));
         self.names.push(R::NAME);
-        self.queues.push(keys);
+        self.queues.push(queue);
         Ok(())
     }
 
@@ -377,18 +384,18 @@ impl Manager {
     /// reads. Names, uids and revisions are kept apart.
     ///
     /// ```
-    /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use optik_controller::Manager;
-    /// fn slim(manager: &mut Manager) {
+    /// # use k8s_openapi::api_client::core::v1::Pod;
+    /// # use optik_controller::FieldManager;
+    /// fn slim(manager: &mut FieldManager) {
     ///     manager.transform::<Pod>(|pod| {
-    ///         pod["metadata"]["annotations"] = serde_json::Value::Null;
+    ///         pod["metadata"]["annotations"] = serde_json::MetricValue::Null;
     ///     });
     /// }
     /// ```
-    pub fn transform<K: Object>(&mut self, change: impl Fn(&mut Value) + Send + Sync + 'static) {
-        let kind = Kind::of::<K>();
-        let change: Transform = Arc::new(change);
-        self.shelves
+    pub fn transform<K: ApiObject>(&mut self, change: impl Fn(&mut Value) + Send + Sync + 'static) {
+        let kind = KindInfo::for_type::<K>();
+        let change: TransformFn = Arc::new(change);
+        self.caches
             .transforms
             .push((kind.api_version, kind.kind, change));
     }
@@ -396,26 +403,26 @@ impl Manager {
     /// Answers a server's questions while the controllers run, whoever leads.
     ///
     /// ```
-    /// # use optik_controller::{Manager, Webhooks};
-    /// fn add(manager: &mut Manager, webhooks: Webhooks) {
+    /// # use optik_controller::{FieldManager, WebhookServer};
+    /// fn add(manager: &mut FieldManager, webhooks: WebhookServer) {
     ///     manager.webhooks(webhooks);
     /// }
     /// ```
-    pub fn webhooks(&mut self, webhooks: Webhooks) {
+    pub fn webhooks(&mut self, webhooks: WebhookServer) {
         self.webhooks = Some(webhooks);
     }
 
     /// Something to look at it from outside.
     ///
     /// ```
-    /// # use optik_controller::{Manager, Monitor};
-    /// fn watch(manager: &Manager) -> Monitor { manager.monitor() }
+    /// # use optik_controller::{FieldManager, Monitor};
+    /// fn watch(manager: &FieldManager) -> Monitor { manager.monitor() }
     /// ```
     #[must_use]
     pub fn monitor(&self) -> Monitor {
         Monitor::new(
             self.api.clone(),
-            self.shelves.all.clone(),
+            self.caches.all.clone(),
             self.queues.clone(),
             self.leading.subscribe(),
         )
@@ -426,8 +433,8 @@ impl Manager {
     /// end.
     ///
     /// ```no_run
-    /// # use optik_controller::{Manager, RunError};
-    /// async fn run(manager: Manager) -> Result<(), RunError> {
+    /// # use optik_controller::{FieldManager, RunError};
+    /// async fn run(manager: FieldManager) -> Result<(), RunError> {
     ///     manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await
     /// }
     /// ```
@@ -435,31 +442,31 @@ impl Manager {
         let monitor = self.monitor();
         let mut background = JoinSet::new();
         if let Some(address) = self.options.health {
-            background.spawn(serve_health(listen(address).await?, monitor));
+            background.spawn(serve_health(bind(address).await?, monitor));
         }
-        self.start_feeds(&mut background);
+        self.start_informers(&mut background);
         if let Some(webhooks) = self.webhooks {
-            let listener = listen(webhooks.address).await?;
+            let listener = bind(webhooks.address).await?;
             background.spawn(webhooks.serve(listener));
         }
         let (stop_late, stopped_late) = watch::channel(false);
         let mut late = JoinSet::new();
-        late.spawn(self.teller.run(stopped_late.clone()));
+        late.spawn(self.event_sink.run(stopped_late.clone()));
         match self.options.leader_election {
             None => {
                 self.leading.send_replace(true);
                 self.api.metrics.leading.set(1);
             }
             Some(election) => {
-                let candidate = Candidate {
+                let candidate = LeaderElector {
                     election,
                     identity: self.identity,
                     api: self.api.clone(),
                     clock: self.options.clock,
                     entropy: self.options.entropy,
                     leading: self.leading.clone(),
-                    term: self.term,
-                    seen: None,
+                    fence: self.fence,
+                    observed: None,
                 };
                 late.spawn(candidate.run(stopped_late));
             }
@@ -486,30 +493,30 @@ impl Manager {
         Ok(())
     }
 
-    fn start_feeds(&self, background: &mut JoinSet<()>) {
+    fn start_informers(&self, background: &mut JoinSet<()>) {
         let managers: Vec<String> = self.names.iter().map(|name| (*name).to_owned()).collect();
-        let listing = if self.options.streaming_lists {
-            Listing::Streaming
+        let list_strategy = if self.options.streaming_lists {
+            InitialListStrategy::StreamingList
         } else {
-            Listing::Pages
+            InitialListStrategy::PagedList
         };
-        for shelf in &self.shelves.all {
-            let mut transforms = self.shelves.transforms.iter();
+        for cache in &self.caches.all {
+            let mut transforms = self.caches.transforms.iter();
             let transform = transforms.find(|(version, kind, _)| {
-                *version == shelf.kind.api_version && *kind == shelf.kind.kind
+                *version == cache.kind.api_version && *kind == cache.kind.kind
             });
-            shelf.set_keep(Keep {
+            cache.set_options(CacheOptions {
                 managers: managers.clone(),
                 all_managed_fields: self.options.keep_managed_fields,
                 transform: transform.map(|(_, _, transform)| Arc::clone(transform)),
             });
-            for feed in 0..shelf.feeds.len() {
-                background.spawn(follow(Reflector {
-                    shelf: Arc::clone(shelf),
-                    feed,
+            for informer in 0..cache.informers.len() {
+                background.spawn(run_reflector(Reflector {
+                    cache: Arc::clone(cache),
+                    informer,
                     api: self.api.clone(),
                     entropy: Arc::clone(&self.options.entropy),
-                    listing,
+                    list_strategy,
                 }));
             }
         }
@@ -517,20 +524,20 @@ impl Manager {
 }
 
 /// Follows a kind, whatever the functions do that somebody else wrote.
-async fn follow(reflector: Reflector) {
+async fn run_reflector(reflector: Reflector) {
     loop {
         let following = AssertUnwindSafe(reflector.clone().run()).catch_unwind();
         if following.await.is_err() {
             error!(
-                kind = reflector.shelf.kind.kind,
+                kind = reflector.cache.kind.kind,
                 "a watch panicked; is it a transform?"
             );
-            tokio::time::sleep(PANIC_PAUSE).await;
+            tokio::time::sleep(PANIC_BACKOFF).await;
         }
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, RunError> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|cause| RunError::Listen { address, cause })
 }
@@ -539,18 +546,18 @@ async fn serve_health(listener: TcpListener, monitor: Monitor) {
     const TEXT: &str = "text/plain; charset=utf-8";
     serve(listener, None, move |request| {
         let answered = match request.uri().path() {
-            "/healthz" | "/livez" => answer(StatusCode::OK, TEXT, "ok"),
-            "/readyz" if monitor.is_synced() => answer(StatusCode::OK, TEXT, "ok"),
-            "/readyz" => answer(
+            "/healthz" | "/livez" => response(StatusCode::OK, TEXT, "ok"),
+            "/readyz" if monitor.is_synced() => response(StatusCode::OK, TEXT, "ok"),
+            "/readyz" => response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 TEXT,
                 "caches are not complete",
             ),
             "/metrics" => {
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
-                answer(StatusCode::OK, kind, monitor.metrics())
+                response(StatusCode::OK, kind, monitor.metrics())
             }
-            _ => answer(StatusCode::NOT_FOUND, TEXT, "not here"),
+            _ => response(StatusCode::NOT_FOUND, TEXT, "not here"),
         };
         std::future::ready(answered)
     })

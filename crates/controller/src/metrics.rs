@@ -40,23 +40,23 @@ impl Gauge {
 }
 
 /// The upper ends of buckets, in seconds.
-const BUCKETS: [f64; 12] = [
+const BUCKETS_SECONDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0,
 ];
 
 /// How long things took.
 #[derive(Debug, Default)]
-pub(crate) struct Times {
+pub(crate) struct DurationHistogram {
     /// Each counts what was too long for the one before.
-    buckets: [AtomicU64; BUCKETS.len()],
+    buckets: [AtomicU64; BUCKETS_SECONDS.len()],
     count: AtomicU64,
     micros: AtomicU64,
 }
 
-impl Times {
-    pub(crate) fn note(&self, took: Duration) {
+impl DurationHistogram {
+    pub(crate) fn observe(&self, took: Duration) {
         let seconds = took.as_secs_f64();
-        let mut buckets = self.buckets.iter().zip(BUCKETS);
+        let mut buckets = self.buckets.iter().zip(BUCKETS_SECONDS);
         if let Some((bucket, _)) = buckets.find(|(_, end)| seconds <= *end) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
@@ -67,7 +67,7 @@ impl Times {
 
     fn write(&self, out: &mut String, name: &str, labels: &str) {
         let mut count = 0;
-        for (bucket, end) in self.buckets.iter().zip(BUCKETS) {
+        for (bucket, end) in self.buckets.iter().zip(BUCKETS_SECONDS) {
             count += bucket.load(Ordering::Relaxed);
             let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {count}");
         }
@@ -81,7 +81,7 @@ impl Times {
 
 /// The numbers of a manager.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics {
+pub(crate) struct ManagerMetrics {
     pub(crate) events: Counter,
     pub(crate) relists: Counter,
     pub(crate) older_lists: Counter,
@@ -99,7 +99,7 @@ pub(crate) struct ControllerMetrics {
     pub(crate) failed: Counter,
     pub(crate) terminal: Counter,
     pub(crate) conflicts: Counter,
-    pub(crate) lost: Counter,
+    pub(crate) lost_responses: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) adds: Counter,
@@ -112,11 +112,11 @@ pub(crate) struct ControllerMetrics {
     pub(crate) active: Gauge,
     pub(crate) parked: Gauge,
     pub(crate) workers_max: Gauge,
-    pub(crate) reconcile: Times,
-    pub(crate) waited: Times,
+    pub(crate) reconcile_time: DurationHistogram,
+    pub(crate) queue_duration: DurationHistogram,
 }
 
-impl Metrics {
+impl ManagerMetrics {
     pub(crate) fn count_request(&self, method: &Method, code: u16) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((method.to_string(), code)).or_default() += 1;
@@ -146,7 +146,7 @@ impl Metrics {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        heading(&mut out, "rest_client_requests_total", "counter");
+        write_type_line(&mut out, "rest_client_requests_total", "counter");
         for ((method, code), count) in requests {
             let code = if code == 0 {
                 "<error>".to_owned()
@@ -167,28 +167,28 @@ impl Metrics {
                 self.recorded_events_dropped.get(),
             ),
         ] {
-            heading(&mut out, name, "counter");
+            write_type_line(&mut out, name, "counter");
             let _ = writeln!(out, "{name} {value}");
         }
-        heading(&mut out, "leader_election_master_status", "gauge");
+        write_type_line(&mut out, "leader_election_master_status", "gauge");
         let _ = writeln!(out, "leader_election_master_status {}", self.leading.get());
         out
     }
 }
 
-fn heading(out: &mut String, name: &str, kind: &str) {
+fn write_type_line(out: &mut String, name: &str, kind: &str) {
     let _ = writeln!(out, "# TYPE {name} {kind}");
 }
 
-type Named = (&'static str, Arc<ControllerMetrics>);
-type Value = fn(&ControllerMetrics) -> i64;
+type NamedMetrics = (&'static str, Arc<ControllerMetrics>);
+type MetricValue = fn(&ControllerMetrics) -> i64;
 
 /// A count is far below what does not fit.
 fn signed(counter: &Counter) -> i64 {
     i64::try_from(counter.get()).unwrap_or(i64::MAX)
 }
 
-const PLAIN: &[(&str, &str, &str, Value)] = &[
+const SCALAR_METRICS: &[(&str, &str, &str, MetricValue)] = &[
     (
         "controller_runtime_reconcile_total",
         "counter",
@@ -250,7 +250,7 @@ const PLAIN: &[(&str, &str, &str, Value)] = &[
         signed(&m.conflicts)
     }),
     ("controller_lost_answers_total", "counter", "", |m| {
-        signed(&m.lost)
+        signed(&m.lost_responses)
     }),
     ("controller_writes_total", "counter", "", |m| {
         signed(&m.writes)
@@ -272,11 +272,11 @@ const PLAIN: &[(&str, &str, &str, Value)] = &[
     }),
 ];
 
-fn write_controllers(out: &mut String, controllers: &[Named]) {
+fn write_controllers(out: &mut String, controllers: &[NamedMetrics]) {
     let mut last = "";
-    for (name, kind, label, value) in PLAIN {
+    for (name, kind, label, value) in SCALAR_METRICS {
         if *name != last {
-            heading(out, name, kind);
+            write_type_line(out, name, kind);
         }
         last = name;
         for (controller, metrics) in controllers {
@@ -288,7 +288,7 @@ fn write_controllers(out: &mut String, controllers: &[Named]) {
             );
         }
     }
-    heading(
+    write_type_line(
         out,
         "controller_runtime_reconcile_time_seconds",
         "histogram",
@@ -296,14 +296,14 @@ fn write_controllers(out: &mut String, controllers: &[Named]) {
     for (controller, metrics) in controllers {
         let labels = format!("controller=\"{controller}\"");
         metrics
-            .reconcile
+            .reconcile_time
             .write(out, "controller_runtime_reconcile_time_seconds", &labels);
     }
-    heading(out, "workqueue_queue_duration_seconds", "histogram");
+    write_type_line(out, "workqueue_queue_duration_seconds", "histogram");
     for (controller, metrics) in controllers {
         let labels = format!("controller=\"{controller}\",name=\"{controller}\"");
         metrics
-            .waited
+            .queue_duration
             .write(out, "workqueue_queue_duration_seconds", &labels);
     }
 }

@@ -1,15 +1,15 @@
 //! A manager seen from outside: for tests, and for those who want to know.
 
-use crate::api::Api;
-use crate::current::is_current;
-use crate::keys::Keys;
-use crate::shelf::Shelf;
+use crate::api_client::ApiClient;
+use crate::controller_queue::ControllerQueue;
+use crate::freshness::is_fresh;
+use crate::kind_cache::KindCache;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How often [`Monitor::settled`] looks.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A manager seen from outside. It stays valid after the manager has started, and sees
 /// the controllers that were added before it was made.
@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// ```
 #[derive(Clone)]
 pub struct Monitor {
-    api: Api,
-    shelves: Vec<Arc<Shelf>>,
-    queues: Vec<Arc<Keys>>,
+    api: ApiClient,
+    caches: Vec<Arc<KindCache>>,
+    queues: Vec<Arc<ControllerQueue>>,
     leading: watch::Receiver<bool>,
 }
 
@@ -52,14 +52,14 @@ pub struct CacheSize {
 
 impl Monitor {
     pub(crate) fn new(
-        api: Api,
-        shelves: Vec<Arc<Shelf>>,
-        queues: Vec<Arc<Keys>>,
+        api: ApiClient,
+        caches: Vec<Arc<KindCache>>,
+        queues: Vec<Arc<ControllerQueue>>,
         leading: watch::Receiver<bool>,
     ) -> Self {
         Self {
             api,
-            shelves,
+            caches,
             queues,
             leading,
         }
@@ -74,7 +74,7 @@ impl Monitor {
     /// ```
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.shelves.iter().all(|shelf| shelf.is_synced())
+        self.caches.iter().all(|cache| cache.is_synced())
     }
 
     /// Whether this process leads.
@@ -94,12 +94,12 @@ impl Monitor {
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> bool {
-    /// monitor.is_quiet()
+    /// monitor.is_idle()
     /// # }
     /// ```
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.queues.iter().all(|keys| keys.is_quiet())
+    pub fn is_idle(&self) -> bool {
+        self.queues.iter().all(|queue| queue.is_idle())
     }
 
     /// Waits until the caches have what the server has, and nothing is left to do.
@@ -109,12 +109,13 @@ impl Monitor {
     /// monitor.settled().await;
     /// # }
     /// ```
-    pub async fn settled(&self) {
+    pub async fn wait_until_idle(&self) {
         loop {
-            if self.is_synced() && self.is_quiet() && self.is_current().await && self.is_quiet() {
+            if self.is_synced() && self.is_idle() && self.are_caches_fresh().await && self.is_idle()
+            {
                 return;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -139,24 +140,24 @@ impl Monitor {
     /// ```
     #[must_use]
     pub fn caches(&self) -> Vec<CacheSize> {
-        let size = |shelf: &Arc<Shelf>| CacheSize {
-            kind: shelf.kind.kind.clone(),
-            objects: shelf.len(),
-            bytes: shelf.bytes(),
-            revision: shelf
-                .feeds
+        let size = |cache: &Arc<KindCache>| CacheSize {
+            kind: cache.kind.kind.clone(),
+            objects: cache.len(),
+            bytes: cache.len_bytes(),
+            revision: cache
+                .informers
                 .iter()
-                .map(|feed| feed.progress().revision)
+                .map(|informer| informer.progress().revision)
                 .min()
                 .unwrap_or(0),
         };
-        self.shelves.iter().map(size).collect()
+        self.caches.iter().map(size).collect()
     }
 
-    async fn is_current(&self) -> bool {
-        for shelf in &self.shelves {
-            for feed in &shelf.feeds {
-                if !is_current(&self.api, shelf, feed).await.unwrap_or(false) {
+    async fn are_caches_fresh(&self) -> bool {
+        for cache in &self.caches {
+            for informer in &cache.informers {
+                if !is_fresh(&self.api, cache, informer).await.unwrap_or(false) {
                     return false;
                 }
             }

@@ -8,10 +8,10 @@ use std::time::Duration;
 /// How a reconcile ended well.
 ///
 /// ```
-/// # use optik_controller::{Outcome, Poll, Wait};
-/// # use std::time::Duration;
+/// # use optik_controller::{Outcome, PollInterval, Wait};
+/// # use std::timestamp::Duration;
 /// let nothing_left_to_do = Outcome::Done;
-/// let something_the_cluster_does_not_tell = Outcome::After(Poll::every(Duration::from_secs(30)));
+/// let something_the_cluster_does_not_tell = Outcome::After(PollInterval::every(Duration::from_secs(30)));
 /// let something_that_is_watched = Outcome::Wait(Wait::until("the job has finished"));
 /// # let _ = (nothing_left_to_do, something_the_cluster_does_not_tell, something_that_is_watched);
 /// ```
@@ -21,7 +21,7 @@ pub enum Outcome {
     /// The world is as desired. The next change brings the object back.
     Done,
     /// Something outside of the cluster has to be looked at again.
-    After(Poll),
+    RequeueAfter(PollInterval),
     /// Something that is watched has to happen first: nothing is polled.
     Wait(Wait),
 }
@@ -31,20 +31,20 @@ pub enum Outcome {
 /// that a thousand objects do not come at once.
 ///
 /// ```
-/// # use optik_controller::Poll;
-/// # use std::time::Duration;
-/// let poll = Poll::every(Duration::from_secs(60));
+/// # use optik_controller::PollInterval;
+/// # use std::timestamp::Duration;
+/// let poll = PollInterval::every(Duration::from_secs(60));
 /// # let _ = poll;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Poll(pub(crate) Duration);
+pub struct PollInterval(pub(crate) Duration);
 
-impl Poll {
+impl PollInterval {
     /// Looks again after this time.
     ///
     /// ```
-    /// # use optik_controller::Poll;
-    /// let _ = Poll::every(std::time::Duration::from_secs(60));
+    /// # use optik_controller::PollInterval;
+    /// let _ = PollInterval::every(std::timestamp::Duration::from_secs(60));
     /// ```
     #[must_use]
     pub fn every(interval: Duration) -> Self {
@@ -56,7 +56,7 @@ impl Poll {
 ///
 /// ```
 /// # use optik_controller::Wait;
-/// # use std::time::Duration;
+/// # use std::timestamp::Duration;
 /// let wait = Wait::until("the job has finished").at_most(Duration::from_secs(3600));
 /// # let _ = wait;
 /// ```
@@ -85,7 +85,7 @@ impl Wait {
     ///
     /// ```
     /// # use optik_controller::Wait;
-    /// let _ = Wait::until("the volume is bound").at_most(std::time::Duration::from_secs(60));
+    /// let _ = Wait::until("the volume is bound").at_most(std::timestamp::Duration::from_secs(60));
     /// ```
     #[must_use]
     pub fn at_most(mut self, limit: Duration) -> Self {
@@ -99,7 +99,7 @@ impl Wait {
 /// ```
 /// # use optik_controller::{Cleanup, Wait};
 /// let _ = Cleanup::Finished; // the finalizer goes, and with it the object
-/// let _ = Cleanup::Pending(Wait::until("the bucket is empty"));
+/// let _ = Cleanup::PendingStatus(Wait::until("the bucket is empty"));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -109,7 +109,7 @@ pub enum Cleanup {
     /// Something that is watched has to happen first.
     Pending(Wait),
     /// Something outside of the cluster has to be looked at again.
-    Polling(Poll),
+    RequeueAfter(PollInterval),
 }
 
 /// Why a reconcile could not do its work.
@@ -120,20 +120,20 @@ pub enum Cleanup {
 /// is there now.
 ///
 /// ```
-/// # use optik_controller::Fault;
-/// fn parse(text: &str) -> Result<u32, Fault> {
+/// # use optik_controller::ReconcileError;
+/// fn parse(text: &str) -> Result<u32, ReconcileError> {
 ///     let days: u32 = text.parse()?; // tried again
 ///     if days == 0 {
-///         return Err(Fault::terminal("a retention of no days")); // until it is changed
+///         return Err(ReconcileError::terminal("a retention of no days")); // until it is changed
 ///     }
 ///     Ok(days)
 /// }
 /// assert!(parse("0").is_err());
 /// ```
 #[must_use]
-pub struct Fault(pub(crate) Kind);
+pub struct ReconcileError(pub(crate) ReconcileErrorKind);
 
-pub(crate) enum Kind {
+pub(crate) enum ReconcileErrorKind {
     Retry(Box<dyn Error + Send + Sync>),
     Terminal(Box<dyn Error + Send + Sync>),
     /// What was read is no longer what is there.
@@ -141,58 +141,60 @@ pub(crate) enum Kind {
     /// The server asked to be left alone for a while.
     Overload,
     /// Nobody knows whether it was done.
-    Lost(String),
+    LostResponse(String),
 }
 
-impl Fault {
+impl ReconcileError {
     /// Tried again, later each time. The same as `?` on an error.
     ///
     /// ```
-    /// # use optik_controller::Fault;
-    /// let fault = Fault::retry("the bucket cannot be reached");
+    /// # use optik_controller::ReconcileError;
+    /// let fault = ReconcileError::retry("the bucket cannot be reached");
     /// assert_eq!(fault.to_string(), "the bucket cannot be reached");
     /// ```
     pub fn retry(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Kind::Retry(cause.into()))
+        Self(ReconcileErrorKind::Retry(cause.into()))
     }
 
     /// Not tried again until the object changes: it would fail the same way.
     ///
     /// ```
-    /// # use optik_controller::Fault;
-    /// let fault = Fault::terminal("a retention of no days");
+    /// # use optik_controller::ReconcileError;
+    /// let fault = ReconcileError::terminal("a retention of no days");
     /// # let _ = fault;
     /// ```
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Kind::Terminal(cause.into()))
+        Self(ReconcileErrorKind::Terminal(cause.into()))
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Fault {
+impl<E: Error + Send + Sync + 'static> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         let cause: Box<dyn Error + Send + Sync> = Box::new(cause);
         match cause.downcast_ref::<KubeError>() {
             // Somebody used a client of their own.
             Some(KubeError::Api(status)) if status.code == 409 => {
-                Self(Kind::Conflict(status.message.clone()))
+                Self(ReconcileErrorKind::Conflict(status.message.clone()))
             }
-            _ => Self(Kind::Retry(cause)),
+            _ => Self(ReconcileErrorKind::Retry(cause)),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Retry(cause) | Kind::Terminal(cause) => fmt::Display::fmt(cause, f),
-            Kind::Conflict(text) => write!(f, "changed meanwhile: {text}"),
-            Kind::Overload => f.write_str("the server is busy"),
-            Kind::Lost(text) => f.write_str(text),
+            ReconcileErrorKind::Retry(cause) | ReconcileErrorKind::Terminal(cause) => {
+                fmt::Display::fmt(cause, f)
+            }
+            ReconcileErrorKind::Conflict(text) => write!(f, "changed meanwhile: {text}"),
+            ReconcileErrorKind::Overload => f.write_str("the server is busy"),
+            ReconcileErrorKind::LostResponse(text) => f.write_str(text),
         }
     }
 }
 
-impl fmt::Debug for Fault {
+impl fmt::Debug for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -1,8 +1,8 @@
 //! Which changes are worth a reconcile.
 
-use crate::entry::Entry;
-use crate::kind::Object;
-use crate::shelf::Change;
+use crate::cache_entry::CacheEntry;
+use crate::kind::ApiObject;
+use crate::kind_cache::CacheChange;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// # let _ = predicate;
 /// ```
 #[derive(Clone)]
-pub struct Predicate(Arc<Question>);
+pub struct Predicate(Arc<PredicateFn>);
 
-type Question = dyn Fn(&Entry, &Entry) -> bool + Send + Sync;
+type PredicateFn = dyn Fn(&CacheEntry, &CacheEntry) -> bool + Send + Sync;
 
 impl Predicate {
-    fn on(question: impl Fn(&Entry, &Entry) -> bool + Send + Sync + 'static) -> Self {
+    fn new(question: impl Fn(&CacheEntry, &CacheEntry) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(question))
     }
 
@@ -29,12 +29,12 @@ impl Predicate {
     ///
     /// ```
     /// # let _ =
-    /// optik_controller::Predicate::beyond_status()
+    /// optik_controller::Predicate::ignore_status()
     /// # ;
     /// ```
     #[must_use]
-    pub fn beyond_status() -> Self {
-        Self::on(|old, new| old.prints != new.prints)
+    pub fn ignore_status() -> Self {
+        Self::new(|old, new| old.fingerprints != new.fingerprints)
     }
 
     /// Any change at all.
@@ -46,7 +46,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn any() -> Self {
-        Self::on(|old, new| old.revision != new.revision || new.revision == 0)
+        Self::new(|old, new| old.revision != new.revision || new.revision == 0)
     }
 
     /// The generation: what a person, or a controller, asked for.
@@ -58,7 +58,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn generation() -> Self {
-        Self::on(|old, new| old.generation != new.generation)
+        Self::new(|old, new| old.generation != new.generation)
     }
 
     /// The labels.
@@ -70,7 +70,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn labels() -> Self {
-        Self::on(|old, new| old.prints.labels != new.prints.labels)
+        Self::new(|old, new| old.fingerprints.labels != new.fingerprints.labels)
     }
 
     /// The annotations.
@@ -82,7 +82,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn annotations() -> Self {
-        Self::on(|old, new| old.prints.annotations != new.prints.annotations)
+        Self::new(|old, new| old.fingerprints.annotations != new.fingerprints.annotations)
     }
 
     /// The finalizers.
@@ -94,19 +94,21 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn finalizers() -> Self {
-        Self::on(|old, new| old.prints.finalizers != new.prints.finalizers)
+        Self::new(|old, new| old.fingerprints.finalizers != new.fingerprints.finalizers)
     }
 
     /// A question of your own. It costs two decoded objects for each change.
     ///
     /// ```
     /// # use optik_controller::Predicate;
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
     /// let data = Predicate::of(|old: &ConfigMap, new: &ConfigMap| old.data != new.data);
     /// # let _ = data;
     /// ```
-    pub fn of<K: Object>(question: impl Fn(&K, &K) -> bool + Send + Sync + 'static) -> Self {
-        Self::on(move |old, new| match (old.decode(), new.decode()) {
+    pub fn from_fn<K: ApiObject>(
+        question: impl Fn(&K, &K) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |old, new| match (old.decode(), new.decode()) {
             (Ok(old), Ok(new)) => question(&old, &new),
             // Whoever reads it finds out.
             _ => true,
@@ -121,7 +123,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self::on(move |old, new| (self.0)(old, new) || (other.0)(old, new))
+        Self::new(move |old, new| (self.0)(old, new) || (other.0)(old, new))
     }
 
     /// Both are needed.
@@ -132,7 +134,7 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::on(move |old, new| (self.0)(old, new) && (other.0)(old, new))
+        Self::new(move |old, new| (self.0)(old, new) && (other.0)(old, new))
     }
 
     /// The opposite.
@@ -143,10 +145,10 @@ impl Predicate {
     /// ```
     #[must_use]
     pub fn negated(self) -> Self {
-        Self::on(move |old, new| !(self.0)(old, new))
+        Self::new(move |old, new| !(self.0)(old, new))
     }
 
-    pub(crate) fn passes(&self, change: &Change<'_>) -> bool {
+    pub(crate) fn matches(&self, change: &CacheChange<'_>) -> bool {
         let (Some(old), Some(new)) = (change.old, change.new) else {
             return true;
         };

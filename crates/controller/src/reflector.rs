@@ -9,13 +9,13 @@
 //! A list is always asked for fresh, never "whatever you have": so nothing goes back in
 //! time, not even when the next server asked is one that lags behind.
 
-use crate::api::{Api, Ask, Lines, Refusal, SendError, accept};
+use crate::api_client::{ApiClient, ClientRequest, SendError, StatusError, WatchLines, accept};
 use crate::backoff::{Backoff, jittered};
-use crate::entry::{Entry, numeric};
+use crate::cache_entry::{CacheEntry, parse_revision};
 use crate::key::ObjectKey;
-use crate::shelf::{Feed, Shelf};
+use crate::kind_cache::{Informer, KindCache};
 use bytes::Bytes;
-use optik_object::{Tape, View};
+use optik_object::{JsonView, Tape};
 use optik_platform::Entropy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use tracing::{debug, info, warn};
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// A server is asked to end a watch after this time, so that clients spread.
-const WATCH_TIME: Duration = Duration::from_secs(480);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(480);
 /// A server that has not ended it by then has gone away without a word.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A server that does not know streaming lists never says that one is complete.
 const STREAM_SILENCE_MAX: Duration = Duration::from_secs(10);
-const PAGE: &str = "500";
+const PAGE_LIMIT: &str = "500";
 /// A fresh list that is older than what was seen before: after so many, the server has
 /// been set back, for example from a backup.
 const OLDER_LISTS_MAX: u32 = 5;
@@ -40,262 +40,288 @@ const REFUSALS_MAX: u32 = 3;
 
 /// How to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listing {
-    Streaming,
-    Pages,
+pub(crate) enum InitialListStrategy {
+    StreamingList,
+    PagedList,
 }
 
 #[derive(Clone)]
 pub(crate) struct Reflector {
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) cache: Arc<KindCache>,
     /// Which feed of the shelf this is.
-    pub(crate) feed: usize,
-    pub(crate) api: Api,
+    pub(crate) informer: usize,
+    pub(crate) api: ApiClient,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) listing: Listing,
+    pub(crate) list_strategy: InitialListStrategy,
 }
 
-enum Step {
-    Begin,
+enum ReflectorState {
+    List,
     Watch { from: String },
 }
 
 /// Why a step ended early.
-enum Trouble {
+enum ReflectorError {
     Send(SendError),
     /// What was listed is older than what is known.
-    Older {
+    StaleList {
         listed: u64,
     },
-    Nonsense,
-    Silent,
+    Malformed,
+    StreamTimeout,
 }
 
-impl From<SendError> for Trouble {
+impl From<SendError> for ReflectorError {
     fn from(cause: SendError) -> Self {
         Self::Send(cause)
     }
 }
 
 /// Where a stream is.
-struct Flow {
+struct StreamState {
     /// Objects of a list that is not complete yet.
-    fresh: Option<BTreeMap<ObjectKey, Arc<Entry>>>,
+    pending_list: Option<BTreeMap<ObjectKey, Arc<CacheEntry>>>,
     /// What to go on from.
-    from: Option<String>,
+    resume_from: Option<String>,
 }
 
-impl Flow {
+impl StreamState {
     /// A list that is not complete, or a watch that ended as soon as it was there.
     fn is_abrupt(&self, begun: Instant) -> bool {
-        let instant = self.from.is_none() && begun.elapsed() < Duration::from_secs(1);
-        self.fresh.is_some() || instant
+        let instant = self.resume_from.is_none() && begun.elapsed() < Duration::from_secs(1);
+        self.pending_list.is_some() || instant
     }
 }
 
 impl Reflector {
     /// Goes on until it is dropped.
     pub(crate) async fn run(mut self) {
-        let mut step = Step::Begin;
+        let mut state = ReflectorState::List;
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let (mut older, mut refusals) = (0, 0);
         loop {
             let begun = Instant::now();
-            let ended = match &step {
-                Step::Begin => self.begin(older >= OLDER_LISTS_MAX).await,
-                Step::Watch { from } => self.watch(from).await,
+            let ended = match &state {
+                ReflectorState::List => self.list(older >= OLDER_LISTS_MAX).await,
+                ReflectorState::Watch { from } => self.watch_from(from).await,
             };
-            let (flow, mut trouble) = ended;
-            if trouble.is_none() && flow.is_abrupt(begun) {
-                trouble = Some(SendError::Lost("the server ended it at once".into()).into());
+            let (stream_state, mut error) = ended;
+            if error.is_none() && stream_state.is_abrupt(begun) {
+                error = Some(SendError::Lost("the server ended it at once".into()).into());
             }
-            if let Some(from) = flow.from {
+            if let Some(from) = stream_state.resume_from {
                 (older, refusals) = (0, 0);
-                step = Step::Watch { from };
+                state = ReflectorState::Watch { from };
                 // One that ends at once, again and again, is trouble too.
-                if begun.elapsed() > Duration::from_secs(1) || trouble.is_none() {
+                if begun.elapsed() > Duration::from_secs(1) || error.is_none() {
                     backoff.reset();
                 }
             }
-            let Some(trouble) = trouble else {
+            let Some(error) = error else {
                 continue;
             };
             let mut wait = backoff.next(&*self.entropy);
-            match trouble {
-                Trouble::Send(SendError::Refused(refusal)) => {
+            match error {
+                ReflectorError::Send(SendError::Refused(refusal)) => {
                     refusals += 1;
-                    self.refused(&refusal, &mut step, refusals);
+                    self.handle_status_error(&refusal, &mut state, refusals);
                     wait = refusal.retry_after.unwrap_or(wait);
                 }
-                Trouble::Send(cause) if !self.feed().progress().synced => {
-                    warn!(kind = self.shelf.kind.kind, %cause, "cannot list");
+                ReflectorError::Send(cause) if !self.informer().progress().synced => {
+                    warn!(kind = self.cache.kind.kind, %cause, "cannot list");
                 }
-                Trouble::Send(cause) => {
-                    debug!(kind = self.shelf.kind.kind, %cause, "a watch broke off");
+                ReflectorError::Send(cause) => {
+                    debug!(kind = self.cache.kind.kind, %cause, "a watch broke off");
                 }
-                Trouble::Older { listed } => {
+                ReflectorError::StaleList { listed } => {
                     older += 1;
-                    step = Step::Begin;
+                    state = ReflectorState::List;
                     self.api.metrics.older_lists.add(1);
-                    warn!(kind = self.shelf.kind.kind, listed, "a list from the past");
+                    warn!(kind = self.cache.kind.kind, listed, "a list from the past");
                 }
-                Trouble::Nonsense => {
+                ReflectorError::Malformed => {
                     warn!(
-                        kind = self.shelf.kind.kind,
+                        kind = self.cache.kind.kind,
                         "a server said something strange"
                     );
-                    step = Step::Begin;
+                    state = ReflectorState::List;
                 }
-                Trouble::Silent => {
+                ReflectorError::StreamTimeout => {
                     info!(
-                        kind = self.shelf.kind.kind,
+                        kind = self.cache.kind.kind,
                         "no streaming lists here; listing pages"
                     );
-                    self.listing = Listing::Pages;
+                    self.list_strategy = InitialListStrategy::PagedList;
                 }
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    fn refused(&mut self, refusal: &Refusal, step: &mut Step, refusals: u32) {
-        let kind = &self.shelf.kind.kind;
-        match (&*step, refusal.code) {
-            (Step::Begin, 400 | 405 | 422) if self.listing == Listing::Streaming => {
-                info!(kind, %refusal, "no streaming lists here; listing pages");
-                self.listing = Listing::Pages;
+    fn handle_status_error(
+        &mut self,
+        status_error: &StatusError,
+        state: &mut ReflectorState,
+        refusals: u32,
+    ) {
+        let kind = &self.cache.kind.kind;
+        match (&*state, status_error.code) {
+            (ReflectorState::List, 400 | 405 | 422)
+                if self.list_strategy == InitialListStrategy::StreamingList =>
+            {
+                info!(kind, %status_error, "no streaming lists here; listing pages");
+                self.list_strategy = InitialListStrategy::PagedList;
             }
-            (Step::Watch { .. }, _) if refusal.is_expired() => {
+            (ReflectorState::Watch { .. }, _) if status_error.is_expired() => {
                 debug!(kind, "the revision is gone; listing again");
                 self.api.metrics.relists.add(1);
-                *step = Step::Begin;
+                *state = ReflectorState::List;
             }
-            (Step::Watch { .. }, 400 | 404 | 422 | 504) if refusals >= REFUSALS_MAX => {
-                *step = Step::Begin;
+            (ReflectorState::Watch { .. }, 400 | 404 | 422 | 504) if refusals >= REFUSALS_MAX => {
+                *state = ReflectorState::List;
             }
-            _ => warn!(kind, %refusal, "cannot watch"),
+            _ => warn!(kind, %status_error, "cannot watch"),
         }
     }
 
-    fn feed(&self) -> &Feed {
-        &self.shelf.feeds[self.feed]
+    fn informer(&self) -> &Informer {
+        &self.cache.informers[self.informer]
     }
 
-    fn path(&self) -> String {
-        let namespace = self.feed().namespace.as_deref();
-        self.shelf.kind.collection(namespace)
+    fn collection_path(&self) -> String {
+        let namespace = self.informer().namespace.as_deref();
+        self.cache.kind.collection_path(namespace)
     }
 
-    async fn begin(&self, may_go_back: bool) -> (Flow, Option<Trouble>) {
-        match self.listing {
-            Listing::Streaming => {
-                let flow = Flow {
-                    fresh: Some(BTreeMap::new()),
-                    from: None,
+    async fn list(&self, may_go_back: bool) -> (StreamState, Option<ReflectorError>) {
+        match self.list_strategy {
+            InitialListStrategy::StreamingList => {
+                let stream_state = StreamState {
+                    pending_list: Some(BTreeMap::new()),
+                    resume_from: None,
                 };
                 let query = vec![
                     ("sendInitialEvents", "true".to_owned()),
                     ("resourceVersionMatch", "NotOlderThan".to_owned()),
                 ];
-                self.follow(query, flow, may_go_back).await
+                self.stream(query, stream_state, may_go_back).await
             }
-            Listing::Pages => {
-                let listed = self.pages(may_go_back).await;
+            InitialListStrategy::PagedList => {
+                let listed = self.list_pages(may_go_back).await;
                 let (from, trouble) = match listed {
                     Ok(from) => (Some(from), None),
                     Err(trouble) => (None, Some(trouble)),
                 };
-                (Flow { fresh: None, from }, trouble)
+                (
+                    StreamState {
+                        pending_list: None,
+                        resume_from: from,
+                    },
+                    trouble,
+                )
             }
         }
     }
 
-    async fn watch(&self, from: &str) -> (Flow, Option<Trouble>) {
-        let flow = Flow {
-            fresh: None,
-            from: None,
+    async fn watch_from(&self, from: &str) -> (StreamState, Option<ReflectorError>) {
+        let stream_state = StreamState {
+            pending_list: None,
+            resume_from: None,
         };
         let query = vec![("resourceVersion", from.to_owned())];
-        self.follow(query, flow, false).await
+        self.stream(query, stream_state, false).await
     }
 
     /// Opens a watch and reads it to its end.
-    async fn follow(
+    async fn stream(
         &self,
         mut query: Vec<(&str, String)>,
-        mut flow: Flow,
+        mut stream_state: StreamState,
         may_go_back: bool,
-    ) -> (Flow, Option<Trouble>) {
-        let length = jittered(WATCH_TIME, 0.4, &*self.entropy);
+    ) -> (StreamState, Option<ReflectorError>) {
+        let length = jittered(WATCH_TIMEOUT, 0.4, &*self.entropy);
         query.push(("watch", "true".to_owned()));
         query.push(("allowWatchBookmarks", "true".to_owned()));
         query.push(("timeoutSeconds", length.as_secs().to_string()));
-        query.extend(self.shelf.selectors());
-        let path = self.path();
-        let ask = Ask {
+        query.extend(self.cache.selectors());
+        let path = self.collection_path();
+        let request = ClientRequest {
             query,
-            accept: accept(self.shelf.kind.metadata_only, false),
-            ..Ask::get(&path)
+            accept: accept(self.cache.kind.metadata_only, false),
+            ..ClientRequest::get(&path)
         };
-        let mut lines = match self.api.stream(ask).await {
+        let mut lines = match self.api.stream(request).await {
             Ok(lines) => lines,
-            Err(cause) => return (flow, Some(cause.into())),
+            Err(cause) => return (stream_state, Some(cause.into())),
         };
         let until = Instant::now() + length + WATCH_GRACE;
-        let ended = self.read(&mut lines, &mut flow, until, may_go_back).await;
-        (flow, ended.err())
+        let ended = self
+            .read_stream(&mut lines, &mut stream_state, until, may_go_back)
+            .await;
+        (stream_state, ended.err())
     }
 
-    async fn read(
+    async fn read_stream(
         &self,
-        lines: &mut Lines,
-        flow: &mut Flow,
+        lines: &mut WatchLines,
+        stream_state: &mut StreamState,
         until: Instant,
         may_go_back: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReflectorError> {
         let mut tape = Tape::default();
         loop {
             let silence = Instant::now() + STREAM_SILENCE_MAX;
-            let deadline = if flow.fresh.is_some() { silence } else { until };
+            let deadline = if stream_state.pending_list.is_some() {
+                silence
+            } else {
+                until
+            };
             let line = match tokio::time::timeout_at(deadline, lines.next()).await {
                 Ok(Some(line)) => line?,
                 Ok(None) => return Ok(()),
-                Err(_) if flow.fresh.is_some() => return Err(Trouble::Silent),
+                Err(_) if stream_state.pending_list.is_some() => {
+                    return Err(ReflectorError::StreamTimeout);
+                }
                 Err(_) => return Err(SendError::Lost("the server fell silent".into()).into()),
             };
-            self.line(&line, &mut tape, flow, may_go_back)?;
+            self.handle_line(&line, &mut tape, stream_state, may_go_back)?;
         }
     }
 
-    fn line(
+    fn handle_line(
         &self,
         line: &Bytes,
         tape: &mut Tape,
-        flow: &mut Flow,
+        stream_state: &mut StreamState,
         may_go_back: bool,
-    ) -> Result<(), Trouble> {
-        let event = tape.read(line).map_err(|_| Trouble::Nonsense)?;
+    ) -> Result<(), ReflectorError> {
+        let event = tape.read(line).map_err(|_| ReflectorError::Malformed)?;
         let (mut what, mut object) = (None, None);
         for (field, value) in event.members() {
-            match field.json() {
-                b"\"type\"" => what = Some(value.json()),
+            match field.raw_json() {
+                b"\"type\"" => what = Some(value.raw_json()),
                 b"\"object\"" => object = Some(value),
                 _ => {}
             }
         }
-        let object = object.ok_or(Trouble::Nonsense)?;
-        match what.ok_or(Trouble::Nonsense)? {
-            b"\"BOOKMARK\"" => self.bookmark(object, flow, may_go_back),
-            b"\"ERROR\"" => Err(SendError::Refused(in_stream(object)).into()),
-            b"\"DELETED\"" => self.object(object, flow, true),
-            b"\"ADDED\"" | b"\"MODIFIED\"" => self.object(object, flow, false),
-            _ => Err(Trouble::Nonsense),
+        let object = object.ok_or(ReflectorError::Malformed)?;
+        match what.ok_or(ReflectorError::Malformed)? {
+            b"\"BOOKMARK\"" => self.handle_bookmark(object, stream_state, may_go_back),
+            b"\"ERROR\"" => Err(SendError::Refused(status_error_from_event(object)).into()),
+            b"\"DELETED\"" => self.handle_object(object, stream_state, true),
+            b"\"ADDED\"" | b"\"MODIFIED\"" => self.handle_object(object, stream_state, false),
+            _ => Err(ReflectorError::Malformed),
         }
     }
 
-    fn object(&self, object: View<'_>, flow: &mut Flow, deleted: bool) -> Result<(), Trouble> {
-        let entry = self.shelf.accept(object).ok_or(Trouble::Nonsense)?;
-        if let Some(fresh) = &mut flow.fresh {
+    fn handle_object(
+        &self,
+        object: JsonView<'_>,
+        stream_state: &mut StreamState,
+        deleted: bool,
+    ) -> Result<(), ReflectorError> {
+        let entry = self.cache.intern(object).ok_or(ReflectorError::Malformed)?;
+        if let Some(fresh) = &mut stream_state.pending_list {
             if deleted {
                 fresh.remove(&entry.key);
             } else {
@@ -304,119 +330,128 @@ impl Reflector {
             return Ok(());
         }
         let revision = entry.revision;
-        if revision != 0 && self.is_known(&entry, deleted) {
+        if revision != 0 && self.is_duplicate(&entry, deleted) {
             return Ok(());
         }
-        flow.from = Some(revision_text(object).ok_or(Trouble::Nonsense)?);
+        stream_state.resume_from = Some(resource_version(object).ok_or(ReflectorError::Malformed)?);
         self.api.metrics.events.add(1);
         if deleted {
-            self.shelf.remove(self.feed(), &entry.key, revision);
+            self.cache.remove(self.informer(), &entry.key, revision);
         } else {
-            self.shelf.put(self.feed(), &entry);
+            self.cache.put(self.informer(), &entry);
         }
         Ok(())
     }
 
     /// Whether this was said before. Objects that were written together have one revision,
     /// so a feed that has reached it may not have seen them all.
-    fn is_known(&self, entry: &Entry, deleted: bool) -> bool {
-        let reached = self.feed().progress().revision;
+    fn is_duplicate(&self, entry: &CacheEntry, deleted: bool) -> bool {
+        let reached = self.informer().progress().revision;
         if entry.revision != reached {
             return entry.revision < reached;
         }
-        match self.shelf.get(&entry.key) {
+        match self.cache.get(&entry.key) {
             Some(known) => known.revision >= entry.revision,
             None => deleted,
         }
     }
 
-    fn bookmark(
+    fn handle_bookmark(
         &self,
-        object: View<'_>,
-        flow: &mut Flow,
+        object: JsonView<'_>,
+        stream_state: &mut StreamState,
         may_go_back: bool,
-    ) -> Result<(), Trouble> {
-        let text = revision_text(object).ok_or(Trouble::Nonsense)?;
-        let revision = numeric(&text);
+    ) -> Result<(), ReflectorError> {
+        let text = resource_version(object).ok_or(ReflectorError::Malformed)?;
+        let revision = parse_revision(&text);
         let end = object
-            .at(&["metadata", "annotations", "k8s.io/initial-events-end"])
-            .is_some_and(|end| end.is("true"));
-        if end && let Some(fresh) = flow.fresh.take() {
+            .get_path(&["metadata", "annotations", "k8s.io/initial-events-end"])
+            .is_some_and(|end| end.equals_str("true"));
+        if end && let Some(fresh) = stream_state.pending_list.take() {
             self.replace(&fresh, revision, may_go_back)?;
-        } else if flow.fresh.is_none() {
-            if revision < self.feed().progress().revision {
+        } else if stream_state.pending_list.is_none() {
+            if revision < self.informer().progress().revision {
                 // It was watched from a revision that this server does not have yet.
-                return Err(Trouble::Older { listed: revision });
+                return Err(ReflectorError::StaleList { listed: revision });
             }
-            self.feed().reached(revision);
+            self.informer().advance_to(revision);
         } else {
             return Ok(());
         }
-        flow.from = Some(text);
+        stream_state.resume_from = Some(text);
         Ok(())
     }
 
     fn replace(
         &self,
-        fresh: &BTreeMap<ObjectKey, Arc<Entry>>,
+        fresh: &BTreeMap<ObjectKey, Arc<CacheEntry>>,
         revision: u64,
         may_go_back: bool,
-    ) -> Result<(), Trouble> {
-        if revision < self.feed().progress().revision && !may_go_back {
-            return Err(Trouble::Older { listed: revision });
+    ) -> Result<(), ReflectorError> {
+        if revision < self.informer().progress().revision && !may_go_back {
+            return Err(ReflectorError::StaleList { listed: revision });
         }
-        self.shelf.replace(self.feed(), fresh, revision);
+        self.cache.replace(self.informer(), fresh, revision);
         Ok(())
     }
 
     /// Lists page by page, and says from where to watch.
-    async fn pages(&self, may_go_back: bool) -> Result<String, Trouble> {
-        let path = self.path();
+    async fn list_pages(&self, may_go_back: bool) -> Result<String, ReflectorError> {
+        let path = self.collection_path();
         let mut fresh = BTreeMap::new();
         let mut next = String::new();
         let mut tape = Tape::default();
         loop {
-            let mut query = self.shelf.selectors();
-            query.push(("limit", PAGE.to_owned()));
+            let mut query = self.cache.selectors();
+            query.push(("limit", PAGE_LIMIT.to_owned()));
             if !next.is_empty() {
                 query.push(("continue", next));
             }
-            let ask = Ask {
+            let request = ClientRequest {
                 query,
-                accept: accept(self.shelf.kind.metadata_only, true),
-                ..Ask::get(&path)
+                accept: accept(self.cache.kind.metadata_only, true),
+                ..ClientRequest::get(&path)
             };
-            let page = self.api.send(ask).await?;
-            let list = tape.read(&page).map_err(|_| Trouble::Nonsense)?;
-            for item in list.get("items").into_iter().flat_map(View::items) {
-                let entry = self.shelf.accept(item).ok_or(Trouble::Nonsense)?;
+            let page = self.api.send(request).await?;
+            let list = tape.read(&page).map_err(|_| ReflectorError::Malformed)?;
+            for item in list.get("items").into_iter().flat_map(JsonView::items) {
+                let entry = self.cache.intern(item).ok_or(ReflectorError::Malformed)?;
                 fresh.insert(entry.key.clone(), entry);
             }
-            let token = list.at(&["metadata", "continue"]).and_then(View::text);
+            let token = list
+                .get_path(&["metadata", "continue"])
+                .and_then(JsonView::as_str);
             next = token.unwrap_or_default().into_owned();
             if next.is_empty() {
-                let text = revision_text(list).ok_or(Trouble::Nonsense)?;
-                self.replace(&fresh, numeric(&text), may_go_back)?;
+                let text = resource_version(list).ok_or(ReflectorError::Malformed)?;
+                self.replace(&fresh, parse_revision(&text), may_go_back)?;
                 return Ok(text);
             }
         }
     }
 }
 
-fn revision_text(object: View<'_>) -> Option<String> {
-    let text = object.at(&["metadata", "resourceVersion"])?.text()?;
+fn resource_version(object: JsonView<'_>) -> Option<String> {
+    let text = object
+        .get_path(&["metadata", "resourceVersion"])?
+        .as_str()?;
     (!text.is_empty()).then(|| text.into_owned())
 }
 
 /// A refusal that came as an event.
-fn in_stream(status: View<'_>) -> Refusal {
-    let text = |field: &str| status.get(field).and_then(View::text).unwrap_or_default();
-    let code = status.get("code").and_then(View::as_i64).unwrap_or(500);
-    let seconds = status.at(&["details", "retryAfterSeconds"]);
+fn status_error_from_event(status: JsonView<'_>) -> StatusError {
+    let text = |field: &str| {
+        status
+            .get(field)
+            .and_then(JsonView::as_str)
+            .unwrap_or_default()
+    };
+    let code = status.get("code").and_then(JsonView::as_i64).unwrap_or(500);
+    let seconds = status.get_path(&["details", "retryAfterSeconds"]);
     let seconds = seconds
-        .and_then(View::as_i64)
+        .and_then(JsonView::as_i64)
         .and_then(|s| u64::try_from(s).ok());
-    Refusal {
+    StatusError {
         code: u16::try_from(code).unwrap_or(500),
         reason: text("reason").into_owned(),
         message: text("message").into_owned(),

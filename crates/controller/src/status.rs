@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 /// and its conditions; the runtime keeps both true.
 ///
 /// ```
-/// # use optik_controller::Status;
+/// # use optik_controller::ObjectStatus;
 /// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-/// #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+/// #[derive(Clone, Debug, FieldDefault, serde::Serialize, serde::Deserialize)]
 /// #[serde(rename_all = "camelCase")]
 /// struct BackupStatus {
 ///     phase: Option<String>,
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 ///     conditions: Vec<Condition>,
 /// }
 ///
-/// impl Status for BackupStatus {
+/// impl ObjectStatus for BackupStatus {
 ///     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
 ///         Some(&mut self.observed_generation)
 ///     }
@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 ///     }
 /// }
 /// ```
-pub trait Status: Clone + Default + Serialize + DeserializeOwned {
+pub trait ObjectStatus: Clone + Default + Serialize + DeserializeOwned {
     /// Where the generation is noted that this status speaks of.
     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
         None
@@ -47,7 +47,7 @@ pub trait Status: Clone + Default + Serialize + DeserializeOwned {
 /// let ready = condition("Ready", true, "JobFinished", "the backup is complete");
 /// assert_eq!(ready.status, "True");
 /// ```
-pub fn condition(
+pub fn new_condition(
     kind: impl Into<String>,
     holds: bool,
     reason: impl Into<String>,
@@ -72,18 +72,23 @@ pub fn condition(
 /// assert_eq!(conditions.len(), 1);
 /// assert_eq!(conditions[0].reason, "Started");
 /// ```
-pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition) {
+pub fn set_condition(conditions: &mut Vec<Condition>, new_condition: Condition) {
     match conditions
         .iter_mut()
-        .find(|own| own.type_ == condition.type_)
+        .find(|own| own.type_ == new_condition.type_)
     {
-        Some(own) => *own = condition,
-        None => conditions.push(condition),
+        Some(own) => *own = new_condition,
+        None => conditions.push(new_condition),
     }
 }
 
 /// Notes the generation, and when conditions last changed.
-pub(crate) fn keep_true<S: Status>(status: &mut S, before: &mut S, generation: i64, now: &Time) {
+pub(crate) fn stamp_generation_and_transitions<S: ObjectStatus>(
+    status: &mut S,
+    before: &mut S,
+    generation: i64,
+    now: &Time,
+) {
     if let Some(observed) = status.observed_generation() {
         *observed = Some(generation);
     }

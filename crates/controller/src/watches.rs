@@ -3,33 +3,33 @@
 //! Handles to read and write a kind are only given out by declaring how its changes lead
 //! to a reconcile. So nothing can be read that nobody would notice changing.
 
-use crate::desk::Desk;
-use crate::entry::Entry;
+use crate::cache_entry::CacheEntry;
+use crate::controller_queue::ControllerQueue;
+use crate::controller_shared::ControllerShared;
 use crate::key::ObjectKey;
-use crate::keys::Keys;
-use crate::kind::{Kind, Object};
-use crate::manager::{Shelves, StartError};
+use crate::kind::{ApiObject, KindInfo};
+use crate::kind_cache::{CacheChange, KindCache, ObjectSelector};
+use crate::manager::{Caches, SetupError};
 use crate::predicate::Predicate;
-use crate::queue::Priority;
-use crate::shelf::{Change, Selection, Shelf};
+use crate::work_queue::QueuePriority;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tracing::error;
 
-/// A kind that a reconciler may read, by [`Cx`](crate::Cx).
+/// A kind that a reconciler may read, by [`ReconcileContext`](crate::Cx).
 ///
 /// ```
-/// # use optik_controller::{Reader, Watches};
-/// # use k8s_openapi::api::{batch::v1::Job, core::v1::Secret};
-/// struct Reconciler { secrets: Reader<Secret> }
-/// fn build(watches: &mut Watches<'_, Job>) -> Reconciler {
+/// # use optik_controller::{CacheReader, SourceWatches};
+/// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Secret};
+/// struct Reconciler { secrets: CacheReader<Secret> }
+/// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> Reconciler {
 ///     Reconciler { secrets: watches.references(|_: &Job| vec![]) }
 /// }
 /// ```
-pub struct Reader<K> {
-    pub(crate) shelf: Arc<Shelf>,
+pub struct CacheReader<K> {
+    pub(crate) cache: Arc<KindCache>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -37,15 +37,15 @@ pub struct Reader<K> {
 /// owner reference to the primary object, and their changes bring it back.
 ///
 /// ```
-/// # use optik_controller::{Owned, Watches};
-/// # use k8s_openapi::api::{batch::v1::{CronJob, Job}};
-/// struct Reconciler { jobs: Owned<Job> }
-/// fn build(watches: &mut Watches<'_, CronJob>) -> Reconciler {
+/// # use optik_controller::{OwnedNodes, SourceWatches};
+/// # use k8s_openapi::api_client::{batch::v1::{CronJob, Job}};
+/// struct Reconciler { jobs: OwnedNodes<Job> }
+/// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> Reconciler {
 ///     Reconciler { jobs: watches.owns() }
 /// }
 /// ```
 pub struct Owned<K> {
-    reader: Reader<K>,
+    reader: CacheReader<K>,
     /// The number of the index by owner.
     pub(crate) by_owner: usize,
 }
@@ -53,33 +53,33 @@ pub struct Owned<K> {
 /// A way to find objects of a kind by a value.
 ///
 /// ```
-/// # use optik_controller::{Index, Watches};
-/// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-/// fn build(watches: &mut Watches<'_, Job>) -> Index<Pod> {
+/// # use optik_controller::{CacheIndex, SourceWatches};
+/// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Pod};
+/// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
 ///     let pods = watches.owns::<Pod>();
 ///     watches.index(&pods, |pod: &Pod| {
 ///         pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
 ///     })
 /// }
 /// ```
-pub struct Index<K> {
-    pub(crate) shelf: Arc<Shelf>,
+pub struct CacheIndex<K> {
+    pub(crate) cache: Arc<KindCache>,
     pub(crate) number: usize,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K> Reader<K> {
-    pub(crate) fn new(shelf: Arc<Shelf>) -> Self {
+impl<K> CacheReader<K> {
+    pub(crate) fn new(cache: Arc<KindCache>) -> Self {
         Self {
-            shelf,
+            cache,
             kind: PhantomData,
         }
     }
 }
 
-impl<K> Clone for Reader<K> {
+impl<K> Clone for CacheReader<K> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.shelf))
+        Self::new(Arc::clone(&self.cache))
     }
 }
 
@@ -92,10 +92,10 @@ impl<K> Clone for Owned<K> {
     }
 }
 
-impl<K> Clone for Index<K> {
+impl<K> Clone for CacheIndex<K> {
     fn clone(&self) -> Self {
         Self {
-            shelf: Arc::clone(&self.shelf),
+            cache: Arc::clone(&self.cache),
             number: self.number,
             kind: PhantomData,
         }
@@ -103,9 +103,9 @@ impl<K> Clone for Index<K> {
 }
 
 impl<K> Deref for Owned<K> {
-    type Target = Reader<K>;
+    type Target = CacheReader<K>;
 
-    fn deref(&self) -> &Reader<K> {
+    fn deref(&self) -> &CacheReader<K> {
         &self.reader
     }
 }
@@ -113,21 +113,21 @@ impl<K> Deref for Owned<K> {
 /// How a kind is watched, where the usual way does not do.
 ///
 /// ```
-/// # use optik_controller::{Predicate, Selection, WatchOptions};
-/// let mut options = WatchOptions::from(Selection::labels("app=backup"));
+/// # use optik_controller::{Predicate, ObjectSelector, WatchOptions};
+/// let mut options = WatchOptions::from(ObjectSelector::labels("app=backup"));
 /// options.predicate = Some(Predicate::generation());
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchOptions {
     /// Which objects.
-    pub selection: Selection,
+    pub selection: ObjectSelector,
     /// Which changes; for primaries all but those of the status, for others all.
     pub predicate: Option<Predicate>,
 }
 
-impl From<Selection> for WatchOptions {
-    fn from(selection: Selection) -> Self {
+impl From<ObjectSelector> for WatchOptions {
+    fn from(selection: ObjectSelector) -> Self {
         Self {
             selection,
             predicate: None,
@@ -138,7 +138,7 @@ impl From<Selection> for WatchOptions {
 impl From<Predicate> for WatchOptions {
     fn from(predicate: Predicate) -> Self {
         Self {
-            selection: Selection::default(),
+            selection: ObjectSelector::default(),
             predicate: Some(predicate),
         }
     }
@@ -147,14 +147,14 @@ impl From<Predicate> for WatchOptions {
 /// Where a controller says what it watches, and gets the handles to read it.
 ///
 /// ```
-/// # use optik_controller::{ObjectKey, Owned, Reader, Watches};
-/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Service}};
+/// # use optik_controller::{ObjectKey, OwnedNodes, CacheReader, SourceWatches};
+/// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::{ConfigMap, ServiceReference}};
 /// struct Reconciler {
-///     services: Owned<Service>,
-///     settings: Reader<ConfigMap>,
+///     services: OwnedNodes<ServiceReference>,
+///     settings: CacheReader<ConfigMap>,
 /// }
 ///
-/// fn build(watches: &mut Watches<'_, Deployment>) -> Reconciler {
+/// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> Reconciler {
 ///     Reconciler {
 ///         services: watches.owns(),
 ///         settings: watches.references(|deployment: &Deployment| {
@@ -165,57 +165,59 @@ impl From<Predicate> for WatchOptions {
 /// }
 /// ```
 pub struct Watches<'a, P> {
-    pub(crate) shelves: &'a mut Shelves,
-    pub(crate) keys: &'a Arc<Keys>,
-    pub(crate) desk: &'a Arc<Desk>,
-    pub(crate) primary: Arc<Shelf>,
-    pub(crate) used: Vec<Arc<Shelf>>,
+    pub(crate) caches: &'a mut Caches,
+    pub(crate) queue: &'a Arc<ControllerQueue>,
+    pub(crate) shared: &'a Arc<ControllerShared>,
+    pub(crate) primary: Arc<KindCache>,
+    pub(crate) used_caches: Vec<Arc<KindCache>>,
     pub(crate) primary_predicate: Option<Predicate>,
-    pub(crate) failed: Option<StartError>,
+    pub(crate) error: Option<SetupError>,
     pub(crate) kind: PhantomData<fn() -> P>,
 }
 
-impl<P: Object> Watches<'_, P> {
+impl<P: ApiObject> Watches<'_, P> {
     /// Objects that the controller makes for its primary objects.
     ///
     /// ```
-    /// # use optik_controller::{Owned, Watches};
-    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// fn build(watches: &mut Watches<'_, CronJob>) -> Owned<Job> { watches.owns() }
+    /// # use optik_controller::{OwnedNodes, SourceWatches};
+    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> { watches.owns() }
     /// ```
-    pub fn owns<K: Object>(&mut self) -> Owned<K> {
+    pub fn owns<K: ApiObject>(&mut self) -> Owned<K> {
         self.owns_with(WatchOptions::default())
     }
 
     /// The same, with a selection or a predicate.
     ///
     /// ```
-    /// # use optik_controller::{Owned, Selection, Watches};
-    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// fn build(watches: &mut Watches<'_, CronJob>) -> Owned<Job> {
-    ///     watches.owns_with(Selection::labels("app=backup"))
+    /// # use optik_controller::{OwnedNodes, ObjectSelector, SourceWatches};
+    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> {
+    ///     watches.owns_with(ObjectSelector::labels("app=backup"))
     /// }
     /// ```
-    pub fn owns_with<K: Object>(&mut self, options: impl Into<WatchOptions>) -> Owned<K> {
+    pub fn owns_with<K: ApiObject>(&mut self, options: impl Into<WatchOptions>) -> Owned<K> {
         let options = options.into();
-        let shelf = self.shelf::<K>(options.selection);
+        let cache = self.cache::<K>(options.selection);
         let primary = self.primary.kind.clone();
-        let by_owner = shelf.add_index(Box::new(move |entry| {
-            owner(entry, &primary)
+        let by_owner = cache.add_index(Box::new(move |entry| {
+            controller_owner(entry, &primary)
                 .iter()
                 .map(ToString::to_string)
                 .collect()
         }));
         let primary = self.primary.kind.clone();
-        let (desk, number) = (Arc::clone(self.desk), shelf.number);
-        self.handle(&shelf, options.predicate, move |change| {
+        let (shared, number) = (Arc::clone(self.shared), cache.number);
+        self.add_handler(&cache, options.predicate, move |change| {
             if let (Some(old), None) = (change.old, change.new) {
-                desk.forget_applied(number, &old.key);
+                shared.forget_applied(number, &old.key);
             }
-            both(change, |entry| owner(entry, &primary).into_iter().collect())
+            keys_of_both(change, |entry| {
+                controller_owner(entry, &primary).into_iter().collect()
+            })
         });
         Owned {
-            reader: Reader::new(shelf),
+            reader: CacheReader::new(cache),
             by_owner,
         }
     }
@@ -224,9 +226,9 @@ impl<P: Object> Watches<'_, P> {
     /// who refer to it. Nothing is decoded but the primaries.
     ///
     /// ```
-    /// # use optik_controller::{ObjectKey, Reader, Watches};
-    /// # use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-    /// fn build(watches: &mut Watches<'_, ServiceAccount>) -> Reader<Secret> {
+    /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
+    /// # use k8s_openapi::api_client::core::v1::{Secret, ServiceAccount};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, ServiceAccount>) -> CacheReader<Secret> {
     ///     watches.references(|account: &ServiceAccount| {
     ///         let namespace = account.metadata.namespace.clone().unwrap_or_default();
     ///         let names = account.secrets.iter().flatten().filter_map(|secret| secret.name.clone());
@@ -234,34 +236,34 @@ impl<P: Object> Watches<'_, P> {
     ///     })
     /// }
     /// ```
-    pub fn references<K: Object>(
+    pub fn references<K: ApiObject>(
         &mut self,
         referred: impl Fn(&P) -> Vec<ObjectKey> + Send + Sync + 'static,
-    ) -> Reader<K> {
-        let shelf = self.shelf::<K>(Selection::default());
+    ) -> CacheReader<K> {
+        let cache = self.cache::<K>(ObjectSelector::default());
         let index = self.primary.add_index(Box::new(move |entry| {
             let Ok(primary) = entry.decode::<P>() else {
                 return Vec::new();
             };
-            let keys = guarded("a function of references", || referred(&primary));
+            let keys = catch_panic("a function of references", || referred(&primary));
             keys.iter().map(ToString::to_string).collect()
         }));
         let primary = Arc::clone(&self.primary);
-        self.handle(&shelf, None, move |change| {
+        self.add_handler(&cache, None, move |change| {
             let key = change.key().map(ToString::to_string);
-            key.map(|key| primary.keys_by(index, &key))
+            key.map(|key| primary.keys_by_index(index, &key))
                 .unwrap_or_default()
         });
-        Reader::new(shelf)
+        CacheReader::new(cache)
     }
 
     /// Objects that lead to primary objects in some other way. The function is asked for
     /// what an object was and for what it is, so that both sides of a move are told.
     ///
     /// ```
-    /// # use optik_controller::{ObjectKey, Reader, Watches};
-    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watches: &mut Watches<'_, Deployment>) -> Reader<ConfigMap> {
+    /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
+    /// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::ConfigMap};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps(|map: &ConfigMap| {
     ///         let used_by = map.metadata.annotations.iter().flatten();
     ///         let used_by = used_by.filter(|(name, _)| *name == "example.com/used-by");
@@ -269,60 +271,60 @@ impl<P: Object> Watches<'_, P> {
     ///     })
     /// }
     /// ```
-    pub fn maps<K: Object>(
+    pub fn maps<K: ApiObject>(
         &mut self,
         to_primaries: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
-    ) -> Reader<K> {
+    ) -> CacheReader<K> {
         self.maps_with(WatchOptions::default(), to_primaries)
     }
 
     /// The same, with a selection or a predicate.
     ///
     /// ```
-    /// # use optik_controller::{Predicate, Reader, Watches};
-    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watches: &mut Watches<'_, Deployment>) -> Reader<ConfigMap> {
+    /// # use optik_controller::{Predicate, CacheReader, SourceWatches};
+    /// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::ConfigMap};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps_with(Predicate::labels(), |_: &ConfigMap| vec![])
     /// }
     /// ```
-    pub fn maps_with<K: Object>(
+    pub fn maps_with<K: ApiObject>(
         &mut self,
         options: impl Into<WatchOptions>,
         to_primaries: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
-    ) -> Reader<K> {
+    ) -> CacheReader<K> {
         let options = options.into();
-        let shelf = self.shelf::<K>(options.selection);
-        self.handle(&shelf, options.predicate, move |change| {
-            both(change, |entry| match entry.decode::<K>() {
-                Ok(object) => guarded("a function of maps", || to_primaries(&object)),
+        let cache = self.cache::<K>(options.selection);
+        self.add_handler(&cache, options.predicate, move |change| {
+            keys_of_both(change, |entry| match entry.decode::<K>() {
+                Ok(object) => catch_panic("a function of maps", || to_primaries(&object)),
                 Err(_) => Vec::new(),
             })
         });
-        Reader::new(shelf)
+        CacheReader::new(cache)
     }
 
     /// Finds objects of a watched kind by a value.
     ///
     /// ```
-    /// # use optik_controller::{Index, Watches};
-    /// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-    /// fn build(watches: &mut Watches<'_, Job>) -> Index<Pod> {
+    /// # use optik_controller::{CacheIndex, SourceWatches};
+    /// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Pod};
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
     ///     let pods = watches.owns::<Pod>();
     ///     watches.index(&pods, |pod: &Pod| pod.metadata.name.iter().cloned().collect())
     /// }
     /// ```
-    pub fn index<K: Object>(
+    pub fn index<K: ApiObject>(
         &mut self,
-        reader: &Reader<K>,
+        reader: &CacheReader<K>,
         values: impl Fn(&K) -> Vec<String> + Send + Sync + 'static,
-    ) -> Index<K> {
-        let shelf = Arc::clone(&reader.shelf);
-        let number = shelf.add_index(Box::new(move |entry| match entry.decode::<K>() {
-            Ok(object) => guarded("an index", || values(&object)),
+    ) -> CacheIndex<K> {
+        let cache = Arc::clone(&reader.cache);
+        let number = cache.add_index(Box::new(move |entry| match entry.decode::<K>() {
+            Ok(object) => catch_panic("an index", || values(&object)),
             Err(_) => Vec::new(),
         }));
-        Index {
-            shelf,
+        CacheIndex {
+            cache,
             number,
             kind: PhantomData,
         }
@@ -331,52 +333,52 @@ impl<P: Object> Watches<'_, P> {
     /// The primary objects, to read others than the one that is reconciled.
     ///
     /// ```
-    /// # use optik_controller::{Reader, Watches};
-    /// # use k8s_openapi::api::batch::v1::Job;
-    /// fn build(watches: &mut Watches<'_, Job>) -> Reader<Job> { watches.primaries() }
+    /// # use optik_controller::{CacheReader, SourceWatches};
+    /// # use k8s_openapi::api_client::batch::v1::Job;
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheReader<Job> { watches.primaries() }
     /// ```
-    pub fn primaries(&mut self) -> Reader<P> {
-        Reader::new(Arc::clone(&self.primary))
+    pub fn primaries(&mut self) -> CacheReader<P> {
+        CacheReader::new(Arc::clone(&self.primary))
     }
 
     /// Which changes of a primary object lead to a reconcile, instead of all but those of
     /// the status.
     ///
     /// ```
-    /// # use optik_controller::{Predicate, Watches};
-    /// # use k8s_openapi::api::batch::v1::Job;
-    /// fn build(watches: &mut Watches<'_, Job>) {
-    ///     watches.primary_if(Predicate::generation());
+    /// # use optik_controller::{Predicate, SourceWatches};
+    /// # use k8s_openapi::api_client::batch::v1::Job;
+    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) {
+    ///     watches.set_primary_predicate(Predicate::generation());
     /// }
     /// ```
-    pub fn primary_if(&mut self, predicate: Predicate) {
+    pub fn set_primary_predicate(&mut self, predicate: Predicate) {
         self.primary_predicate = Some(predicate);
     }
 
-    fn shelf<K: Object>(&mut self, selection: Selection) -> Arc<Shelf> {
-        let shelf = match self.shelves.shelf::<K>(selection) {
-            Ok(shelf) => shelf,
+    fn cache<K: ApiObject>(&mut self, selection: ObjectSelector) -> Arc<KindCache> {
+        let cache = match self.caches.get_or_create::<K>(selection) {
+            Ok(cache) => cache,
             Err(cause) => {
-                self.failed.get_or_insert(cause);
+                self.error.get_or_insert(cause);
                 // Never started: the failure is reported first.
                 Arc::clone(&self.primary)
             }
         };
-        self.used.push(Arc::clone(&shelf));
-        shelf
+        self.used_caches.push(Arc::clone(&cache));
+        cache
     }
 
     /// Changes of a shelf that lead to keys.
-    fn handle(
+    fn add_handler(
         &self,
-        shelf: &Arc<Shelf>,
+        cache: &Arc<KindCache>,
         predicate: Option<Predicate>,
-        keys_of: impl Fn(&Change<'_>) -> Vec<ObjectKey> + Send + Sync + 'static,
+        keys_of: impl Fn(&CacheChange<'_>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) {
         enqueue(
-            shelf,
+            cache,
             predicate.unwrap_or_else(Predicate::any),
-            self.keys,
+            self.queue,
             keys_of,
         );
     }
@@ -384,45 +386,45 @@ impl<P: Object> Watches<'_, P> {
 
 /// Puts the keys that a change leads to into a queue.
 pub(crate) fn enqueue(
-    shelf: &Arc<Shelf>,
+    cache: &Arc<KindCache>,
     predicate: Predicate,
-    keys: &Arc<Keys>,
-    keys_of: impl Fn(&Change<'_>) -> Vec<ObjectKey> + Send + Sync + 'static,
+    queue: &Arc<ControllerQueue>,
+    keys_of: impl Fn(&CacheChange<'_>) -> Vec<ObjectKey> + Send + Sync + 'static,
 ) {
-    let (number, keys) = (shelf.number, Arc::clone(keys));
-    shelf.add_handler(Box::new(move |change| {
+    let (number, queue) = (cache.number, Arc::clone(queue));
+    cache.add_handler(Box::new(move |change| {
         // A question that panics has not said no.
-        let passes = catch_unwind(AssertUnwindSafe(|| predicate.passes(change)));
+        let passes = catch_unwind(AssertUnwindSafe(|| predicate.matches(change)));
         if !passes.unwrap_or(true) {
             return;
         }
         // What a list finds can wait for what just happened.
-        let priority = if change.told.is_some() {
-            Priority::Normal
+        let priority = if change.revision.is_some() {
+            QueuePriority::Normal
         } else {
-            Priority::Low
+            QueuePriority::Low
         };
-        let cause = change.told.map(|revision| (number, revision));
+        let cause = change.revision.map(|revision| (number, revision));
         for key in keys_of(change) {
-            keys.add(key, priority, cause);
+            queue.add(key, priority, cause);
         }
     }));
 }
 
 /// The primary object that controls an object.
-fn owner(entry: &Entry, primary: &Kind) -> Option<ObjectKey> {
+fn controller_owner(entry: &CacheEntry, primary: &KindInfo) -> Option<ObjectKey> {
     let name = entry.controller_of(&primary.group, &primary.kind)?;
     let namespace = entry.key.shared_namespace();
     Some(if primary.namespaced {
         ObjectKey::new(Arc::clone(namespace), name)
     } else {
-        ObjectKey::cluster(name)
+        ObjectKey::cluster_scoped(name)
     })
 }
 
 /// Runs a function that somebody else wrote. One that panics is as good as one that finds
 /// nothing: it must not take the watch of a kind with it.
-fn guarded<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
+fn catch_panic<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
         error!(what, "panicked");
         T::default()
@@ -430,7 +432,10 @@ fn guarded<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
 }
 
 /// What the old and the new object lead to, each once.
-fn both(change: &Change<'_>, keys: impl Fn(&Entry) -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+fn keys_of_both(
+    change: &CacheChange<'_>,
+    keys: impl Fn(&CacheEntry) -> Vec<ObjectKey>,
+) -> Vec<ObjectKey> {
     let entries = change.old.into_iter().chain(change.new);
     let mut all: Vec<ObjectKey> = entries.flat_map(|entry| keys(entry)).collect();
     all.sort_unstable();

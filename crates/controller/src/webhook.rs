@@ -1,9 +1,9 @@
 //! Answers a server that asks before it stores: may this be written, shall it be changed
 //! first, what is it in another version.
 
-use crate::api::JSON;
-use crate::http_server::{Answer, answer, serve};
-use crate::kind::Object;
+use crate::api_client::JSON;
+use crate::http_server::{HttpResponse, response, serve};
+use crate::kind::ApiObject;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -27,15 +27,15 @@ const REVIEW_BYTES_MAX: usize = 8 << 20;
 /// What is about to be written.
 ///
 /// ```
-/// # use optik_controller::Review;
-/// # use k8s_openapi::api::core::v1::ConfigMap;
-/// fn is_made(review: &Review<ConfigMap>) -> bool {
-///     review.old.is_none() && review.object.is_some()
+/// # use optik_controller::AdmissionReview;
+/// # use k8s_openapi::api_client::core::v1::ConfigMap;
+/// fn check_creation(review: &AdmissionReview<ConfigMap>) -> bool {
+///     review.old.is_empty() && review.object.is_some()
 /// }
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Review<K> {
+pub struct AdmissionReview<K> {
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub operation: String,
     /// As it shall be; none if it is deleted.
@@ -51,19 +51,19 @@ pub struct Review<K> {
 /// Why something must not be written.
 ///
 /// ```
-/// # use optik_controller::Denial;
-/// assert_eq!(Denial::new("no retention").to_string(), "no retention");
+/// # use optik_controller::AdmissionDenial;
+/// assert_eq!(AdmissionDenial::new("no retention").to_string(), "no retention");
 /// ```
 #[derive(Clone, Debug, Error)]
 #[error("{0}")]
-pub struct Denial(String);
+pub struct AdmissionDenial(String);
 
-impl Denial {
+impl AdmissionDenial {
     /// Says so to whoever wanted it.
     ///
     /// ```
-    /// # use optik_controller::Denial;
-    /// let denial = Denial::new("backups are kept for a day at least");
+    /// # use optik_controller::AdmissionDenial;
+    /// let denial = AdmissionDenial::new("backups are kept for a day at least");
     /// # let _ = denial;
     /// ```
     pub fn new(reason: impl Into<String>) -> Self {
@@ -74,8 +74,8 @@ impl Denial {
 /// Why there is no webhook server.
 ///
 /// ```
-/// # use optik_controller::{WebhookError, Webhooks};
-/// let error = Webhooks::new(([127, 0, 0, 1], 0).into(), b"no certificate", b"no key");
+/// # use optik_controller::{WebhookError, WebhookServer};
+/// let error = WebhookServer::new(([127, 0, 0, 1], 0).into(), b"no certificate", b"no key");
 /// assert!(matches!(error, Err(WebhookError::Certificate(_))));
 /// ```
 #[derive(Debug, Error)]
@@ -86,39 +86,39 @@ pub enum WebhookError {
     Certificate(String),
 }
 
-type Handler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
+type WebhookHandler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
 
 /// A server for admission and conversion. Servers speak TLS to it, and nothing else.
 ///
 /// ```
-/// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use optik_controller::{Denial, Review, WebhookError, Webhooks};
-/// fn webhooks(certificate: &[u8], key: &[u8]) -> Result<Webhooks, WebhookError> {
-///     let webhooks = Webhooks::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
+/// # use k8s_openapi::api_client::core::v1::ConfigMap;
+/// # use optik_controller::{AdmissionDenial, AdmissionReview, WebhookError, WebhookServer};
+/// fn webhooks(certificate: &[u8], key: &[u8]) -> Result<WebhookServer, WebhookError> {
+///     let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
 ///     Ok(webhooks
-///         .mutating("/mutate", |_: &Review<ConfigMap>, map: &mut ConfigMap| {
+///         .mutating("/mutate", |_: &AdmissionReview<ConfigMap>, map: &mut ConfigMap| {
 ///             map.immutable.get_or_insert(false);
 ///             Ok(())
 ///         })
-///         .validating("/validate", |review: &Review<ConfigMap>| match &review.object {
-///             Some(map) if map.data.is_none() => Err(Denial::new("an empty map")),
+///         .validating("/validate", |review: &AdmissionReview<ConfigMap>| match &review.object {
+///             Some(map) if map.data.is_empty() => Err(AdmissionDenial::new("an empty map")),
 ///             _ => Ok(()),
 ///         }))
 /// }
 /// ```
-pub struct Webhooks {
+pub struct WebhookServer {
     pub(crate) address: SocketAddr,
     tls: TlsAcceptor,
-    handlers: BTreeMap<String, Handler>,
+    handlers: BTreeMap<String, WebhookHandler>,
 }
 
-impl Webhooks {
+impl WebhookServer {
     /// Listens on an address, with a certificate and a key in PEM.
     ///
     /// ```
-    /// # use optik_controller::{WebhookError, Webhooks};
+    /// # use optik_controller::{WebhookError, WebhookServer};
     /// # fn make(certificate: &[u8], key: &[u8]) -> Result<(), WebhookError> {
-    /// let webhooks = Webhooks::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
+    /// let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
     /// # let _ = webhooks; Ok(())
     /// # }
     /// ```
@@ -144,23 +144,23 @@ impl Webhooks {
     /// Decides at a path whether something may be written.
     ///
     /// ```
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use optik_controller::{Denial, Review, Webhooks};
-    /// fn add(webhooks: Webhooks) -> Webhooks {
-    ///     webhooks.validating("/validate", |review: &Review<ConfigMap>| {
-    ///         if review.user == "nobody" { Err(Denial::new("not you")) } else { Ok(()) }
+    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use optik_controller::{AdmissionDenial, AdmissionReview, WebhookServer};
+    /// fn add(webhooks: WebhookServer) -> WebhookServer {
+    ///     webhooks.validating("/validate", |review: &AdmissionReview<ConfigMap>| {
+    ///         if review.user == "nobody" { Err(AdmissionDenial::new("not you")) } else { Ok(()) }
     ///     })
     /// }
     /// ```
     #[must_use]
-    pub fn validating<K: Object>(
+    pub fn validating<K: ApiObject>(
         mut self,
         path: &str,
-        decide: impl Fn(&Review<K>) -> Result<(), Denial> + Send + Sync + 'static,
+        decide: impl Fn(&AdmissionReview<K>) -> Result<(), AdmissionDenial> + Send + Sync + 'static,
     ) -> Self {
-        let handler: Handler = Box::new(move |body| {
-            let (uid, review) = admission::<K>(body)?;
-            Ok(admitted(&uid, decide(&review), Vec::new()))
+        let handler: WebhookHandler = Box::new(move |body| {
+            let (uid, review) = parse_admission::<K>(body)?;
+            Ok(admission_response(&uid, decide(&review), Vec::new()))
         });
         self.handlers.insert(path.to_owned(), handler);
         self
@@ -169,32 +169,35 @@ impl Webhooks {
     /// Changes at a path what is about to be written. Only the difference is answered.
     ///
     /// ```
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use optik_controller::{Review, Webhooks};
-    /// fn add(webhooks: Webhooks) -> Webhooks {
-    ///     webhooks.mutating("/mutate", |_: &Review<ConfigMap>, map: &mut ConfigMap| {
+    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use optik_controller::{AdmissionReview, WebhookServer};
+    /// fn add(webhooks: WebhookServer) -> WebhookServer {
+    ///     webhooks.mutating("/mutate", |_: &AdmissionReview<ConfigMap>, map: &mut ConfigMap| {
     ///         map.immutable = Some(true);
     ///         Ok(())
     ///     })
     /// }
     /// ```
     #[must_use]
-    pub fn mutating<K: Object>(
+    pub fn mutating<K: ApiObject>(
         mut self,
         path: &str,
-        change: impl Fn(&Review<K>, &mut K) -> Result<(), Denial> + Send + Sync + 'static,
+        change: impl Fn(&AdmissionReview<K>, &mut K) -> Result<(), AdmissionDenial>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        let handler: Handler = Box::new(move |body| {
-            let (uid, review) = admission::<K>(body)?;
+        let handler: WebhookHandler = Box::new(move |body| {
+            let (uid, review) = parse_admission::<K>(body)?;
             let Some(mut object) = review.object.clone() else {
-                return Ok(admitted(&uid, Ok(()), Vec::new()));
+                return Ok(admission_response(&uid, Ok(()), Vec::new()));
             };
             let before = serde_json::to_value(&object).map_err(|cause| cause.to_string())?;
             let decided = change(&review, &mut object);
             let after = serde_json::to_value(&object).map_err(|cause| cause.to_string())?;
             let mut patch = Vec::new();
             json_patch(&before, &after, "", &mut patch);
-            Ok(admitted(&uid, decided, patch))
+            Ok(admission_response(&uid, decided, patch))
         });
         self.handlers.insert(path.to_owned(), handler);
         self
@@ -203,8 +206,8 @@ impl Webhooks {
     /// Converts at a path objects of a custom kind to the version that is named.
     ///
     /// ```
-    /// # use optik_controller::Webhooks;
-    /// fn add(webhooks: Webhooks) -> Webhooks {
+    /// # use optik_controller::WebhookServer;
+    /// fn add(webhooks: WebhookServer) -> WebhookServer {
     ///     webhooks.converting("/convert", |mut object, version| {
     ///         object["apiVersion"] = version.into();
     ///         Ok(object)
@@ -217,8 +220,8 @@ impl Webhooks {
         path: &str,
         convert: impl Fn(Value, &str) -> Result<Value, String> + Send + Sync + 'static,
     ) -> Self {
-        let handler: Handler = Box::new(move |body| {
-            let review: Asked<Conversion> = parse(body)?;
+        let handler: WebhookHandler = Box::new(move |body| {
+            let review: ReviewEnvelope<ConversionReviewRequest> = parse_review(body)?;
             let asked = review.request;
             let to = asked.desired_api_version.as_str();
             let objects = asked.objects.into_iter();
@@ -243,14 +246,17 @@ impl Webhooks {
     pub(crate) async fn serve(self, listener: TcpListener) {
         let handlers = Arc::new(self.handlers);
         serve(listener, Some(self.tls), move |request| {
-            respond(request, Arc::clone(&handlers))
+            handle_request(request, Arc::clone(&handlers))
         })
         .await;
     }
 }
 
-async fn respond(request: Request<Incoming>, handlers: Arc<BTreeMap<String, Handler>>) -> Answer {
-    let refuse = |status, text: String| answer(status, "text/plain; charset=utf-8", text);
+async fn handle_request(
+    request: Request<Incoming>,
+    handlers: Arc<BTreeMap<String, WebhookHandler>>,
+) -> HttpResponse {
+    let refuse = |status, text: String| response(status, "text/plain; charset=utf-8", text);
     let Some(handler) = handlers.get(request.uri().path()) else {
         return refuse(StatusCode::NOT_FOUND, "not here".to_owned());
     };
@@ -263,13 +269,13 @@ async fn respond(request: Request<Incoming>, handlers: Arc<BTreeMap<String, Hand
         Err(cause) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, cause.to_string()),
     };
     match handler(&body) {
-        Ok(review) => answer(StatusCode::OK, JSON, review.to_string()),
+        Ok(review) => response(StatusCode::OK, JSON, review.to_string()),
         Err(cause) => refuse(StatusCode::BAD_REQUEST, cause),
     }
 }
 
 #[derive(Deserialize)]
-struct Asked<T> {
+struct ReviewEnvelope<T> {
     request: T,
 }
 
@@ -294,21 +300,21 @@ struct UserInfo {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Conversion {
+struct ConversionReviewRequest {
     uid: String,
     #[serde(rename = "desiredAPIVersion")]
     desired_api_version: String,
     objects: Vec<Value>,
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+fn parse_review<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|cause| format!("not a review: {cause}"))
 }
 
-fn admission<K: Object>(body: &[u8]) -> Result<(String, Review<K>), String> {
-    let asked: Asked<AdmissionRequest<K>> = parse(body)?;
+fn parse_admission<K: ApiObject>(body: &[u8]) -> Result<(String, AdmissionReview<K>), String> {
+    let asked: ReviewEnvelope<AdmissionRequest<K>> = parse_review(body)?;
     let asked = asked.request;
-    let review = Review {
+    let review = AdmissionReview {
         operation: asked.operation,
         object: asked.object,
         old: asked.old_object,
@@ -318,7 +324,7 @@ fn admission<K: Object>(body: &[u8]) -> Result<(String, Review<K>), String> {
     Ok((asked.uid, review))
 }
 
-fn admitted(uid: &str, decided: Result<(), Denial>, patch: Vec<Value>) -> Value {
+fn admission_response(uid: &str, decided: Result<(), AdmissionDenial>, patch: Vec<Value>) -> Value {
     let mut response = json!({"uid": uid, "allowed": decided.is_ok()});
     match decided {
         Err(denial) => {
@@ -373,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_says_what_differs() {
+    fn webhook_json_patch_contains_only_differences() {
         let from = json!({"a": {"b": 1, "gone": 2, "null": null}, "list": [1]});
         let to = json!({"a": {"b": 2, "x/y": 3}, "list": [1, 2]});
         let mut patch = Vec::new();

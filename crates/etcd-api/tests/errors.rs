@@ -10,7 +10,7 @@ fn assert_error(error: EtcdError, code: Code, text: &str) {
 }
 
 #[test]
-fn text_and_code() {
+fn etcd_errors_have_specified_text_and_code() {
     use Code::*;
     let table = [
         (
@@ -94,7 +94,7 @@ fn text_and_code() {
 }
 
 #[test]
-fn each_error_matches_itself_only() {
+fn etcd_error_matches_only_itself() {
     for sent in errors::ALL {
         let status = Status::from(*sent);
         for expected in errors::ALL {
@@ -104,7 +104,7 @@ fn each_error_matches_itself_only() {
 }
 
 #[test]
-fn the_text_decides() {
+fn etcd_error_matching_ignores_code() {
     assert!(errors::COMPACTED.matches(&Status::unknown(errors::COMPACTED.text)));
     assert!(!errors::COMPACTED.matches(&Status::out_of_range("out of range")));
 }

@@ -48,7 +48,7 @@ fn header() -> (Vec<u8>, ResponseHeader) {
 }
 
 #[test]
-fn key_value() {
+fn key_value_wire_encoding() {
     let wire = [
         block(1, b"key"),
         varint(2, 2),
@@ -70,7 +70,7 @@ fn key_value() {
 }
 
 #[test]
-fn txn_of_a_kubernetes_delete() {
+fn kubernetes_delete_txn_wire_encoding() {
     let compare = [varint(2, 2), block(3, b"a"), varint(6, 9)].concat();
     let delete = block(3, &block(1, b"a"));
     let range_end_is_field_64 = [vec![0x82, 0x04, 1], b"b".to_vec()].concat();
@@ -106,7 +106,7 @@ fn txn_of_a_kubernetes_delete() {
 }
 
 #[test]
-fn watch_creation() {
+fn watch_create_request_wire_encoding() {
     let create = [
         block(1, b"/registry/pods/"),
         block(2, b"/registry/pods0"),
@@ -129,7 +129,7 @@ fn watch_creation() {
 }
 
 #[test]
-fn watch_events() {
+fn watch_response_wire_encoding() {
     let (header_wire, header) = header();
     let deleted = [
         varint(1, 1),
@@ -167,7 +167,7 @@ fn watch_events() {
 }
 
 #[test]
-fn status() {
+fn status_response_wire_encoding() {
     let (header_wire, header) = header();
     let wire = [
         block(1, &header_wire),
@@ -203,7 +203,7 @@ fn status() {
 }
 
 #[test]
-fn member() {
+fn member_wire_encoding() {
     let wire = [
         varint(1, 1),
         block(2, b"name"),
@@ -223,7 +223,7 @@ fn member() {
 }
 
 #[test]
-fn received_values_are_not_copied() {
+fn decoded_values_are_not_copied() {
     let wire = Bytes::from(block(5, b"value"));
     let message = KeyValue::decode(wire.clone()).unwrap();
     assert_eq!(message.value.as_ptr(), wire[2..].as_ptr());

@@ -71,7 +71,7 @@ macro_rules! assert_paths {
 }
 
 #[tokio::test]
-async fn kv() {
+async fn kv_methods_use_etcd_paths() {
     assert_paths!(KvClient {
         range(RangeRequest::default()) => "/etcdserverpb.KV/Range",
         put(PutRequest::default()) => "/etcdserverpb.KV/Put",
@@ -82,14 +82,14 @@ async fn kv() {
 }
 
 #[tokio::test]
-async fn watch() {
+async fn watch_method_uses_etcd_path() {
     assert_paths!(WatchClient {
         watch(tokio_stream::once(WatchRequest::default())) => "/etcdserverpb.Watch/Watch",
     });
 }
 
 #[tokio::test]
-async fn lease() {
+async fn lease_methods_use_etcd_paths() {
     assert_paths!(LeaseClient {
         lease_grant(LeaseGrantRequest::default()) => "/etcdserverpb.Lease/LeaseGrant",
         lease_revoke(LeaseRevokeRequest::default()) => "/etcdserverpb.Lease/LeaseRevoke",
@@ -102,14 +102,14 @@ async fn lease() {
 }
 
 #[tokio::test]
-async fn cluster() {
+async fn cluster_methods_use_etcd_paths() {
     assert_paths!(ClusterClient {
         member_list(MemberListRequest::default()) => "/etcdserverpb.Cluster/MemberList",
     });
 }
 
 #[tokio::test]
-async fn maintenance() {
+async fn maintenance_methods_use_etcd_paths() {
     assert_paths!(MaintenanceClient {
         alarm(AlarmRequest::default()) => "/etcdserverpb.Maintenance/Alarm",
         status(StatusRequest::default()) => "/etcdserverpb.Maintenance/Status",
@@ -122,7 +122,7 @@ async fn maintenance() {
 }
 
 #[tokio::test]
-async fn auth() {
+async fn auth_methods_use_etcd_paths() {
     assert_paths!(AuthClient {
         auth_status(AuthStatusRequest::default()) => "/etcdserverpb.Auth/AuthStatus",
         authenticate(AuthenticateRequest::default()) => "/etcdserverpb.Auth/Authenticate",
@@ -132,7 +132,7 @@ async fn auth() {
 }
 
 #[test]
-fn servers_are_routed_by_the_same_names() {
+fn generated_servers_use_etcd_service_names() {
     assert_eq!(KvServer::<()>::NAME, "etcdserverpb.KV");
     assert_eq!(WatchServer::<()>::NAME, "etcdserverpb.Watch");
     assert_eq!(LeaseServer::<()>::NAME, "etcdserverpb.Lease");

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p optik-etcd-facade --example serve -- 2379 [CERTIFICATE KEY]`
 
-use optik_etcd_facade::{Facade, Options};
+use optik_etcd_facade::{Facade, FacadeOptions};
 use optik_store::Store;
 use std::error::Error;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let options = Options {
+    let options = FacadeOptions {
         client_urls: vec![format!("{scheme}://{}", listener.local_addr()?)],
         tls,
-        ..Options::default()
+        ..FacadeOptions::default()
     };
     let store = Store::open(optik_store::Options::ephemeral())?;
     let interrupted = async {

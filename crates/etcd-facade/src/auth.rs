@@ -1,6 +1,6 @@
 //! There are no users: who may connect may do everything.
 
-use crate::context::Context;
+use crate::context::FacadeContext;
 use optik_etcd_api::errors::AUTH_NOT_ENABLED;
 use optik_etcd_api::etcdserverpb::auth_server::Auth;
 use optik_etcd_api::etcdserverpb::{
@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 const AUTH_REVISION: u64 = 1;
 
 #[derive(Clone, Debug)]
-pub(crate) struct AuthService(pub(crate) Context);
+pub(crate) struct AuthService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Auth for AuthService {

@@ -1,12 +1,12 @@
 //! A cluster of one.
 
-use crate::context::Context;
+use crate::context::FacadeContext;
 use optik_etcd_api::etcdserverpb::cluster_server::Cluster;
 use optik_etcd_api::etcdserverpb::{Member, MemberListRequest, MemberListResponse};
 use tonic::{Request, Response, Status};
 
 #[derive(Clone, Debug)]
-pub(crate) struct ClusterService(pub(crate) Context);
+pub(crate) struct ClusterService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Cluster for ClusterService {

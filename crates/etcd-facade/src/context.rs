@@ -1,7 +1,7 @@
 //! What every service needs: the store, our identity, the options.
 
 use crate::convert::signed;
-use crate::options::Options;
+use crate::options::FacadeOptions;
 use optik_etcd_api::errors::REQUEST_TOO_LARGE;
 use optik_etcd_api::etcdserverpb::ResponseHeader;
 use optik_store::{Origin, Revision, Store};
@@ -14,16 +14,16 @@ use tonic::{Request, Status};
 const RAFT_TERM: u64 = 2;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub(crate) struct FacadeContext {
     pub(crate) store: Store,
-    pub(crate) options: Arc<Options>,
+    pub(crate) options: Arc<FacadeOptions>,
     stopping: signal::Receiver<bool>,
 }
 
-impl Context {
+impl FacadeContext {
     pub(crate) fn new(
         store: Store,
-        options: Arc<Options>,
+        options: Arc<FacadeOptions>,
         stopping: signal::Receiver<bool>,
     ) -> Self {
         Self {

@@ -8,7 +8,7 @@ use optik_etcd_api::errors::{
 use optik_store::{CommitError, CompactError, LeaseError, RangeError, ReadError, TxnError};
 use tonic::Status;
 
-pub(crate) fn of_txn(error: &TxnError) -> Status {
+pub(crate) fn from_txn_error(error: &TxnError) -> Status {
     match error {
         TxnError::NoKey => KEY_NOT_PROVIDED.into(),
         TxnError::DuplicateKey => DUPLICATE_KEY.into(),
@@ -16,17 +16,17 @@ pub(crate) fn of_txn(error: &TxnError) -> Status {
         TxnError::TooLarge { .. } => REQUEST_TOO_LARGE.into(),
         TxnError::KeyNotFound => KEY_NOT_FOUND.into(),
         TxnError::LeaseNotFound => LEASE_NOT_FOUND.into(),
-        TxnError::OutOfReach => {
+        TxnError::KeyOutOfRange => {
             Status::invalid_argument("etcdserver: the key lies outside the range of this store")
         }
-        TxnError::Range(error) => of_range(*error),
-        other => unforeseen(other),
+        TxnError::Range(error) => from_range_error(*error),
+        other => unknown_error(other),
     }
 }
 
-pub(crate) fn of_commit(error: &CommitError) -> Status {
+pub(crate) fn from_commit_error(error: &CommitError) -> Status {
     match error {
-        CommitError::Txn(error) => of_txn(error),
+        CommitError::Txn(error) => from_txn_error(error),
         CommitError::NoSpace => NO_SPACE.into(),
         // The store has logged the reason; clients need to know only that the write
         // did not happen.
@@ -34,47 +34,47 @@ pub(crate) fn of_commit(error: &CommitError) -> Status {
         CommitError::Unknown(_) => TIMEOUT.into(),
         CommitError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
         CommitError::Stopped => STOPPED.into(),
-        other => unforeseen(other),
+        other => unknown_error(other),
     }
 }
 
-pub(crate) fn of_range(error: RangeError) -> Status {
+pub(crate) fn from_range_error(error: RangeError) -> Status {
     match error {
         RangeError::Compacted { .. } => COMPACTED.into(),
         RangeError::Future { .. } => FUTURE_REVISION.into(),
     }
 }
 
-pub(crate) fn of_read(error: &ReadError) -> Status {
+pub(crate) fn from_read_error(error: &ReadError) -> Status {
     match error {
         ReadError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
         ReadError::Stopped => STOPPED.into(),
-        other => unforeseen(other),
+        other => unknown_error(other),
     }
 }
 
-pub(crate) fn of_compact(error: &CompactError) -> Status {
+pub(crate) fn from_compact_error(error: &CompactError) -> Status {
     match error {
         CompactError::Compacted { .. } => COMPACTED.into(),
         CompactError::Future { .. } => FUTURE_REVISION.into(),
-        CompactError::Commit(error) => of_commit(error),
-        other => unforeseen(other),
+        CompactError::Commit(error) => from_commit_error(error),
+        other => unknown_error(other),
     }
 }
 
-pub(crate) fn of_lease(error: &LeaseError) -> Status {
+pub(crate) fn from_lease_error(error: &LeaseError) -> Status {
     match error {
         LeaseError::NotFound => LEASE_NOT_FOUND.into(),
         LeaseError::Exists => LEASE_EXISTS.into(),
         LeaseError::TtlTooLarge => LEASE_TTL_TOO_LARGE.into(),
         LeaseError::TooMany => TOO_MANY_REQUESTS.into(),
-        LeaseError::Commit(error) => of_commit(error),
-        other => unforeseen(other),
+        LeaseError::Commit(error) => from_commit_error(error),
+        other => unknown_error(other),
     }
 }
 
 /// The store may learn to fail in new ways before we do.
-fn unforeseen(error: &dyn std::error::Error) -> Status {
+fn unknown_error(error: &dyn std::error::Error) -> Status {
     tracing::warn!(%error, "an error of the store that has no etcd counterpart");
     Status::unavailable("etcdserver: store unavailable")
 }

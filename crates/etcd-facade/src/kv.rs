@@ -1,8 +1,8 @@
 //! Reading and writing keys.
 
-use crate::context::{Context, origin_of};
+use crate::context::{FacadeContext, origin_of};
 use crate::convert::{key_value, revision};
-use crate::{errors, range, txn};
+use crate::{errors, range_request, txn};
 use optik_etcd_api::errors::COMPACTED;
 use optik_etcd_api::etcdserverpb::kv_server::Kv;
 use optik_etcd_api::etcdserverpb::{
@@ -13,7 +13,7 @@ use optik_store::{OpResult, Origin, Revision, Txn, TxnResult};
 use tonic::{Request, Response, Status};
 
 #[derive(Clone, Debug)]
-pub(crate) struct KvService(pub(crate) Context);
+pub(crate) struct KvService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Kv for KvService {
@@ -22,17 +22,17 @@ impl Kv for KvService {
         request: Request<RangeRequest>,
     ) -> Result<Response<RangeResponse>, Status> {
         let request = request.into_inner();
-        let (query, shape) = range::parse(&request)?;
+        let (query, shape) = range_request::parse_range(&request)?;
         let store = &self.0.store;
         let snapshot = if request.serializable {
             store.snapshot()
         } else {
             let latest = store.latest().await;
-            latest.map_err(|error| errors::of_read(&error))?
+            latest.map_err(|error| errors::from_read_error(&error))?
         };
-        let result = snapshot.range(&query).map_err(errors::of_range)?;
+        let result = snapshot.range(&query).map_err(errors::from_range_error)?;
         let header = self.0.header(snapshot.revision());
-        Ok(Response::new(shape.answer(result, header)))
+        Ok(Response::new(shape.range_response(result, header)))
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
@@ -68,18 +68,18 @@ impl Kv for KvService {
             _ => None,
         });
         let deleted = deleted.unwrap_or_default();
-        let response = txn::deletion(&deleted, request.prev_kv, header);
+        let response = txn::delete_response(&deleted, request.prev_kv, header);
         Ok(Response::new(response))
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         let origin = origin_of(&request, "txn");
         let request = request.into_inner();
-        let (txn, wishes) = txn::parse(&request)?;
+        let (txn, wishes) = txn::parse_txn(&request)?;
         self.0.check_size(&request)?;
         let result = self.commit(txn, origin).await?;
         let header = self.0.header(result.revision);
-        Ok(Response::new(txn::answer(&wishes, result, header)))
+        Ok(Response::new(txn::txn_response(&wishes, result, header)))
     }
 
     async fn compact(
@@ -87,9 +87,9 @@ impl Kv for KvService {
         request: Request<CompactionRequest>,
     ) -> Result<Response<CompactionResponse>, Status> {
         let target = revision(request.into_inner().revision).ok_or(COMPACTED)?;
-        if !self.asks_for_nothing(target) {
+        if !self.is_noop_compaction(target) {
             let compacted = self.0.store.compact(target).await;
-            compacted.map_err(|error| errors::of_compact(&error))?;
+            compacted.map_err(|error| errors::from_compact_error(&error))?;
         }
         Ok(Response::new(CompactionResponse {
             header: self.0.header_now(),
@@ -100,11 +100,11 @@ impl Kv for KvService {
 impl KvService {
     async fn commit(&self, txn: Txn, origin: Origin) -> Result<TxnResult, Status> {
         let result = self.0.store.commit(txn, origin).await;
-        result.map_err(|error| errors::of_commit(&error))
+        result.map_err(|error| errors::from_commit_error(&error))
     }
 
     /// Compaction to zero is fine with etcd until something has been compacted.
-    fn asks_for_nothing(&self, target: Revision) -> bool {
+    fn is_noop_compaction(&self, target: Revision) -> bool {
         target == Revision::ZERO && self.0.store.snapshot().oldest() <= Revision::FIRST
     }
 }

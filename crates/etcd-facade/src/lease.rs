@@ -1,6 +1,6 @@
 //! Leases.
 
-use crate::context::Context;
+use crate::context::FacadeContext;
 use crate::convert::signed_count;
 use crate::errors;
 use bytes::Bytes;
@@ -20,10 +20,10 @@ use tonic::{Request, Response, Status, Streaming};
 /// etcd grants no less, whatever is asked for: a lease must outlive an election.
 const TTL_SECONDS_MIN: u64 = 2;
 /// What a client hears of a lease that does not exist.
-const TTL_OF_NO_LEASE: i64 = -1;
+const TTL_LEASE_NOT_FOUND: i64 = -1;
 
 #[derive(Clone, Debug)]
-pub(crate) struct LeaseService(pub(crate) Context);
+pub(crate) struct LeaseService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Lease for LeaseService {
@@ -36,7 +36,7 @@ impl Lease for LeaseService {
         let id = Some(LeaseId(request.id)).filter(|id| *id != LeaseId::NONE);
         let store = &self.0.store;
         let granted = store.grant_lease(id, Duration::from_secs(seconds)).await;
-        let id = granted.map_err(|error| errors::of_lease(&error))?;
+        let id = granted.map_err(|error| errors::from_lease_error(&error))?;
         Ok(Response::new(LeaseGrantResponse {
             header: self.0.header_now(),
             id: id.0,
@@ -51,7 +51,7 @@ impl Lease for LeaseService {
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
         let id = LeaseId(request.into_inner().id);
         let revoked = self.0.store.revoke_lease(id).await;
-        let revision = revoked.map_err(|error| errors::of_lease(&error))?;
+        let revision = revoked.map_err(|error| errors::from_lease_error(&error))?;
         Ok(Response::new(LeaseRevokeResponse {
             header: self.0.header(revision),
         }))
@@ -81,13 +81,13 @@ impl Lease for LeaseService {
         let mut response = LeaseTimeToLiveResponse {
             header: self.0.header_now(),
             id: request.id,
-            ttl: TTL_OF_NO_LEASE,
+            ttl: TTL_LEASE_NOT_FOUND,
             ..LeaseTimeToLiveResponse::default()
         };
         match self.0.store.lease(LeaseId(request.id)).await {
             Ok(info) => fill(&mut response, &info, request.keys),
             Err(LeaseError::NotFound) => {}
-            Err(error) => return Err(errors::of_lease(&error)),
+            Err(error) => return Err(errors::from_lease_error(&error)),
         }
         Ok(Response::new(response))
     }
@@ -97,7 +97,7 @@ impl Lease for LeaseService {
         _: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         let leases = self.0.store.leases().await;
-        let leases = leases.map_err(|error| errors::of_lease(&error))?;
+        let leases = leases.map_err(|error| errors::from_lease_error(&error))?;
         let statuses = leases.into_iter().map(|id| LeaseStatus { id: id.0 });
         Ok(Response::new(LeaseLeasesResponse {
             header: self.0.header_now(),
@@ -114,14 +114,14 @@ fn granted_seconds(asked: i64) -> Result<u64, Status> {
     Ok(seconds)
 }
 
-async fn keep_alive(context: &Context, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+async fn keep_alive(context: &FacadeContext, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
     // The header comes first: a lease that is revoked at the next revision must not
     // seem to have been alive after it.
     let header = context.header_now();
     let ttl = match context.store.keep_lease_alive(LeaseId(id)).await {
         Ok(ttl) => signed_count(ttl.as_secs()),
         Err(LeaseError::NotFound) => 0,
-        Err(error) => return Err(errors::of_lease(&error)),
+        Err(error) => return Err(errors::from_lease_error(&error)),
     };
     Ok(LeaseKeepAliveResponse { header, id, ttl })
 }

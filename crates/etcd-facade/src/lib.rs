@@ -5,25 +5,25 @@
 //! decides anything is in the store.
 //!
 //! One port speaks gRPC (HTTP/2 with prior knowledge) and the few plain HTTP pages
-//! that probes ask for. Whoever reaches it may do everything, but for web pages ([`door`]).
+//! that probes ask for. Whoever reaches it may do everything, but for web pages ([`browser_guard`]).
 
 mod auth;
+mod browser_guard;
 mod cluster;
 mod context;
 mod convert;
-mod door;
 mod errors;
-mod http;
+mod http_endpoints;
 mod kv;
 mod lease;
 mod maintenance;
 mod options;
-mod range;
+mod range_request;
 mod server;
 mod txn;
 mod watch;
 
-pub use options::{Limits, Options};
+pub use options::{FacadeLimits, FacadeOptions};
 pub use server::Facade;
 
 /// What we say we are. kube-apiserver turns features on and off by it: streaming

@@ -1,6 +1,6 @@
 //! What operators ask: status, backups, hashes, space.
 
-use crate::context::Context;
+use crate::context::FacadeContext;
 use crate::convert::{revision, signed, signed_count};
 use crate::{ETCD_MINOR_VERSION, ETCD_VERSION, errors};
 use futures::StreamExt;
@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 const NEVER_COMPACTED: i64 = -1;
 
 #[derive(Clone, Debug)]
-pub(crate) struct MaintenanceService(pub(crate) Context);
+pub(crate) struct MaintenanceService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Maintenance for MaintenanceService {
@@ -40,7 +40,7 @@ impl Maintenance for MaintenanceService {
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let status = self.0.store.status().await;
-        let status = status.map_err(|error| errors::of_read(&error))?;
+        let status = status.map_err(|error| errors::from_read_error(&error))?;
         let in_use = status.live.bytes;
         Ok(Response::new(StatusResponse {
             header: self.0.header(status.revision),
@@ -64,14 +64,14 @@ impl Maintenance for MaintenanceService {
         &self,
         _: Request<DefragmentRequest>,
     ) -> Result<Response<DefragmentResponse>, Status> {
-        let shrunk = self.0.store.shrink().await;
-        shrunk.map_err(|error| errors::of_commit(&error))?;
+        let shrunk = self.0.store.defragment().await;
+        shrunk.map_err(|error| errors::from_commit_error(&error))?;
         Ok(Response::new(DefragmentResponse { header: None }))
     }
 
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
         let snapshot = self.0.store.snapshot();
-        let hash = hash_at(&snapshot, snapshot.revision()).map_err(errors::of_range)?;
+        let hash = hash_at(&snapshot, snapshot.revision()).map_err(errors::from_range_error)?;
         Ok(Response::new(HashResponse {
             header: self.0.header(snapshot.revision()),
             hash,
@@ -87,7 +87,7 @@ impl Maintenance for MaintenanceService {
             Revision::ZERO => snapshot.revision(),
             at => at,
         };
-        let hash = hash_at(&snapshot, at).map_err(errors::of_range)?;
+        let hash = hash_at(&snapshot, at).map_err(errors::from_range_error)?;
         Ok(Response::new(HashKvResponse {
             header: self.0.header(snapshot.revision()),
             hash,
@@ -103,8 +103,8 @@ impl Maintenance for MaintenanceService {
         _: Request<SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
         let export = self.0.store.export().await;
-        let export = export.map_err(|error| errors::of_read(&error))?;
-        Ok(Response::new(stream::iter(blobs(export)).boxed()))
+        let export = export.map_err(|error| errors::from_read_error(&error))?;
+        Ok(Response::new(stream::iter(snapshot_blobs(export)).boxed()))
     }
 
     async fn move_leader(
@@ -118,7 +118,7 @@ impl Maintenance for MaintenanceService {
 
 /// The store's own format: what `etcdctl snapshot save` writes can be restored by
 /// Optik only. The last blob is the hash, which does not count as remaining.
-fn blobs(export: Export) -> impl Iterator<Item = Result<SnapshotResponse, Status>> {
+fn snapshot_blobs(export: Export) -> impl Iterator<Item = Result<SnapshotResponse, Status>> {
     const HASH_BYTES: u64 = 32;
     let mut remaining = export.bytes().saturating_sub(HASH_BYTES);
     export.map(move |blob| {

@@ -1,4 +1,4 @@
-use optik_listener::Connections;
+use optik_listener::ConnectionLimiter;
 use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const CONNECTIONS_MAX: usize = 4096;
 
 /// How the façade presents itself and what it allows.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct FacadeOptions {
     /// The name of the one member.
     pub member_name: String,
     /// Where clients find it; `etcdctl --cluster` goes there.
@@ -23,13 +23,13 @@ pub struct Options {
     /// Looks after the port.
     pub supervisor: Supervisor,
     /// How many connections there may be, together with all other ports that share this.
-    pub connections: Connections,
-    pub limits: Limits,
+    pub connections: ConnectionLimiter,
+    pub limits: FacadeLimits,
 }
 
 /// Bounds on what clients can make us hold.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct FacadeLimits {
     pub streams_per_connection_max: u32,
     pub watches_per_stream_max: usize,
     /// A larger request is refused by name; etcd's `--max-request-bytes`.
@@ -38,7 +38,7 @@ pub struct Limits {
     pub fragment_bytes_max: usize,
 }
 
-impl Default for Options {
+impl Default for FacadeOptions {
     fn default() -> Self {
         Self {
             member_name: "optik".into(),
@@ -47,13 +47,13 @@ impl Default for Options {
             progress_notify_interval: Duration::from_secs(600),
             drain_max: Duration::from_secs(5),
             supervisor: Supervisor::default(),
-            connections: Connections::new(CONNECTIONS_MAX),
-            limits: Limits::default(),
+            connections: ConnectionLimiter::new(CONNECTIONS_MAX),
+            limits: FacadeLimits::default(),
         }
     }
 }
 
-impl Default for Limits {
+impl Default for FacadeLimits {
     fn default() -> Self {
         Self {
             streams_per_connection_max: 16_384,

@@ -1,14 +1,14 @@
 //! Accepting connections, and letting go of them.
 
 use crate::auth::AuthService;
+use crate::browser_guard::{self, RequestRoute};
 use crate::cluster::ClusterService;
-use crate::context::Context;
-use crate::door::{self, Door};
-use crate::http;
+use crate::context::FacadeContext;
+use crate::http_endpoints;
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
-use crate::options::Options;
+use crate::options::FacadeOptions;
 use crate::watch::WatchService;
 use ::http::Request;
 use axum::Router;
@@ -24,7 +24,7 @@ use optik_etcd_api::etcdserverpb::kv_server::KvServer;
 use optik_etcd_api::etcdserverpb::lease_server::LeaseServer;
 use optik_etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use optik_etcd_api::etcdserverpb::watch_server::WatchServer;
-use optik_listener::Slot;
+use optik_listener::ConnectionSlot;
 use optik_store::Store;
 use optik_supervisor::Task;
 use std::pin::pin;
@@ -54,12 +54,12 @@ const FIRST_REQUEST_MAX: Duration = Duration::from_secs(32);
 #[derive(Clone, Debug)]
 pub struct Facade {
     store: Store,
-    options: Arc<Options>,
+    options: Arc<FacadeOptions>,
 }
 
 impl Facade {
     #[must_use]
-    pub fn new(store: Store, options: Options) -> Self {
+    pub fn new(store: Store, options: FacadeOptions) -> Self {
         Self {
             store,
             options: Arc::new(options),
@@ -71,11 +71,11 @@ impl Facade {
     /// Watches end at once then, so that their clients look for another server.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = signal::channel(false);
-        let context = Context::new(self.store, Arc::clone(&self.options), stopping);
-        let server = Server {
+        let context = FacadeContext::new(self.store, Arc::clone(&self.options), stopping);
+        let server = ConnectionServer {
             services: services(&context),
-            pages: http::pages(context.clone()),
-            protocol: protocol(&self.options),
+            pages: http_endpoints::http_router(context.clone()),
+            protocol: http_builder(&self.options),
             tls: self.options.tls.clone().map(TlsAcceptor::from),
             context,
         };
@@ -98,8 +98,8 @@ impl Facade {
 }
 
 #[derive(Clone)]
-struct Server {
-    context: Context,
+struct ConnectionServer {
+    context: FacadeContext,
     /// gRPC.
     services: Router,
     /// What is plain HTTP.
@@ -108,7 +108,7 @@ struct Server {
     tls: Option<TlsAcceptor>,
 }
 
-impl Server {
+impl ConnectionServer {
     /// Never returns.
     async fn accept_all(&self, listener: &TcpListener, connections: &Mutex<JoinSet<()>>) {
         let begin = |stream, slot| {
@@ -121,25 +121,25 @@ impl Server {
         shared.accept_all(listener, begin).await;
     }
 
-    async fn connection(self, stream: TcpStream, slot: Slot) {
+    async fn connection(self, stream: TcpStream, slot: ConnectionSlot) {
         // Answers are small and awaited; waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         match &self.tls {
-            None => self.converse(stream, slot).await,
+            None => self.serve_http(stream, slot).await,
             Some(tls) => match timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.converse(stream, slot).await,
+                Ok(Ok(stream)) => self.serve_http(stream, slot).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
             },
         }
     }
 
-    async fn converse(
+    async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        slot: Slot,
+        slot: ConnectionSlot,
     ) {
         let heard = Arc::new(AtomicBool::new(false));
         let services = TowerToHyperService::new(self.services.clone());
@@ -148,13 +148,13 @@ impl Server {
             heard.store(true, Ordering::Relaxed);
             let (services, pages, slot) = (services.clone(), pages.clone(), slot.clone());
             async move {
-                match door::of(&request) {
-                    Door::Services => {
-                        slot.prove();
+                match browser_guard::classify(&request) {
+                    RequestRoute::Grpc => {
+                        slot.mark_authenticated();
                         services.call(request).await
                     }
-                    Door::Pages => pages.call(request).await,
-                    Door::Closed => Ok(door::closed(&request)),
+                    RequestRoute::Http => pages.call(request).await,
+                    RequestRoute::Forbidden => Ok(browser_guard::forbidden_response(&request)),
                 }
             }
         });
@@ -168,7 +168,7 @@ impl Server {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = silence(&heard) => Ok(()),
+            () = wait_for_first_request_timeout(&heard) => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(error, "a connection broke off");
@@ -177,7 +177,7 @@ impl Server {
 }
 
 /// Completes when a connection has lasted for a while without a request.
-async fn silence(heard: &AtomicBool) {
+async fn wait_for_first_request_timeout(heard: &AtomicBool) {
     sleep(FIRST_REQUEST_MAX).await;
     if heard.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
@@ -186,7 +186,7 @@ async fn silence(heard: &AtomicBool) {
 
 /// HTTP/1.1 and HTTP/2, told apart by the first bytes. We never complain about
 /// keepalive pings: etcd clients send one every two seconds.
-fn protocol(options: &Options) -> Builder<TokioExecutor> {
+fn http_builder(options: &FacadeOptions) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -202,7 +202,7 @@ fn protocol(options: &Options) -> Builder<TokioExecutor> {
 }
 
 /// What etcd's clients ask for, and nothing else.
-fn services(context: &Context) -> Router {
+fn services(context: &FacadeContext) -> Router {
     let received_max = context.options.limits.request_bytes_max + MESSAGE_OVERHEAD_BYTES;
     let context = || context.clone();
     let kv = KvServer::new(KvService(context())).max_decoding_message_size(received_max);
@@ -219,6 +219,6 @@ fn services(context: &Context) -> Router {
         .add_service(auth.max_decoding_message_size(received_max))
         .prepare()
         .into_axum_router()
-        .fallback(http::unknown)
-        .layer(map_response(http::name_oversized_messages))
+        .fallback(http_endpoints::unimplemented)
+        .layer(map_response(http_endpoints::map_oversized_message_status))
 }

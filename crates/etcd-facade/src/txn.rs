@@ -1,7 +1,7 @@
 //! Transactions: what the store is to do, and how its results are told.
 
 use crate::convert::{key_range, key_value, signed, signed_count};
-use crate::range::{self, Shape};
+use crate::range_request::{self, RangeProjection};
 use bytes::Bytes;
 use optik_etcd_api::errors::{KEY_NOT_FOUND, KEY_NOT_PROVIDED, LEASE_PROVIDED, VALUE_PROVIDED};
 use optik_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -19,20 +19,20 @@ use tonic::Status;
 
 /// What a transaction wants to know of each operation, in the order of the request.
 #[derive(Clone, Debug)]
-pub(crate) struct Wishes {
-    success: Vec<Wish>,
-    failure: Vec<Wish>,
+pub(crate) struct TxnResponsePlan {
+    success: Vec<OpResponsePlan>,
+    failure: Vec<OpResponsePlan>,
 }
 
 #[derive(Clone, Debug)]
-enum Wish {
-    Range(Shape),
+enum OpResponsePlan {
+    Range(RangeProjection),
     Put { prev_kv: bool },
     Delete { prev_kv: bool },
-    Txn(Wishes),
+    Txn(TxnResponsePlan),
 }
 
-pub(crate) fn parse(request: &TxnRequest) -> Result<(Txn, Wishes), Status> {
+pub(crate) fn parse_txn(request: &TxnRequest) -> Result<(Txn, TxnResponsePlan), Status> {
     let compares = request
         .compare
         .iter()
@@ -45,38 +45,41 @@ pub(crate) fn parse(request: &TxnRequest) -> Result<(Txn, Wishes), Status> {
         success,
         failure,
     };
-    let wishes = Wishes {
+    let wishes = TxnResponsePlan {
         success: success_wishes,
         failure: failure_wishes,
     };
     Ok((txn, wishes))
 }
 
-fn operations(requests: &[RequestOp]) -> Result<(Vec<Op>, Vec<Wish>), Status> {
+fn operations(requests: &[RequestOp]) -> Result<(Vec<Op>, Vec<OpResponsePlan>), Status> {
     let parsed: Result<Vec<_>, _> = requests.iter().map(operation).collect();
     Ok(parsed?.into_iter().unzip())
 }
 
-fn operation(request: &RequestOp) -> Result<(Op, Wish), Status> {
+fn operation(request: &RequestOp) -> Result<(Op, OpResponsePlan), Status> {
     match &request.request {
         Some(Operation::RequestRange(request)) => {
-            let (mut query, shape) = range::parse(request)?;
+            let (mut query, shape) = range_request::parse_range(request)?;
             if request.revision < 0 {
-                query = before_all_history(query);
+                query = negative_revision_as_compacted(query);
             }
-            Ok((Op::Range(query), Wish::Range(shape)))
+            Ok((Op::Range(query), OpResponsePlan::Range(shape)))
         }
         Some(Operation::RequestPut(request)) => {
             let prev_kv = request.prev_kv;
-            Ok((Op::Put(put(request)?), Wish::Put { prev_kv }))
+            Ok((Op::Put(put(request)?), OpResponsePlan::Put { prev_kv }))
         }
         Some(Operation::RequestDeleteRange(request)) => {
             let prev_kv = request.prev_kv;
-            Ok((Op::Delete(delete(request)?), Wish::Delete { prev_kv }))
+            Ok((
+                Op::Delete(delete(request)?),
+                OpResponsePlan::Delete { prev_kv },
+            ))
         }
         Some(Operation::RequestTxn(request)) => {
-            let (txn, wishes) = parse(request)?;
-            Ok((Op::Txn(Box::new(txn)), Wish::Txn(wishes)))
+            let (txn, wishes) = parse_txn(request)?;
+            Ok((Op::Txn(Box::new(txn)), OpResponsePlan::Txn(wishes)))
         }
         // What etcd says to an operation it does not know.
         None => Err(KEY_NOT_FOUND.into()),
@@ -84,7 +87,7 @@ fn operation(request: &RequestOp) -> Result<(Op, Wish), Status> {
 }
 
 /// A negative revision is the newest in a plain read, but compacted in a transaction.
-fn before_all_history(query: RangeQuery) -> RangeQuery {
+fn negative_revision_as_compacted(query: RangeQuery) -> RangeQuery {
     RangeQuery {
         at: Some(Revision::ZERO),
         ..query
@@ -145,7 +148,7 @@ fn operand(
     union: Option<&TargetUnion>,
 ) -> (Relation, Operand) {
     let number = |of_target: fn(&TargetUnion) -> Option<i64>| {
-        within_unsigned(relation, union.and_then(of_target).unwrap_or(0))
+        clamp_to_unsigned(relation, union.and_then(of_target).unwrap_or(0))
     };
     match target {
         CompareTarget::Version => {
@@ -188,7 +191,7 @@ fn operand(
 
 /// The store's numbers are not negative: every one of them is greater than a
 /// negative operand.
-fn within_unsigned(relation: Relation, than: i64) -> (Relation, u64) {
+fn clamp_to_unsigned(relation: Relation, than: i64) -> (Relation, u64) {
     match (u64::try_from(than), relation) {
         (Ok(than), _) => (relation, than),
         (Err(_), Relation::Greater | Relation::NotEqual) => (Relation::NotEqual, u64::MAX),
@@ -197,12 +200,12 @@ fn within_unsigned(relation: Relation, than: i64) -> (Relation, u64) {
 }
 
 /// Tells the results of a transaction under its own header.
-pub(crate) fn answer(
-    wishes: &Wishes,
+pub(crate) fn txn_response(
+    wishes: &TxnResponsePlan,
     result: TxnResult,
     header: Option<ResponseHeader>,
 ) -> TxnResponse {
-    let mut told = Told {
+    let mut told = TxnResponseBuilder {
         revision: result.revision,
         // Reads before the first write tell the revision from before.
         written: false,
@@ -210,7 +213,7 @@ pub(crate) fn answer(
     if writes(&result) {
         told.revision = result.revision.previous();
     }
-    told.txn(wishes, result, header)
+    told.build_txn(wishes, result, header)
 }
 
 fn writes(result: &TxnResult) -> bool {
@@ -223,16 +226,16 @@ fn writes(result: &TxnResult) -> bool {
 }
 
 /// How far the telling has come.
-struct Told {
+struct TxnResponseBuilder {
     /// Before the transaction.
     revision: Revision,
     written: bool,
 }
 
-impl Told {
-    fn txn(
+impl TxnResponseBuilder {
+    fn build_txn(
         &mut self,
-        wishes: &Wishes,
+        wishes: &TxnResponsePlan,
         result: TxnResult,
         header: Option<ResponseHeader>,
     ) -> TxnResponse {
@@ -243,7 +246,7 @@ impl Told {
         };
         let outcomes = branch.iter().zip(result.results);
         let responses = outcomes.map(|(wish, result)| ResponseOp {
-            response: self.outcome(wish, result),
+            response: self.build_op(wish, result),
         });
         TxnResponse {
             header,
@@ -252,13 +255,13 @@ impl Told {
         }
     }
 
-    fn outcome(&mut self, wish: &Wish, result: OpResult) -> Option<Outcome> {
+    fn build_op(&mut self, wish: &OpResponsePlan, result: OpResult) -> Option<Outcome> {
         match (wish, result) {
-            (Wish::Range(shape), OpResult::Range(result)) => {
+            (OpResponsePlan::Range(shape), OpResult::Range(result)) => {
                 let header = self.header();
-                Some(Outcome::ResponseRange(shape.answer(result, header)))
+                Some(Outcome::ResponseRange(shape.range_response(result, header)))
             }
-            (Wish::Put { prev_kv }, OpResult::Put { prior }) => {
+            (OpResponsePlan::Put { prev_kv }, OpResult::Put { prior }) => {
                 self.written = true;
                 let prior = prior.filter(|_| *prev_kv);
                 Some(Outcome::ResponsePut(PutResponse {
@@ -266,17 +269,17 @@ impl Told {
                     prev_kv: prior.map(|prior| key_value(&prior)),
                 }))
             }
-            (Wish::Delete { prev_kv }, OpResult::Delete { deleted }) => {
+            (OpResponsePlan::Delete { prev_kv }, OpResult::Delete { deleted }) => {
                 self.written |= !deleted.is_empty();
                 let header = self.header();
-                Some(Outcome::ResponseDeleteRange(deletion(
+                Some(Outcome::ResponseDeleteRange(delete_response(
                     &deleted, *prev_kv, header,
                 )))
             }
-            (Wish::Txn(wishes), OpResult::Txn(inner)) => {
+            (OpResponsePlan::Txn(wishes), OpResult::Txn(inner)) => {
                 // Nobody fills in the header of a nested transaction in etcd.
                 let header = Some(ResponseHeader::default());
-                Some(Outcome::ResponseTxn(self.txn(wishes, inner, header)))
+                Some(Outcome::ResponseTxn(self.build_txn(wishes, inner, header)))
             }
             (wish, result) => unreachable!("{wish:?} was answered with {result:?}"),
         }
@@ -296,7 +299,7 @@ impl Told {
     }
 }
 
-pub(crate) fn deletion(
+pub(crate) fn delete_response(
     deleted: &[std::sync::Arc<optik_store::Version>],
     prev_kv: bool,
     header: Option<ResponseHeader>,
@@ -314,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_negative_operand_is_below_everything() {
+    fn txn_compare_negative_operand_is_below_everything() {
         let verdicts = [
             (Relation::Greater, (Relation::NotEqual, u64::MAX)),
             (Relation::NotEqual, (Relation::NotEqual, u64::MAX)),
@@ -322,13 +325,13 @@ mod tests {
             (Relation::Less, (Relation::Less, 0)),
         ];
         for (asked, expected) in verdicts {
-            assert_eq!(within_unsigned(asked, -1), expected, "{asked:?}");
-            assert_eq!(within_unsigned(asked, 7), (asked, 7));
+            assert_eq!(clamp_to_unsigned(asked, -1), expected, "{asked:?}");
+            assert_eq!(clamp_to_unsigned(asked, 7), (asked, 7));
         }
     }
 
     #[test]
-    fn an_operand_of_another_target_counts_as_zero() {
+    fn txn_compare_operand_of_other_target_counts_as_zero() {
         let other = TargetUnion::Lease(9);
         let (_, operand) = operand(Relation::Equal, CompareTarget::Version, Some(&other));
         assert_eq!(operand, Operand::Version(0));

@@ -1,13 +1,13 @@
 //! Watches: one task per gRPC stream, many watches on it.
 
 mod events;
-mod ready;
+mod ready_queue;
 mod session;
 
-use crate::context::Context;
+use crate::context::FacadeContext;
 use optik_etcd_api::etcdserverpb::watch_server::Watch;
 use optik_etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
-use session::Session;
+use session::WatchSession;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 const RESPONSES_QUEUED_MAX: usize = 8;
 
 #[derive(Clone, Debug)]
-pub(crate) struct WatchService(pub(crate) Context);
+pub(crate) struct WatchService(pub(crate) FacadeContext);
 
 #[tonic::async_trait]
 impl Watch for WatchService {
@@ -28,7 +28,7 @@ impl Watch for WatchService {
         request: Request<Streaming<WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (sender, receiver) = mpsc::channel(RESPONSES_QUEUED_MAX);
-        let session = Session::new(self.0.clone(), request.into_inner(), sender);
+        let session = WatchSession::new(self.0.clone(), request.into_inner(), sender);
         // Spawned here: it belongs to one stream. If it panics, the stream ends.
         tokio::spawn(session.run());
         Ok(Response::new(ReceiverStream::new(receiver)))

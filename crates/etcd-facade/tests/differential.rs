@@ -7,7 +7,7 @@ use support::{Server, script};
 const ETCD_SAYS: &str = include_str!("golden/etcd-3.6.8.txt");
 
 /// Where we differ and mean to; see each one.
-const DIFFERENT_ON_PURPOSE: &[Difference] = &[Difference {
+const DIFFERENT_ON_PURPOSE: &[AllowedDifference] = &[AllowedDifference {
     // etcd remembers a hash from the compaction to revision 0, and takes the question
     // for the newest revision for one about that.
     request: "hash",
@@ -15,14 +15,14 @@ const DIFFERENT_ON_PURPOSE: &[Difference] = &[Difference {
     ours: "compact_revision: 36, hash_revision: 36 }",
 }];
 
-struct Difference {
+struct AllowedDifference {
     request: &'static str,
     etcd: &'static str,
     ours: &'static str,
 }
 
 #[tokio::test]
-async fn answers_are_those_of_etcd() {
+async fn responses_match_etcd_3_6_8() {
     let server = Server::start().await;
     let we_say = script::run(server.channel.clone()).await;
     let mut differences = Vec::new();

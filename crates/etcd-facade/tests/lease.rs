@@ -26,7 +26,7 @@ async fn time_to_live(server: &Server, id: i64) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_lease_counts_down_and_starts_again() {
+async fn lease_ttl_counts_down_and_keep_alive_resets_it() {
     let server = Server::start().await;
     let id = granted(&server, 0, 30).await;
     assert!(id > 0, "ids that we choose are positive");
@@ -52,7 +52,7 @@ async fn a_lease_counts_down_and_starts_again() {
 }
 
 #[tokio::test]
-async fn a_write_with_a_lost_lease_is_refused() {
+async fn put_with_missing_lease_is_refused() {
     let server = Server::start().await;
     let id = granted(&server, 9, 15).await;
     let bound = || PutRequest {
@@ -71,7 +71,7 @@ async fn a_write_with_a_lost_lease_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_that_changes_its_lease_outlives_the_first() {
+async fn key_moved_to_another_lease_outlives_the_first() {
     let server = Server::start().await;
     for id in [1, 2] {
         granted(&server, id, 15 * id).await;
@@ -90,7 +90,7 @@ async fn a_key_that_changes_its_lease_outlives_the_first() {
 }
 
 #[tokio::test]
-async fn keeping_alive_ends_with_the_server() {
+async fn lease_keep_alive_stream_ends_on_server_shutdown() {
     let server = Server::start().await;
     let id = granted(&server, 0, 30).await;
     let (requests, received) = mpsc::unbounded_channel();

@@ -23,7 +23,7 @@ fn assert_error(expected: EtcdError, status: &Status) {
 }
 
 #[tokio::test]
-async fn spec_96_an_empty_store_is_at_revision_1_and_new_enough() {
+async fn empty_store_has_revision_1_and_supported_version_spec_96() {
     let server = Server::start().await;
     let status = server.maintenance().status(StatusRequest {}).await;
     let status = status.expect("a status").into_inner();
@@ -40,7 +40,7 @@ fn create() -> optik_etcd_api::etcdserverpb::TxnRequest {
 }
 
 #[tokio::test]
-async fn spec_97_a_failed_create_has_no_responses() {
+async fn failed_create_txn_has_no_responses_spec_97() {
     let server = Server::start().await;
     let created = server.txn(create()).await;
     assert!(created.succeeded);
@@ -63,7 +63,7 @@ fn only_range(response: &TxnResponse) -> &optik_etcd_api::etcdserverpb::RangeRes
 }
 
 #[tokio::test]
-async fn spec_98_a_failed_update_says_what_is_there() {
+async fn failed_update_txn_returns_current_value_spec_98() {
     let server = Server::start().await;
     server.put("a", "1").await;
     for attempt in [op_put("a", "2"), op_delete("a")] {
@@ -79,7 +79,7 @@ async fn spec_98_a_failed_update_says_what_is_there() {
 }
 
 #[tokio::test]
-async fn spec_99_a_limit_does_not_change_the_count() {
+async fn range_limit_does_not_change_count_spec_99() {
     let server = Server::start().await;
     for key in ["k/a", "k/b", "k/c"] {
         server.put(key, "v").await;
@@ -94,7 +94,7 @@ async fn spec_99_a_limit_does_not_change_the_count() {
 }
 
 #[tokio::test]
-async fn spec_100_a_transaction_is_one_revision_and_one_watch_response() {
+async fn txn_is_one_revision_and_one_watch_response_spec_100() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch_prefix("k/", 0)).await;
@@ -109,7 +109,7 @@ async fn spec_100_a_transaction_is_one_revision_and_one_watch_response() {
 }
 
 #[tokio::test]
-async fn spec_101_deleting_nothing_takes_no_revision() {
+async fn deleting_missing_key_takes_no_revision_spec_101() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let deleted = server.delete("nothing").await;
@@ -119,7 +119,7 @@ async fn spec_101_deleting_nothing_takes_no_revision() {
 }
 
 #[tokio::test]
-async fn spec_102_what_is_compacted_cannot_be_read() {
+async fn range_at_compacted_revision_is_refused_spec_102() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("a", value).await;
@@ -137,7 +137,7 @@ async fn spec_102_what_is_compacted_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn spec_103_a_watch_from_before_the_compaction_is_cancelled() {
+async fn watch_from_compacted_revision_is_cancelled_spec_103() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("a", value).await;
@@ -156,7 +156,7 @@ async fn spec_103_a_watch_from_before_the_compaction_is_cancelled() {
 }
 
 #[tokio::test]
-async fn spec_104_a_synced_stream_says_how_far_it_is() {
+async fn synced_watch_stream_answers_progress_request_spec_104() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch("a", 0)).await;
@@ -170,7 +170,7 @@ async fn spec_104_a_synced_stream_says_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn spec_105_updates_and_deletes_carry_what_was_there() {
+async fn watch_events_carry_prev_kv_spec_105() {
     let server = Server::start().await;
     let mut stream = server.watch();
     let request = WatchCreateRequest {
@@ -197,7 +197,7 @@ async fn spec_105_updates_and_deletes_carry_what_was_there() {
 }
 
 #[tokio::test]
-async fn spec_106_the_keys_of_an_expired_lease_vanish() {
+async fn expired_lease_deletes_its_keys_spec_106() {
     let server = Server::start().await;
     let request = LeaseGrantRequest { ttl: 15, id: 7 };
     server.lease().lease_grant(request).await.expect("a lease");
@@ -224,7 +224,7 @@ async fn spec_106_the_keys_of_an_expired_lease_vanish() {
 }
 
 #[tokio::test]
-async fn spec_107_the_second_put_is_version_2() {
+async fn second_put_has_version_2_spec_107() {
     let server = Server::start().await;
     server.put("compact_rev_key", "0").await;
     server.put("compact_rev_key", "100").await;
@@ -233,7 +233,7 @@ async fn spec_107_the_second_put_is_version_2() {
 }
 
 #[tokio::test]
-async fn spec_108_a_value_above_the_limit_is_refused() {
+async fn put_above_request_size_limit_is_refused_spec_108() {
     let server = Server::start().await;
     let large = vec![0; 1_572_864];
     let status = server.kv().put(put("a", large)).await.expect_err("large");

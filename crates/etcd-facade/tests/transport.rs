@@ -5,8 +5,8 @@ mod support;
 use futures::StreamExt;
 use optik_etcd_api::etcdserverpb::kv_client::KvClient;
 use optik_etcd_api::etcdserverpb::{SnapshotRequest, TxnRequest};
-use optik_etcd_facade::{Limits, Options};
-use optik_listener::Connections;
+use optik_etcd_facade::{FacadeLimits, FacadeOptions};
+use optik_listener::ConnectionLimiter;
 use optik_store::{KeyRange, WatchFrom, WatchSpec};
 use prost::Message;
 use sha2::{Digest, Sha256};
@@ -53,7 +53,7 @@ async fn plain_http_answers_on_the_same_port() {
 /// CVE-2018-1098, CVE-2018-1099: a page in a browser writes without being asked, or reads
 /// under a name that it has pointed at this machine.
 #[tokio::test]
-async fn web_pages_reach_no_service() {
+async fn browser_web_pages_cannot_reach_grpc_services() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let message = put("evil", "1").encode_to_vec();
@@ -112,7 +112,7 @@ async fn web_pages_reach_no_service() {
 }
 
 #[tokio::test]
-async fn a_message_above_the_receive_limit_is_refused() {
+async fn grpc_message_above_receive_limit_is_refused() {
     let server = Server::start().await;
     let huge = put("a", vec![0; 3 << 20]);
     let status = server.kv().put(huge).await.expect_err("too large");
@@ -121,13 +121,13 @@ async fn a_message_above_the_receive_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_too_large_as_a_whole() {
-    let server = Server::start_with(Options {
-        limits: Limits {
+async fn txn_above_request_size_limit_is_refused() {
+    let server = Server::start_with(FacadeOptions {
+        limits: FacadeLimits {
             request_bytes_max: 1000,
-            ..Limits::default()
+            ..FacadeLimits::default()
         },
-        ..Options::default()
+        ..FacadeOptions::default()
     })
     .await;
     let value = "x".repeat(400);
@@ -142,10 +142,10 @@ async fn a_transaction_is_too_large_as_a_whole() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_their_turn() {
-    let server = Server::start_with(Options {
-        connections: Connections::new(2),
-        ..Options::default()
+async fn connections_beyond_limit_wait() {
+    let server = Server::start_with(FacadeOptions {
+        connections: ConnectionLimiter::new(2),
+        ..FacadeOptions::default()
     })
     .await;
     // Our own is the first; each of these is served after the one before it is gone.
@@ -155,7 +155,7 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn a_backup_ends_with_its_hash() {
+async fn snapshot_stream_ends_with_its_hash() {
     let server = Server::start().await;
     for number in 0..300 {
         server.put(&format!("k/{number}"), vec![b'x'; 1000]).await;
@@ -177,7 +177,7 @@ async fn a_backup_ends_with_its_hash() {
 }
 
 #[tokio::test]
-async fn the_store_learns_who_wrote() {
+async fn write_origin_is_taken_from_the_client() {
     let server = Server::start().await;
     let mut watch = server.store.watch(WatchSpec {
         range: KeyRange::all(),

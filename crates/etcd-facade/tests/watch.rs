@@ -5,7 +5,7 @@ mod support;
 use optik_etcd_api::errors::STOPPED;
 use optik_etcd_api::etcdserverpb::kv_client::KvClient;
 use optik_etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
-use optik_etcd_facade::{Limits, Options};
+use optik_etcd_facade::{FacadeLimits, FacadeOptions};
 use optik_store::{Origin, Put, Txn};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn events(stream: &mut WatchStream, count: usize) -> Vec<WatchResponse> {
 }
 
 #[tokio::test]
-async fn created_replies_come_in_order_and_before_events() {
+async fn watch_created_replies_are_ordered_and_precede_events() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let mut stream = server.watch();
@@ -66,7 +66,7 @@ async fn created_replies_come_in_order_and_before_events() {
 }
 
 #[tokio::test]
-async fn from_now_means_after_the_revision_of_the_reply() {
+async fn watch_from_now_starts_after_created_revision() {
     let server = Server::start().await;
     server.put("a", "before").await;
     let mut stream = server.watch();
@@ -78,7 +78,7 @@ async fn from_now_means_after_the_revision_of_the_reply() {
 }
 
 #[tokio::test]
-async fn a_future_watch_is_silent_until_its_revision() {
+async fn watch_from_future_revision_is_silent_until_then() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch("a", 4)).await;
@@ -91,7 +91,7 @@ async fn a_future_watch_is_silent_until_its_revision() {
 }
 
 #[tokio::test]
-async fn progress_never_overtakes_events() {
+async fn watch_progress_never_overtakes_events() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch("a", 0)).await;
@@ -114,7 +114,7 @@ async fn progress_never_overtakes_events() {
 }
 
 #[tokio::test]
-async fn progress_on_a_stream_without_watches_is_not_answered() {
+async fn watch_progress_without_watches_is_not_answered() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.ask_progress();
@@ -123,7 +123,7 @@ async fn progress_on_a_stream_without_watches_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_watch_that_starts_at_the_next_revision_is_synced() {
+async fn watch_from_next_revision_is_synced() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let mut stream = server.watch();
@@ -135,10 +135,10 @@ async fn a_watch_that_starts_at_the_next_revision_is_synced() {
 }
 
 #[tokio::test]
-async fn an_idle_watch_that_asked_is_notified() {
-    let server = Server::start_with(Options {
+async fn idle_watch_with_progress_notify_is_notified() {
+    let server = Server::start_with(FacadeOptions {
         progress_notify_interval: Duration::from_millis(20),
-        ..Options::default()
+        ..FacadeOptions::default()
     })
     .await;
     let mut stream = server.watch();
@@ -161,7 +161,7 @@ async fn an_idle_watch_that_asked_is_notified() {
 }
 
 #[tokio::test]
-async fn a_cancelled_watch_is_silent_and_its_id_free() {
+async fn cancelled_watch_is_silent_and_its_id_is_reusable() {
     let server = Server::start().await;
     let mut stream = server.watch();
     let first = stream.created(watch("a", 0)).await;
@@ -176,13 +176,13 @@ async fn a_cancelled_watch_is_silent_and_its_id_free() {
 }
 
 #[tokio::test]
-async fn a_revision_is_split_only_for_those_who_asked() {
-    let server = Server::start_with(Options {
-        limits: Limits {
+async fn watch_revision_is_fragmented_only_on_request() {
+    let server = Server::start_with(FacadeOptions {
+        limits: FacadeLimits {
             fragment_bytes_max: 1000,
-            ..Limits::default()
+            ..FacadeLimits::default()
         },
-        ..Options::default()
+        ..FacadeOptions::default()
     })
     .await;
     let value = "x".repeat(400);
@@ -211,7 +211,7 @@ async fn a_revision_is_split_only_for_those_who_asked() {
 }
 
 #[tokio::test]
-async fn a_long_history_comes_in_bounded_responses() {
+async fn watch_history_comes_in_bounded_responses() {
     let server = Server::start().await;
     for number in 0..40 {
         server
@@ -228,7 +228,7 @@ async fn a_long_history_comes_in_bounded_responses() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_nobody_up_and_loses_nothing() {
+async fn slow_watch_client_blocks_nobody_and_loses_no_events() {
     let server = Server::start().await;
     let mut slow = WatchStream::open(connect(&format!("http://{}", server.address)).await);
     slow.created(watch_prefix("k/", 0)).await;
@@ -251,7 +251,7 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_busy_watch_does_not_starve_the_others() {
+async fn busy_watch_does_not_starve_other_watches() {
     let server = Server::start().await;
     for _ in 0..5000 {
         let busy = Txn::put(Put::new("busy", "x"));
@@ -280,7 +280,7 @@ async fn a_busy_watch_does_not_starve_the_others() {
 
 /// What is known of one stream while several clients write.
 #[derive(Default)]
-struct Witness {
+struct StreamHistory {
     /// The revisions of the events of each watch.
     seen: BTreeMap<i64, Vec<i64>>,
     /// Revisions up to which the stream said it was complete, and how many events
@@ -288,7 +288,7 @@ struct Witness {
     complete: Vec<(i64, BTreeMap<i64, usize>)>,
 }
 
-impl Witness {
+impl StreamHistory {
     fn take(&mut self, response: &WatchResponse) {
         if response.watch_id == -1 {
             let counts = self.seen.iter().map(|(id, seen)| (*id, seen.len()));
@@ -328,7 +328,7 @@ async fn write(kv: KvClient<Channel>, writer: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_writes_are_seen_in_order_and_progress_is_true() {
+async fn watch_of_concurrent_writes_is_ordered_with_exact_progress() {
     let server = Server::start().await;
     let mut stream = server.watch();
     let all = stream.created(watch_prefix("k/", 1)).await;
@@ -338,8 +338,8 @@ async fn concurrent_writes_are_seen_in_order_and_progress_is_true() {
         .map(|writer| tokio::spawn(write(server.kv(), writer)))
         .collect();
 
-    let mut witness = Witness::default();
-    let count = |witness: &Witness, id| witness.seen.get(&id).map_or(0, Vec::len);
+    let mut witness = StreamHistory::default();
+    let count = |witness: &StreamHistory, id| witness.seen.get(&id).map_or(0, Vec::len);
     while count(&witness, all) < WRITERS * WRITES_EACH || count(&witness, one) < WRITES_EACH {
         stream.ask_progress();
         witness.take(&stream.next().await);
@@ -358,7 +358,7 @@ async fn concurrent_writes_are_seen_in_order_and_progress_is_true() {
 }
 
 #[tokio::test]
-async fn clients_that_go_leave_nothing_behind() {
+async fn disconnected_watch_clients_leave_no_watchers() {
     const CLIENTS: usize = 20;
     let server = Server::start().await;
     let url = format!("http://{}", server.address);
@@ -387,12 +387,12 @@ async fn clients_that_go_leave_nothing_behind() {
 
 #[tokio::test]
 async fn too_many_watches_on_a_stream_are_refused() {
-    let server = Server::start_with(Options {
-        limits: Limits {
+    let server = Server::start_with(FacadeOptions {
+        limits: FacadeLimits {
             watches_per_stream_max: 2,
-            ..Limits::default()
+            ..FacadeLimits::default()
         },
-        ..Options::default()
+        ..FacadeOptions::default()
     })
     .await;
     let mut stream = server.watch();

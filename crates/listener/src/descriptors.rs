@@ -4,14 +4,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is not for connections: the store's files, connections to etcd and to webhooks,
 /// logs, certificates, the runtime itself.
-const RESERVED_MAX: u64 = 1024;
+const RESERVED_DESCRIPTORS_MAX: u64 = 1024;
 
 /// Takes as many as the system lets us have without asking anybody; returns how many there
 /// are then.
 ///
 /// The limit that processes are started with is usually 1,024, for the sake of programs
 /// that use `select`. Those that do not are to raise it themselves.
-pub fn raise() -> u64 {
+pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = Rlimit {
@@ -29,7 +29,7 @@ pub fn raise() -> u64 {
 /// How many of so many descriptors connections may have: never more than half of few.
 #[must_use]
 pub fn for_connections(limit: u64) -> usize {
-    let reserved = RESERVED_MAX.min(limit / 2);
+    let reserved = RESERVED_DESCRIPTORS_MAX.min(limit / 2);
     usize::try_from(limit - reserved).unwrap_or(usize::MAX)
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_keeps_its_share() {
+    fn connections_leave_descriptors_for_the_store() {
         for (limit, connections) in [
             (0, 0),
             (200, 100),
@@ -51,8 +51,8 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_raised_as_far_as_it_goes() {
-        let raised = raise();
+    fn descriptor_limit_is_raised_to_the_hard_limit() {
+        let raised = raise_limit();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current.unwrap_or(u64::MAX), raised);
         assert_eq!(limit.current, limit.maximum);

@@ -1,6 +1,6 @@
 //! Who gets in when there are too many.
 
-use optik_listener::{Connections, Slot};
+use optik_listener::{ConnectionLimiter, ConnectionSlot};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,28 +11,28 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Greets every client, and believes those that say something.
-async fn converse(mut stream: TcpStream, slot: Slot) {
+async fn greet(mut stream: TcpStream, slot: ConnectionSlot) {
     let _ = stream.write_all(b"!").await;
     let mut said = [0];
     while stream.read_exact(&mut said).await.is_ok() {
-        slot.prove();
+        slot.mark_authenticated();
         let _ = stream.write_all(&said).await;
     }
 }
 
-async fn listen(connections: &Connections) -> (SocketAddr, JoinHandle<()>) {
+async fn listen(connections: &ConnectionLimiter) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let connections = connections.clone();
     let task = tokio::spawn(async move {
-        let begin = |stream, slot| tokio::spawn(converse(stream, slot)).abort_handle();
+        let begin = |stream, slot| tokio::spawn(greet(stream, slot)).abort_handle();
         connections.accept_all(&listener, begin).await;
     });
     (address, task)
 }
 
 /// A client that has been greeted.
-async fn enter(address: SocketAddr) -> TcpStream {
+async fn connect(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut greeting = [0];
     let greeted = timeout(PATIENCE, stream.read_exact(&mut greeting)).await;
@@ -46,15 +46,15 @@ async fn prove(stream: &mut TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn the_silent_make_room_the_oldest_first() {
-    let connections = Connections::new(3);
+async fn unauthenticated_connections_are_evicted_oldest_first() {
+    let connections = ConnectionLimiter::new(3);
     let (one, _) = listen(&connections).await;
     let (other, _) = listen(&connections).await;
-    let mut proven = enter(one).await;
+    let mut proven = connect(one).await;
     assert!(prove(&mut proven).await);
     let mut flood = Vec::new();
     for address in [other, one].into_iter().cycle().take(50) {
-        flood.push(enter(address).await);
+        flood.push(connect(address).await);
     }
     assert!(prove(&mut proven).await, "it was there first, and stays");
     let (gone, left) = flood.split_at_mut(48);

@@ -65,7 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn known_pairs() {
+    fn base64url_encodes_and_decodes_known_pairs() {
         for (bytes, text) in [
             (&b""[..], ""),
             (b"f", "Zg"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_byte() {
+    fn base64url_error_names_the_corrupt_byte() {
         for (text, at) in [("Zg==", 2), ("Zm9v!", 4), ("a", 0), ("Zm9vY", 4), ("é", 0)] {
             assert_eq!(
                 decode(text),
@@ -92,12 +92,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_come_back(bytes: Vec<u8>) {
+        fn base64url_round_trips_any_bytes(bytes: Vec<u8>) {
             prop_assert_eq!(decode(&encode(&bytes)).unwrap(), bytes);
         }
 
         #[test]
-        fn any_text_never_panics(text: String) {
+        fn base64url_decode_never_panics(text: String) {
             let _ = decode(&text);
         }
     }

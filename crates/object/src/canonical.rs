@@ -32,7 +32,7 @@ pub enum NotStorable {
 
 /// The canonical bytes of an object. `metadata` is always there, and never contains
 /// `resourceVersion` or `selfLink`.
-pub fn encode(value: &Value) -> Result<Vec<u8>, NotStorable> {
+pub fn encode_canonical(value: &Value) -> Result<Vec<u8>, NotStorable> {
     let Value::Object(document) = value else {
         return Err(NotStorable::NotAnObject);
     };
@@ -62,7 +62,7 @@ const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
 fn write_document(document: &Map, out: &mut Vec<u8>) -> Result<(), NotStorable> {
     out.push(b'{');
-    write_first(document, &TYPE_MEMBERS, out)?;
+    write_fixed_members(document, &TYPE_MEMBERS, out)?;
     write_name("metadata", out);
     write_metadata(document.get("metadata"), out)?;
     for (name, value) in document {
@@ -81,7 +81,7 @@ fn write_metadata(metadata: Option<&Value>, out: &mut Vec<u8>) -> Result<(), Not
         Some(_) => return Err(NotStorable::MetadataNotAnObject),
     };
     out.push(b'{');
-    write_first(metadata, &NAME_MEMBERS, out)?;
+    write_fixed_members(metadata, &NAME_MEMBERS, out)?;
     for (name, value) in metadata {
         let name = name.as_str();
         if !NAME_MEMBERS.contains(&name) && !UNSTORED_MEMBERS.contains(&name) {
@@ -94,7 +94,11 @@ fn write_metadata(metadata: Option<&Value>, out: &mut Vec<u8>) -> Result<(), Not
 
 /// The members with a fixed place. They are strings, or the scanner could not step
 /// over them.
-fn write_first(map: &Map, names: &[&'static str], out: &mut Vec<u8>) -> Result<(), NotStorable> {
+fn write_fixed_members(
+    map: &Map,
+    names: &[&'static str],
+    out: &mut Vec<u8>,
+) -> Result<(), NotStorable> {
     for name in names {
         match map.get(*name) {
             None => {}
@@ -114,7 +118,7 @@ fn write_name(name: &str, out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
-    json::write_text(name, out);
+    json::write_string(name, out);
     out.push(b':');
 }
 
@@ -125,11 +129,14 @@ pub(crate) mod tests {
     use serde_json::json;
 
     fn check(value: &Value, expected: &str) {
-        assert_eq!(String::from_utf8(encode(value).unwrap()).unwrap(), expected);
+        assert_eq!(
+            String::from_utf8(encode_canonical(value).unwrap()).unwrap(),
+            expected
+        );
     }
 
     #[test]
-    fn order() {
+    fn canonical_encoding_orders_type_and_identity_members_first() {
         check(
             &json!({
                 "apiVersion": "v1", "kind": "Pod", "zeta": {"b": 1, "a": 2}, "alpha": [],
@@ -148,7 +155,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn metadata_is_always_there() {
+    fn canonical_encoding_always_has_metadata() {
         check(&json!({}), r#"{"metadata":{}}"#);
         check(
             &json!({"metadata": null, "a": 1}),
@@ -157,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored() {
+    fn canonical_encoding_rejects_objects_without_proper_metadata() {
         for (value, expected) in [
             (json!([]), NotStorable::NotAnObject),
             (json!({"metadata": 1}), NotStorable::MetadataNotAnObject),
@@ -167,7 +174,7 @@ pub(crate) mod tests {
                 NotStorable::NotAString("uid"),
             ),
         ] {
-            assert_eq!(encode(&value), Err(expected));
+            assert_eq!(encode_canonical(&value), Err(expected));
         }
     }
 
@@ -220,12 +227,12 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn encoding_loses_nothing(object in any_object()) {
-            let bytes = encode(&object).unwrap();
+        fn canonical_encoding_round_trips(object in any_object()) {
+            let bytes = encode_canonical(&object).unwrap();
             let back = json::parse(&bytes).unwrap();
             prop_assert_eq!(&back.value, &object);
             prop_assert!(back.duplicates.is_empty());
-            prop_assert_eq!(encode(&back.value).unwrap(), bytes);
+            prop_assert_eq!(encode_canonical(&back.value).unwrap(), bytes);
         }
     }
 }

@@ -33,9 +33,9 @@ pub enum FieldErrorKind {
         value: Value,
     },
     /// Invalid, but the value would be too much to print.
-    InvalidUnshown,
-    DuplicateUnshown,
-    /// The value has the wrong type; printed as `Invalid`, but the cause differs.
+    InvalidOmitValue,
+    DuplicateOmitValue,
+    /// The value has the wrong type; printed as `ValidationErrors`, but the cause differs.
     TypeInvalid {
         value: Value,
     },
@@ -131,7 +131,7 @@ impl FieldError {
 
     /// The same of what is below a path.
     #[must_use]
-    pub fn below(mut self, path: &str) -> Self {
+    pub fn with_path_prefix(mut self, path: &str) -> Self {
         self.path.insert(0, '.');
         self.path.insert_str(0, path);
         self
@@ -139,7 +139,7 @@ impl FieldError {
 
     /// The message without the path.
     #[must_use]
-    pub fn body(&self) -> String {
+    pub fn error_body(&self) -> String {
         let mut body = String::from(self.kind.title());
         if let Some(value) = self.kind.printed_value() {
             body.push_str(": ");
@@ -157,7 +157,7 @@ impl FieldError {
     pub fn cause(&self) -> Cause {
         Cause {
             reason: self.kind.reason().into(),
-            message: self.body(),
+            message: self.error_body(),
             field: self.path.clone(),
         }
     }
@@ -165,7 +165,7 @@ impl FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.body())
+        write!(f, "{}: {}", self.path, self.error_body())
     }
 }
 
@@ -174,8 +174,8 @@ impl FieldErrorKind {
         match self {
             Self::NotFound { .. } => "Not found",
             Self::Required => "Required value",
-            Self::Duplicate { .. } | Self::DuplicateUnshown => "Duplicate value",
-            Self::Invalid { .. } | Self::InvalidUnshown | Self::TypeInvalid { .. } => {
+            Self::Duplicate { .. } | Self::DuplicateOmitValue => "Duplicate value",
+            Self::Invalid { .. } | Self::InvalidOmitValue | Self::TypeInvalid { .. } => {
                 "Invalid value"
             }
             Self::NotSupported { .. } => "Unsupported value",
@@ -192,8 +192,8 @@ impl FieldErrorKind {
         match self {
             Self::NotFound { .. } => "FieldValueNotFound",
             Self::Required => "FieldValueRequired",
-            Self::Duplicate { .. } | Self::DuplicateUnshown => "FieldValueDuplicate",
-            Self::Invalid { .. } | Self::InvalidUnshown => "FieldValueInvalid",
+            Self::Duplicate { .. } | Self::DuplicateOmitValue => "FieldValueDuplicate",
+            Self::Invalid { .. } | Self::InvalidOmitValue => "FieldValueInvalid",
             Self::TypeInvalid { .. } => "FieldValueTypeInvalid",
             Self::NotSupported { .. } => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
@@ -213,8 +213,8 @@ impl FieldErrorKind {
             | Self::TypeInvalid { value }
             | Self::NotSupported { value } => Some(print_value(value)),
             Self::TooMany { count } | Self::TooFew { count } => Some(count.as_ref()?.to_string()),
-            Self::InvalidUnshown
-            | Self::DuplicateUnshown
+            Self::InvalidOmitValue
+            | Self::DuplicateOmitValue
             | Self::Required
             | Self::Forbidden
             | Self::TooLong
@@ -236,8 +236,11 @@ fn print_value(value: &Value) -> String {
 }
 
 /// Several complaints in one line: `a`, or `[a, b]`. Equal ones are said once.
-pub(crate) fn join(errors: &[FieldError]) -> String {
-    let all: Vec<String> = told(errors).iter().map(FieldError::to_string).collect();
+pub(crate) fn aggregate_message(errors: &[FieldError]) -> String {
+    let all: Vec<String> = reported_errors(errors)
+        .iter()
+        .map(FieldError::to_string)
+        .collect();
     let mut seen = BTreeSet::new();
     let messages: Vec<&str> = all
         .iter()
@@ -251,7 +254,7 @@ pub(crate) fn join(errors: &[FieldError]) -> String {
 }
 
 /// Those of many complaints that are told.
-pub(crate) fn told(errors: &[FieldError]) -> &[FieldError] {
+pub(crate) fn reported_errors(errors: &[FieldError]) -> &[FieldError] {
     &errors[..errors.len().min(FIELD_ERRORS_MAX)]
 }
 
@@ -261,7 +264,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn printed_as_kubernetes_does() {
+    fn field_errors_print_as_upstream() {
         for (error, expected) in [
             (
                 FieldError::invalid("a.b", "x\"", "no"),
@@ -314,21 +317,24 @@ mod tests {
     }
 
     #[test]
-    fn joined() {
+    fn field_error_aggregate_deduplicates_messages() {
         let (a, b) = (
             FieldError::forbidden("a", "no"),
             FieldError::forbidden("b", "no"),
         );
-        assert_eq!(join(std::slice::from_ref(&a)), "a: Forbidden: no");
         assert_eq!(
-            join(&[a.clone(), b.clone()]),
+            aggregate_message(std::slice::from_ref(&a)),
+            "a: Forbidden: no"
+        );
+        assert_eq!(
+            aggregate_message(&[a.clone(), b.clone()]),
             "[a: Forbidden: no, b: Forbidden: no]"
         );
-        assert_eq!(join(&[a.clone(), a]), "a: Forbidden: no");
+        assert_eq!(aggregate_message(&[a.clone(), a]), "a: Forbidden: no");
         let many: Vec<FieldError> = (0..2 * FIELD_ERRORS_MAX)
             .map(|at| FieldError::required(format!("a[{at}]"), ""))
             .collect();
-        let joined = join(&many);
+        let joined = aggregate_message(&many);
         assert_eq!(joined.matches("Required value").count(), FIELD_ERRORS_MAX);
         assert!(joined.ends_with("a[999]: Required value]"));
     }

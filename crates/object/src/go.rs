@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_as_percent_q() {
+    fn go_quote_matches_percent_q() {
         for (text, expected) in [
             ("abc", r#""abc""#),
             ("a\"b\\", r#""a\"b\\""#),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn floats() {
+    fn go_floats_match_json_and_percent_v() {
         for (value, json, plain) in [
             (0.0, "0", "0"),
             (-0.0, "-0", "-0"),

@@ -11,43 +11,47 @@ mod canonical;
 mod field_error;
 mod go;
 mod json;
-mod layout;
 mod meta;
 mod names;
 mod object;
 mod paging;
 pub mod protobuf;
 mod resource;
-mod revision_text;
+mod resource_version;
 pub mod selector;
+mod splice;
 mod status;
-mod stored;
-mod time;
+mod time_layout;
+mod timestamp;
 mod uuid;
 mod verb;
 pub mod yaml;
 
-pub use canonical::{NotStorable, encode};
+pub use canonical::{NotStorable, encode_canonical};
 pub use field_error::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind};
 pub use go::{plain_float, quote};
 pub use json::{
-    COST_MAX, DEPTH_MAX, Kind as JsonKind, Map, Parsed, SyntaxError, Tape, Value, View, cost,
-    cost_as_it_is, drop_nulls, json_type, occurrences, parse, parse_kept, to_bytes,
+    COST_MAX, DEPTH_MAX, JsonKind, JsonView, Map, ParsedDocument, SyntaxError, Tape, Value, cost,
+    cost_without_defaults, drop_nulls, json_type, occurrences, parse, parse_stored, to_bytes,
 };
-pub use layout::{Layout, LayoutError};
-pub use meta::{Meta, MetaError, OwnerReference};
+pub use meta::{ObjectMeta, ObjectMetaError, OwnerReference};
 pub use names::{
-    Problems, dns_1035_label, dns_label, dns_subdomain, generate_name, label_key, label_value,
-    path_segment,
+    Problems, dns1035_label, dns1123_label, dns1123_subdomain, generate_name, label_value,
+    path_segment, qualified_name,
 };
 pub use object::{NotAnObject, Object};
-pub use paging::{Continue, Snapshot, TokenError};
+pub use paging::{ContinueRevision, ContinueToken, ContinueTokenError};
 pub use resource::ResourceName;
-pub use revision_text::{Asked, ParseUintError, in_body, in_query, parse_uint, set_on_create};
-pub use status::{
-    Attempt, Cause, Denial, Details, ListOptionsError, Reason, SentType, Status, UidMismatch,
+pub use resource_version::{
+    ParseUintError, RequestedResourceVersion, create_sets_resource_version,
+    parse_body_resource_version, parse_query_resource_version, parse_uint,
 };
-pub use stored::{Damaged, Spliced, splice};
-pub use time::{Timestamp, TimestampError};
+pub use splice::{CorruptBytes, SplicedObject, splice};
+pub use status::{
+    Cause, DenialStatus, Details, ForbiddenRequest, ListOptionsError, Reason, SentType, Status,
+    UidMismatch,
+};
+pub use time_layout::{TimeLayout, TimeLayoutError};
+pub use timestamp::{Timestamp, TimestampError};
 pub use uuid::uuid;
 pub use verb::Verb;

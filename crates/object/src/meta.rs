@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// are in Go; members it does not know are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Meta {
+pub struct ObjectMeta {
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
     #[serde(deserialize_with = "null_is_empty")]
@@ -18,7 +18,7 @@ pub struct Meta {
     pub namespace: String,
     #[serde(deserialize_with = "null_is_empty")]
     pub uid: String,
-    /// As sent; see [`in_body`](crate::in_body). Stored bytes have none.
+    /// As sent; see [`parse_body_resource_version`](crate::in_body). Stored bytes have none.
     #[serde(deserialize_with = "null_is_empty")]
     pub resource_version: String,
     /// 0 if the kind does not count generations.
@@ -60,14 +60,14 @@ pub struct OwnerReference {
 /// A member of the metadata has the wrong type, or the bytes are not a JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct MetaError(String);
+pub struct ObjectMetaError(String);
 
-impl Meta {
+impl ObjectMeta {
     /// Reads the metadata of a document. No metadata is empty metadata.
-    pub fn from_json(bytes: &[u8]) -> Result<Self, MetaError> {
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ObjectMetaError> {
         serde_json::from_slice(bytes)
-            .map(|document: Document| document.metadata)
-            .map_err(|error| MetaError(error.to_string()))
+            .map(|document: MetadataDocument| document.metadata)
+            .map_err(|error| ObjectMetaError(error.to_string()))
     }
 
     #[must_use]
@@ -86,9 +86,9 @@ impl Meta {
 
 /// Everything but the metadata is stepped over, not built.
 #[derive(Deserialize)]
-struct Document {
+struct MetadataDocument {
     #[serde(default, deserialize_with = "null_is_empty")]
-    metadata: Meta,
+    metadata: ObjectMeta,
 }
 
 fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -112,13 +112,13 @@ fn null_values_are_empty<'de, D: Deserializer<'de>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canonical::{encode, tests::any_value};
+    use crate::canonical::{encode_canonical, tests::any_value};
     use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
-    fn everything_is_read() {
-        let bytes = encode(&json!({
+    fn object_meta_reads_every_member() {
+        let bytes = encode_canonical(&json!({
             "kind": "Pod", "spec": {"deep": [[{"metadata": {"name": "not me"}}]]},
             "metadata": {
                 "name": "n", "generateName": "n-", "namespace": "s", "uid": "u", "generation": 3,
@@ -134,7 +134,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let meta = Meta::from_json(&bytes).unwrap();
+        let meta = ObjectMeta::from_json(&bytes).unwrap();
         assert_eq!((meta.name.as_str(), meta.namespace.as_str()), ("n", "s"));
         assert_eq!(
             (meta.generate_name.as_str(), meta.uid.as_str()),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_null_are_empty() {
+    fn object_meta_absent_and_null_are_empty() {
         for text in [
             "{}",
             r#"{"metadata":null}"#,
@@ -162,8 +162,8 @@ mod tests {
                 "creationTimestamp":null,"ownerReferences":null}}"#,
         ] {
             assert_eq!(
-                Meta::from_json(text.as_bytes()),
-                Ok(Meta::default()),
+                ObjectMeta::from_json(text.as_bytes()),
+                Ok(ObjectMeta::default()),
                 "{text}"
             );
         }
@@ -171,15 +171,15 @@ mod tests {
 
     /// Skipping does not recurse, so it has no limit of its own.
     #[test]
-    fn depth_does_not_matter() {
+    fn object_meta_skips_members_of_any_depth() {
         let levels = 100_000;
         let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let text = format!(r#"{{"metadata":{{"name":"n","x":{deep}}},"y":{deep}}}"#);
-        assert_eq!(Meta::from_json(text.as_bytes()).unwrap().name, "n");
+        assert_eq!(ObjectMeta::from_json(text.as_bytes()).unwrap().name, "n");
     }
 
     #[test]
-    fn wrong_types_are_errors() {
+    fn object_meta_rejects_wrong_types() {
         for text in [
             "",
             "[1]",
@@ -190,20 +190,20 @@ mod tests {
             r#"{"metadata":{"finalizers":"f"}}"#,
             r#"{"metadata":{"generation":"1"}}"#,
         ] {
-            assert!(Meta::from_json(text.as_bytes()).is_err(), "{text}");
+            assert!(ObjectMeta::from_json(text.as_bytes()).is_err(), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = Meta::from_json(&bytes);
+        fn object_meta_never_panics(bytes: Vec<u8>) {
+            let _ = ObjectMeta::from_json(&bytes);
         }
 
         #[test]
-        fn what_surrounds_the_metadata_does_not_matter(before in any_value(), after in any_value()) {
+        fn object_meta_ignores_other_members(before in any_value(), after in any_value()) {
             let text = json!({"a": before, "metadata": {"name": "n"}, "z": after}).to_string();
-            prop_assert_eq!(Meta::from_json(text.as_bytes()).unwrap().name, "n");
+            prop_assert_eq!(ObjectMeta::from_json(text.as_bytes()).unwrap().name, "n");
         }
     }
 }

@@ -10,36 +10,36 @@ const LABEL_BYTES_MAX: usize = 63;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 /// Label keys (their name part) and label values.
 const LABEL_PART_BYTES_MAX: usize = 63;
-const GENERATED_LETTERS: usize = 5;
-const GENERATED_BASE_BYTES_MAX: usize = 63 - GENERATED_LETTERS;
+const GENERATED_SUFFIX_CHARS: usize = 5;
+const GENERATED_BASE_BYTES_MAX: usize = 63 - GENERATED_SUFFIX_CHARS;
 /// No vowels and nothing that looks like one: no name spells a word.
 const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-const DNS_LABEL: Pattern = Pattern {
+const DNS_LABEL: NamePattern = NamePattern {
     text: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
            and must start and end with an alphanumeric character",
     regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
     examples: &["my-name", "123-abc"],
 };
-const DNS_SUBDOMAIN: Pattern = Pattern {
+const DNS_SUBDOMAIN: NamePattern = NamePattern {
     text: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
            or '.', and must start and end with an alphanumeric character",
     regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
     examples: &["example.com"],
 };
-const DNS_1035_LABEL: Pattern = Pattern {
+const DNS_1035_LABEL: NamePattern = NamePattern {
     text: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
            an alphabetic character, and end with an alphanumeric character",
     regex: "[a-z]([-a-z0-9]*[a-z0-9])?",
     examples: &["my-name", "abc-123"],
 };
-const LABEL_KEY: Pattern = Pattern {
+const LABEL_KEY: NamePattern = NamePattern {
     text: "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
            an alphanumeric character",
     regex: "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]",
     examples: &["MyName", "my.name", "123-abc"],
 };
-const LABEL_VALUE: Pattern = Pattern {
+const LABEL_VALUE: NamePattern = NamePattern {
     text: "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
            or '.', and must start and end with an alphanumeric character",
     regex: "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
@@ -47,13 +47,13 @@ const LABEL_VALUE: Pattern = Pattern {
 };
 
 /// A rule as it is explained to people. The code does not run the regex.
-struct Pattern {
+struct NamePattern {
     text: &'static str,
     regex: &'static str,
     examples: &'static [&'static str],
 }
 
-impl Pattern {
+impl NamePattern {
     fn problem(&self) -> String {
         // Two spaces before "or", as upstream has them.
         let examples: Vec<String> = self
@@ -72,7 +72,7 @@ impl Pattern {
 
 /// Most names that become part of a host name: namespaces, services.
 #[must_use]
-pub fn dns_label(name: &str) -> Problems {
+pub fn dns1123_label(name: &str) -> Problems {
     let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
     if !is_dns_label(name) {
         problems.push(if is_dns_subdomain(name) {
@@ -86,7 +86,7 @@ pub fn dns_label(name: &str) -> Problems {
 
 /// The names of custom kinds and their versions.
 #[must_use]
-pub fn dns_1035_label(name: &str) -> Problems {
+pub fn dns1035_label(name: &str) -> Problems {
     let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
     if !is_dns_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         problems.push(DNS_1035_LABEL.problem());
@@ -96,7 +96,7 @@ pub fn dns_1035_label(name: &str) -> Problems {
 
 /// Most other names.
 #[must_use]
-pub fn dns_subdomain(name: &str) -> Problems {
+pub fn dns1123_subdomain(name: &str) -> Problems {
     subdomain(name, "characters")
 }
 
@@ -123,7 +123,7 @@ pub fn path_segment(name: &str) -> Problems {
 
 /// `app`, `example.com/app`; also what finalizers and annotation keys look like.
 #[must_use]
-pub fn label_key(key: &str) -> Problems {
+pub fn qualified_name(key: &str) -> Problems {
     let parts: Vec<&str> = key.split('/').collect();
     let (mut problems, name) = match parts[..] {
         [name] => (Vec::new(), name),
@@ -161,9 +161,9 @@ pub fn label_value(value: &str) -> Problems {
 /// §2.6: the first 58 characters of `base`, and five letters made from `random`.
 #[must_use]
 pub fn generate_name(base: &str, random: u32) -> String {
-    let mut name = String::from(cut(base, GENERATED_BASE_BYTES_MAX));
+    let mut name = String::from(truncate(base, GENERATED_BASE_BYTES_MAX));
     let (mut random, letters) = (random as usize, GENERATED_ALPHABET.len());
-    for _ in 0..GENERATED_LETTERS {
+    for _ in 0..GENERATED_SUFFIX_CHARS {
         name.push(char::from(GENERATED_ALPHABET[random % letters]));
         random /= letters;
     }
@@ -171,7 +171,7 @@ pub fn generate_name(base: &str, random: u32) -> String {
 }
 
 /// The longest prefix of at most `bytes_max` bytes that is still text.
-fn cut(text: &str, bytes_max: usize) -> &str {
+fn truncate(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -196,7 +196,7 @@ fn prefixed(prefix: &str, problems: Problems) -> Problems {
 }
 
 fn is_dns_label(text: &str) -> bool {
-    is_framed(
+    has_alphanumeric_ends(
         text,
         |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit(),
         b"-",
@@ -208,11 +208,11 @@ fn is_dns_subdomain(text: &str) -> bool {
 }
 
 fn is_label_part(text: &str) -> bool {
-    is_framed(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
+    has_alphanumeric_ends(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
 }
 
 /// Letters at both ends; letters and `others` between.
-fn is_framed(text: &str, is_letter: fn(u8) -> bool, others: &[u8]) -> bool {
+fn has_alphanumeric_ends(text: &str, is_letter: fn(u8) -> bool, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
         return false;
@@ -239,29 +239,29 @@ mod tests {
     const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
     #[test]
-    fn dns_names() {
+    fn dns_names_are_validated_as_upstream() {
         for good in ["a", "0", "a-b", "a--b", &"a".repeat(63)] {
-            check(dns_label(good), &[]);
-            check(dns_subdomain(good), &[]);
+            check(dns1123_label(good), &[]);
+            check(dns1123_subdomain(good), &[]);
         }
-        check(dns_label("a.b"), &["must not contain dots"]);
+        check(dns1123_label("a.b"), &["must not contain dots"]);
         for bad in ["", "-a", "a-", "A", "a_b", "é", "a..b", "a b"] {
-            check(dns_label(bad), &[LABEL_TEXT]);
-            check(dns_subdomain(bad), &[SUBDOMAIN_TEXT]);
+            check(dns1123_label(bad), &[LABEL_TEXT]);
+            check(dns1123_subdomain(bad), &[SUBDOMAIN_TEXT]);
         }
         check(
-            dns_label(&"a".repeat(64)),
+            dns1123_label(&"a".repeat(64)),
             &["must be no more than 63 characters"],
         );
-        check(dns_subdomain("a.b-c.0"), &[]);
+        check(dns1123_subdomain("a.b-c.0"), &[]);
         check(
-            dns_subdomain(&"a".repeat(254)),
+            dns1123_subdomain(&"a".repeat(254)),
             &["must be no more than 253 characters"],
         );
     }
 
     #[test]
-    fn path_segments() {
+    fn path_segment_names_are_validated_as_upstream() {
         check(path_segment("system:node"), &[]);
         check(path_segment("."), &["may not be '.'"]);
         check(path_segment(".."), &["may not be '..'"]);
@@ -272,29 +272,29 @@ mod tests {
     }
 
     #[test]
-    fn label_keys_and_values() {
+    fn label_keys_and_values_are_validated_as_upstream() {
         for good in ["a", "A_b.c-9", "example.com/a"] {
-            check(label_key(good), &[]);
+            check(qualified_name(good), &[]);
         }
-        check(label_key("-a"), &[&format!("name part {KEY_TEXT}")]);
+        check(qualified_name("-a"), &[&format!("name part {KEY_TEXT}")]);
         check(
-            label_key(""),
+            qualified_name(""),
             &[
                 "name part must be non-empty",
                 &format!("name part {KEY_TEXT}"),
             ],
         );
-        check(label_key("/a"), &["prefix part must be non-empty"]);
+        check(qualified_name("/a"), &["prefix part must be non-empty"]);
         check(
-            label_key("A/a"),
+            qualified_name("A/a"),
             &[&format!("prefix part {SUBDOMAIN_TEXT}")],
         );
         check(
-            label_key(&"a".repeat(64)),
+            qualified_name(&"a".repeat(64)),
             &["name part must be no more than 63 bytes"],
         );
         check(
-            label_key("a/b/c"),
+            qualified_name("a/b/c"),
             &[&format!(
                 "a valid label key {KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )],
@@ -311,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn generated_names_2_6(random: u32, base in "[a-z-]{0,80}") {
+        fn generate_name_appends_random_suffix_2_6(random: u32, base in "[a-z-]{0,80}") {
             let name = generate_name(&base, random);
             let (kept, letters) = name.split_at(name.len() - 5);
             prop_assert_eq!(kept, &base[..base.len().min(58)]);
@@ -320,9 +320,9 @@ mod tests {
         }
 
         #[test]
-        fn any_text_never_panics(text: String, random: u32) {
-            let _ = (dns_label(&text), dns_subdomain(&text), path_segment(&text));
-            let _ = (label_key(&text), label_value(&text), generate_name(&text, random));
+        fn name_validation_never_panics(text: String, random: u32) {
+            let _ = (dns1123_label(&text), dns1123_subdomain(&text), path_segment(&text));
+            let _ = (qualified_name(&text), label_value(&text), generate_name(&text, random));
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::canonical::{self, NotStorable};
 use crate::json::{Map, Value};
 use crate::meta::OwnerReference;
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// A JSON object with metadata. Reading is tolerant: what is missing or of the wrong
 /// type is empty. Setting something empty removes it, as Go's `omitempty` does.
@@ -193,12 +193,12 @@ impl Object {
     fn set(&mut self, member: &str, value: Option<Value>) {
         match value {
             Some(value) => drop(self.metadata_mut().insert(member.into(), value)),
-            None => drop(self.remove(member)),
+            None => drop(self.remove_metadata_member(member)),
         }
     }
 
     /// Takes a member of the metadata away, without making metadata for it.
-    pub fn remove(&mut self, member: &str) -> Option<Value> {
+    pub fn remove_metadata_member(&mut self, member: &str) -> Option<Value> {
         self.0.get_mut("metadata")?.as_object_mut()?.remove(member)
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_is_tolerant() {
+    fn object_getters_tolerate_wrong_types() {
         for value in [
             json!({}),
             json!({"metadata": null}),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn object_getters_read_metadata() {
         let object = object(json!({"kind": "K", "apiVersion": "g/v1", "metadata": {
             "name": "n", "namespace": "s", "uid": "u", "resourceVersion": "7", "generation": 2,
             "generateName": "n-", "labels": {"a": "1"}, "annotations": {"b": "2"},
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_and_removing() {
+    fn object_setters_write_and_remove_metadata() {
         let mut changed = object(json!({"metadata": 5}));
         changed.set_type("K", "v1");
         changed.set_name("n");
@@ -362,7 +362,7 @@ mod tests {
             "deletionGracePeriodSeconds": 0, "finalizers": ["f"], "annotations": {"a": "b"},
         }});
         assert_eq!(changed, object(expected.clone()));
-        assert_eq!(changed.encode(), canonical::encode(&expected));
+        assert_eq!(changed.encode(), canonical::encode_canonical(&expected));
 
         changed.set_namespace("");
         changed.set_resource_version(0);

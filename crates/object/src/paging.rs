@@ -10,8 +10,8 @@ const VERSION: &str = "meta.k8s.io/v1";
 
 /// The start of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continue {
-    pub at: Snapshot,
+pub struct ContinueToken {
+    pub revision: ContinueRevision,
     /// The first key that may be listed, relative to the collection: the key of the
     /// last item of this page, and a zero byte.
     pub start: String,
@@ -19,7 +19,7 @@ pub struct Continue {
 
 /// Which state the rest of a list is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Snapshot {
+pub enum ContinueRevision {
     /// The state the list began with.
     Exact(u64),
     /// The newest: the client lost its snapshot to compaction and chose to go on.
@@ -28,7 +28,7 @@ pub enum Snapshot {
 
 /// Why a token is refused (`B3`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
+pub enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]
     Malformed(String),
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
@@ -42,7 +42,7 @@ pub enum TokenError {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Token {
+struct EncodedContinueToken {
     #[serde(default)]
     v: String,
     #[serde(default)]
@@ -51,50 +51,53 @@ struct Token {
     start: String,
 }
 
-impl Continue {
+impl ContinueToken {
     /// The page after the item with this key.
     #[must_use]
-    pub fn after(at: Snapshot, last_key: &str) -> Self {
+    pub fn after(at: ContinueRevision, last_key: &str) -> Self {
         Self {
-            at,
+            revision: at,
             start: format!("{last_key}\0"),
         }
     }
 
     #[must_use]
     pub fn encode(&self) -> String {
-        let rv = match self.at {
-            Snapshot::Exact(revision) => i64::try_from(revision).unwrap_or(i64::MAX),
-            Snapshot::Latest => -1,
+        let rv = match self.revision {
+            ContinueRevision::Exact(revision) => i64::try_from(revision).unwrap_or(i64::MAX),
+            ContinueRevision::Latest => -1,
         };
-        base64::encode(&json::to_bytes(&Token {
+        base64::encode(&json::to_bytes(&EncodedContinueToken {
             v: VERSION.into(),
             rv,
             start: self.start.clone(),
         }))
     }
 
-    pub fn decode(text: &str) -> Result<Self, TokenError> {
-        let bytes = base64::decode(text).map_err(TokenError::Malformed)?;
-        let parsed =
-            json::parse(&bytes).map_err(|error| TokenError::Malformed(error.to_string()))?;
-        let token = Token::deserialize(parsed.value)
-            .map_err(|error| TokenError::Malformed(error.to_string()))?;
+    pub fn decode(text: &str) -> Result<Self, ContinueTokenError> {
+        let bytes = base64::decode(text).map_err(ContinueTokenError::Malformed)?;
+        let parsed = json::parse(&bytes)
+            .map_err(|error| ContinueTokenError::Malformed(error.to_string()))?;
+        let token = EncodedContinueToken::deserialize(parsed.value)
+            .map_err(|error| ContinueTokenError::Malformed(error.to_string()))?;
         if token.v != VERSION {
-            return Err(TokenError::Version(token.v));
+            return Err(ContinueTokenError::Version(token.v));
         }
         let at = match token.rv {
-            0 => return Err(TokenError::Revision),
-            rv => u64::try_from(rv).map_or(Snapshot::Latest, Snapshot::Exact),
+            0 => return Err(ContinueTokenError::Revision),
+            rv => u64::try_from(rv).map_or(ContinueRevision::Latest, ContinueRevision::Exact),
         };
         if token.start.is_empty() {
-            return Err(TokenError::NoStart);
+            return Err(ContinueTokenError::NoStart);
         }
         if !is_clean(&token.start) {
-            return Err(TokenError::Malformed(token.start));
+            return Err(ContinueTokenError::Malformed(token.start));
         }
         let start = token.start.strip_prefix('/').unwrap_or(&token.start).into();
-        Ok(Self { at, start })
+        Ok(Self {
+            revision: at,
+            start,
+        })
     }
 }
 
@@ -111,18 +114,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn spelt_as_upstream_3_4() {
-        let page = Continue::after(Snapshot::Exact(17), "ns/a");
+    fn continue_token_is_encoded_as_upstream_3_4() {
+        let page = ContinueToken::after(ContinueRevision::Exact(17), "ns/a");
         let json = br#"{"v":"meta.k8s.io/v1","rv":17,"start":"ns/a\u0000"}"#;
         assert_eq!(page.encode(), base64::encode(json));
-        assert_eq!(Continue::decode(&page.encode()), Ok(page));
+        assert_eq!(ContinueToken::decode(&page.encode()), Ok(page));
         let latest = base64::encode(br#"{"v":"meta.k8s.io/v1","rv":-1,"start":"a"}"#);
-        assert_eq!(Continue::decode(&latest).unwrap().at, Snapshot::Latest);
-        assert_eq!(Continue::decode(&latest).unwrap().encode(), latest);
+        assert_eq!(
+            ContinueToken::decode(&latest).unwrap().revision,
+            ContinueRevision::Latest
+        );
+        assert_eq!(ContinueToken::decode(&latest).unwrap().encode(), latest);
     }
 
     #[test]
-    fn refused_b3() {
+    fn malformed_continue_tokens_are_refused_b3() {
         let prefix = "invalid continue token: continue key is not valid";
         for (json, expected) in [
             ("", ": unexpected end of JSON input"),
@@ -160,12 +166,12 @@ mod tests {
             (r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a//b"}"#, ": a//b"),
             (r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/"}"#, ": a/"),
         ] {
-            let error = Continue::decode(&base64::encode(json.as_bytes())).unwrap_err();
-            let status = Status::continue_malformed(&error);
+            let error = ContinueToken::decode(&base64::encode(json.as_bytes())).unwrap_err();
+            let status = Status::invalid_continue_token(&error);
             assert_eq!(status.message(), format!("{prefix}{expected}"), "{json}");
             assert_eq!(status.code(), 400);
         }
-        let error = Continue::decode("!").unwrap_err();
+        let error = ContinueToken::decode("!").unwrap_err();
         assert_eq!(
             error.to_string(),
             "continue key is not valid: illegal base64 data at input byte 0"
@@ -174,23 +180,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_come_back(revision in 1..=i64::MAX as u64, namespace in "[a-z0-9-]{1,20}", name in "[a-z0-9-]{1,20}") {
-            for at in [Snapshot::Exact(revision), Snapshot::Latest] {
-                let page = Continue::after(at, &format!("{namespace}/{name}"));
-                prop_assert_eq!(Continue::decode(&page.encode()), Ok(page));
+        fn continue_tokens_round_trip(revision in 1..=i64::MAX as u64, namespace in "[a-z0-9-]{1,20}", name in "[a-z0-9-]{1,20}") {
+            for at in [ContinueRevision::Exact(revision), ContinueRevision::Latest] {
+                let page = ContinueToken::after(at, &format!("{namespace}/{name}"));
+                prop_assert_eq!(ContinueToken::decode(&page.encode()), Ok(page));
             }
         }
 
         #[test]
-        fn any_text_never_panics(text: String, bytes: Vec<u8>) {
-            let _ = Continue::decode(&text);
-            let _ = Continue::decode(&base64::encode(&bytes));
+        fn continue_token_decode_never_panics(text: String, bytes: Vec<u8>) {
+            let _ = ContinueToken::decode(&text);
+            let _ = ContinueToken::decode(&base64::encode(&bytes));
         }
 
         #[test]
-        fn a_start_never_leaves_the_collection(start in "[a./]{0,8}") {
+        fn continue_token_start_stays_in_the_collection(start in "[a./]{0,8}") {
             let json = format!(r#"{{"v":"meta.k8s.io/v1","rv":1,"start":"{start}"}}"#);
-            if let Ok(page) = Continue::decode(&base64::encode(json.as_bytes())) {
+            if let Ok(page) = ContinueToken::decode(&base64::encode(json.as_bytes())) {
                 prop_assert!(!page.start.starts_with('/') && !page.start.split('/').any(|part| part == ".."));
             }
         }

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_and_variant_stand_in_their_places() {
+    fn uuid_has_version_4_and_variant_bits() {
         for (high, low, expected) in [
             (0, 0, "00000000-0000-4000-8000-000000000000"),
             (!0, !0, "ffffffff-ffff-4fff-bfff-ffffffffffff"),

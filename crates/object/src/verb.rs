@@ -28,7 +28,7 @@ impl Verb {
     ];
 
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Delete => "delete",

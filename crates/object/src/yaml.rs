@@ -3,7 +3,7 @@
 //!
 //! Syntax is YAML 1.2's, what plain words mean is YAML 1.1's (`yes` is a boolean, `0755`
 //! an octal number, see [`scalar`]); keys that are no strings become strings. Lists and
-//! maps may nest [`DEPTH_MAX`] deep, those in brackets 255 deep.
+//! maps may nest [`COMPARE_DEPTH_MAX`] deep, those in brackets 255 deep.
 
 mod scalar;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
 /// How much of it may come from aliases, which make much of little.
-const COPIED_MAX: usize = 100_000;
+const ALIASED_COST_MAX: usize = 100_000;
 /// Nobody reads more than these.
 const DUPLICATES_MAX: usize = 100;
 /// The parser keeps all that stands in brackets until it knows whether that is a key.
@@ -30,7 +30,7 @@ const TOO_MANY_VALUES: &str = "document has too many values";
 
 /// The first document of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Document {
+pub struct YamlDocument {
     /// Where a key is given twice, the last one wins.
     pub value: Value,
     /// Such keys, in Go's words: `line 7: key "a" already set in map`.
@@ -45,9 +45,9 @@ pub struct YamlError {
 }
 
 /// Reads the first document; what follows it is not looked at. Nothing at all is `null`.
-pub fn parse(bytes: &[u8]) -> Result<Document, YamlError> {
+pub fn parse(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
     if let Some(value) = plain_json(bytes) {
-        return Ok(Document {
+        return Ok(YamlDocument {
             value,
             duplicates: Vec::new(),
         });
@@ -65,7 +65,7 @@ pub fn parse(bytes: &[u8]) -> Result<Document, YamlError> {
 /// much cheaper to read. Floats and numbers that are very large are left to YAML, and so are
 /// keys that are given twice, which it tells by their lines.
 fn plain_json(bytes: &[u8]) -> Option<Value> {
-    if !bytes.trim_ascii_start().starts_with(b"{") || is_other_yaml(bytes) {
+    if !bytes.trim_ascii_start().starts_with(b"{") || differs_from_json(bytes) {
         return None;
     }
     let parsed = json::parse(bytes).ok()?;
@@ -75,7 +75,7 @@ fn plain_json(bytes: &[u8]) -> Option<Value> {
 
 /// U+0085, U+2028 and U+2029 end lines in YAML, and are letters in JSON; surrogates are
 /// letters in JSON only.
-fn is_other_yaml(bytes: &[u8]) -> bool {
+fn differs_from_json(bytes: &[u8]) -> bool {
     let line_breaks = [&b"\xc2\x85"[..], b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
     let surrogates = [&b"\\ud"[..], b"\\uD"];
     let mut others = line_breaks.iter().chain(&surrogates);
@@ -97,13 +97,13 @@ fn flow_indicators(bytes: &[u8]) -> usize {
     counts.filter(|is_indicator| *is_indicator).count()
 }
 
-fn parse_yaml(bytes: &[u8]) -> Result<Document, YamlError> {
+fn parse_yaml(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
     let text = std::str::from_utf8(bytes).map_err(|error| YamlError {
-        line: 1 + lines(&bytes[..error.valid_up_to()]),
+        line: 1 + line_count(&bytes[..error.valid_up_to()]),
         problem: "the text is not UTF-8".to_owned(),
     })?;
     let mut parser = Parser::new_from_str(text);
-    let mut builder = Builder::default();
+    let mut builder = YamlBuilder::default();
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| YamlError {
             line: error.marker().line(),
@@ -121,62 +121,62 @@ fn parse_yaml(bytes: &[u8]) -> Result<Document, YamlError> {
     Ok(builder.document)
 }
 
-fn lines(bytes: &[u8]) -> usize {
+fn line_count(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// Values under construction. Not recursive, so that depth costs no stack.
 #[derive(Default)]
-struct Builder {
-    open: Vec<Frame>,
-    anchors: BTreeMap<usize, Anchored>,
-    document: Document,
+struct YamlBuilder {
+    open: Vec<YamlFrame>,
+    anchors: BTreeMap<usize, AnchoredValue>,
+    document: YamlDocument,
     cost: usize,
     copied: usize,
     line: usize,
 }
 
-struct Frame {
+struct YamlFrame {
     anchor: usize,
-    part: Part,
+    container: YamlContainer,
 }
 
-enum Part {
+enum YamlContainer {
     List(Vec<Value>),
     /// With the key whose value comes next.
-    Map(Map, Option<Key>),
+    Map(Map, Option<YamlKey>),
 }
 
-enum Key {
+enum YamlKey {
     Name(String),
     /// `<<`: the members of its value become members here.
     Merge,
 }
 
-struct Anchored {
+struct AnchoredValue {
     value: Value,
     cost: usize,
     depth: usize,
 }
 
-type Outcome = Result<(), String>;
+type BuildResult = Result<(), String>;
 
-impl Builder {
-    fn event(&mut self, event: Event<'_>) -> Outcome {
+impl YamlBuilder {
+    fn event(&mut self, event: Event<'_>) -> BuildResult {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = style == ScalarStyle::Plain;
                 if is_plain && tag.is_none() && text == "<<" && self.expects_key() {
-                    return self.place_key(Key::Merge);
+                    return self.attach_key(YamlKey::Merge);
                 }
                 let value = scalar::resolve(&text, is_plain, tag.as_deref())?;
                 self.charge(1 + text.len() / 32)?;
-                self.place(value, anchor)
+                self.attach_value(value, anchor)
             }
-            Event::SequenceStart(anchor, _) => self.open(anchor, Part::List(Vec::new())),
+            Event::SequenceStart(anchor, _) => self.open(anchor, YamlContainer::List(Vec::new())),
             Event::MappingStart(anchor, _) => {
                 self.charge(MAP_COST)?;
-                self.open(anchor, Part::Map(Map::new(), None))
+                self.open(anchor, YamlContainer::Map(Map::new(), None))
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(anchor) => self.copy(anchor),
@@ -184,7 +184,7 @@ impl Builder {
         }
     }
 
-    fn charge(&mut self, cost: usize) -> Outcome {
+    fn charge(&mut self, cost: usize) -> BuildResult {
         self.cost += cost;
         if self.cost > COST_MAX {
             return Err(TOO_MANY_VALUES.to_owned());
@@ -192,9 +192,9 @@ impl Builder {
         Ok(())
     }
 
-    fn charge_copy(&mut self, cost: usize) -> Outcome {
+    fn charge_copy(&mut self, cost: usize) -> BuildResult {
         self.copied += cost;
-        if self.copied > COPIED_MAX {
+        if self.copied > ALIASED_COST_MAX {
             return Err("document contains excessive aliasing".to_owned());
         }
         Ok(())
@@ -203,14 +203,14 @@ impl Builder {
     fn expects_key(&self) -> bool {
         matches!(
             self.open.last(),
-            Some(Frame {
-                part: Part::Map(_, None),
+            Some(YamlFrame {
+                container: YamlContainer::Map(_, None),
                 ..
             })
         )
     }
 
-    fn open(&mut self, anchor: usize, part: Part) -> Outcome {
+    fn open(&mut self, anchor: usize, part: YamlContainer) -> BuildResult {
         if self.expects_key() {
             return Err("invalid map key".to_owned());
         }
@@ -218,25 +218,31 @@ impl Builder {
             return Err(too_deep());
         }
         self.charge(1)?;
-        self.open.push(Frame { anchor, part });
+        self.open.push(YamlFrame {
+            anchor,
+            container: part,
+        });
         Ok(())
     }
 
-    fn close(&mut self) -> Outcome {
+    fn close(&mut self) -> BuildResult {
         match self.open.pop() {
-            Some(Frame { anchor, part }) => {
+            Some(YamlFrame {
+                anchor,
+                container: part,
+            }) => {
                 let value = match part {
-                    Part::List(items) => Value::Array(items),
-                    Part::Map(members, _) => Value::Object(members),
+                    YamlContainer::List(items) => Value::Array(items),
+                    YamlContainer::Map(members, _) => Value::Object(members),
                 };
-                self.place(value, anchor)
+                self.attach_value(value, anchor)
             }
             None => Err("unexpected end of a list or map".to_owned()),
         }
     }
 
-    fn copy(&mut self, anchor: usize) -> Outcome {
-        let Some(Anchored { cost, depth, .. }) = self.anchors.get(&anchor) else {
+    fn copy(&mut self, anchor: usize) -> BuildResult {
+        let Some(AnchoredValue { cost, depth, .. }) = self.anchors.get(&anchor) else {
             return Err("anchor's value contains itself".to_owned());
         };
         if self.open.len() + depth > DEPTH_MAX {
@@ -244,29 +250,30 @@ impl Builder {
         }
         self.charge_copy(*cost)?;
         match self.anchors.get(&anchor) {
-            Some(anchored) => self.place(anchored.value.clone(), 0),
+            Some(anchored) => self.attach_value(anchored.value.clone(), 0),
             None => Ok(()),
         }
     }
 
     /// Puts a finished value where it belongs.
-    fn place(&mut self, value: Value, anchor: usize) -> Outcome {
+    fn attach_value(&mut self, value: Value, anchor: usize) -> BuildResult {
         if anchor != 0 {
             let (cost, depth) = measure(&value);
             self.charge_copy(cost)?;
             let value = value.clone();
-            self.anchors.insert(anchor, Anchored { value, cost, depth });
+            self.anchors
+                .insert(anchor, AnchoredValue { value, cost, depth });
         }
-        match self.open.last_mut().map(|frame| &mut frame.part) {
+        match self.open.last_mut().map(|frame| &mut frame.container) {
             None => self.document.value = value,
-            Some(Part::List(items)) => items.push(value),
-            Some(Part::Map(members, key)) => match key.take() {
-                None => *key = Some(Key::Name(key_text(value)?)),
-                Some(Key::Name(name)) => {
+            Some(YamlContainer::List(items)) => items.push(value),
+            Some(YamlContainer::Map(members, key)) => match key.take() {
+                None => *key = Some(YamlKey::Name(key_text(value)?)),
+                Some(YamlKey::Name(name)) => {
                     let duplicates = &mut self.document.duplicates;
                     insert(members, name, value, self.line, duplicates);
                 }
-                Some(Key::Merge) => {
+                Some(YamlKey::Merge) => {
                     let duplicates = &mut self.document.duplicates;
                     return merge(members, value, self.line, duplicates);
                 }
@@ -275,9 +282,9 @@ impl Builder {
         Ok(())
     }
 
-    fn place_key(&mut self, name: Key) -> Outcome {
-        if let Some(Frame {
-            part: Part::Map(_, key),
+    fn attach_key(&mut self, name: YamlKey) -> BuildResult {
+        if let Some(YamlFrame {
+            container: YamlContainer::Map(_, key),
             ..
         }) = self.open.last_mut()
         {
@@ -319,7 +326,12 @@ fn insert(
 }
 
 /// Of a list of maps, the first that has a key has the say.
-fn merge(members: &mut Map, value: Value, line: usize, duplicates: &mut Vec<String>) -> Outcome {
+fn merge(
+    members: &mut Map,
+    value: Value,
+    line: usize,
+    duplicates: &mut Vec<String>,
+) -> BuildResult {
     let maps = match value {
         Value::Array(maps) => maps,
         map => vec![map],

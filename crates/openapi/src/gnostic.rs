@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Encodes a document of [`crate::v2`].
 #[must_use]
 pub fn encode(document: &Value) -> Vec<u8> {
-    let mut out = Message::default();
+    let mut out = GnosticMessage::default();
     out.text(1, &document["swagger"]);
     out.nested(2, |out| {
         out.text(1, &document["info"]["title"]);
@@ -40,7 +40,7 @@ const METHODS: &[(&str, u32)] = &[
     ("patch", 8),
 ];
 
-fn path_item(item: &Value, out: &mut Message) {
+fn path_item(item: &Value, out: &mut GnosticMessage) {
     for (method, number) in METHODS {
         if let Some(own) = item.get(*method) {
             out.nested(*number, |out| operation(own, out));
@@ -51,7 +51,7 @@ fn path_item(item: &Value, out: &mut Message) {
     }
 }
 
-fn operation(value: &Value, out: &mut Message) {
+fn operation(value: &Value, out: &mut GnosticMessage) {
     for tag in items(&value["tags"]) {
         out.text(1, tag);
     }
@@ -83,7 +83,7 @@ fn operation(value: &Value, out: &mut Message) {
     extensions(13, value, out);
 }
 
-fn parameter(value: &Value, out: &mut Message) {
+fn parameter(value: &Value, out: &mut GnosticMessage) {
     out.nested(1, |out| match value["in"].as_str() {
         Some("body") => out.nested(1, |out| {
             out.text(2, &value["name"]);
@@ -111,7 +111,7 @@ fn parameter(value: &Value, out: &mut Message) {
     });
 }
 
-fn schema(value: &Value, out: &mut Message) {
+fn schema(value: &Value, out: &mut GnosticMessage) {
     out.text(1, &value["$ref"]);
     out.text(2, &value["format"]);
     out.text(4, &value["description"]);
@@ -145,7 +145,7 @@ fn schema(value: &Value, out: &mut Message) {
     extensions(31, value, out);
 }
 
-fn extensions(number: u32, value: &Value, out: &mut Message) {
+fn extensions(number: u32, value: &Value, out: &mut GnosticMessage) {
     for (name, own) in members(value) {
         if name.starts_with("x-") {
             out.named(number, name, |out| any(own, out));
@@ -154,17 +154,17 @@ fn extensions(number: u32, value: &Value, out: &mut Message) {
 }
 
 /// Any value, as YAML; JSON is YAML.
-fn any(value: &Value, out: &mut Message) {
+fn any(value: &Value, out: &mut GnosticMessage) {
     let text = format!("{value}\n");
     out.field(2, text.as_bytes());
 }
 
 #[derive(Default)]
-struct Message {
+struct GnosticMessage {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl GnosticMessage {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);

@@ -6,20 +6,20 @@
 //! for them in between. Those of custom kinds come from their definitions. What can be
 //! done with them comes from the kinds.
 
-mod custom;
-mod described;
+mod builtin_schemas;
+mod custom_schemas;
 mod gnostic;
+mod openapi_kind;
 mod operations;
-mod schemas;
+mod refs;
 mod v2;
 mod v3;
-mod whole;
 
-pub use described::Described;
 pub use gnostic::encode as to_gnostic;
+pub use openapi_kind::OpenApiKind;
+pub use refs::resolve_schemas;
 pub use v2::document as v2;
 pub use v3::{document as v3, hash, index, path_of};
-pub use whole::whole;
 
 /// What documents say of themselves.
 const TITLE: &str = "Kubernetes";

@@ -1,19 +1,19 @@
 //! What can be done with each kind, before any version of OpenAPI says it.
 
-use crate::schemas::key;
-use optik_catalog::{Resource, Subresource, Verb};
+use crate::builtin_schemas::key;
+use optik_catalog::{ApiResource, Subresource, Verb};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A path and what it takes.
-pub(crate) struct Path {
+pub(crate) struct ApiPath {
     pub(crate) path: String,
     /// `namespace`, `name`
     pub(crate) parameters: Vec<&'static str>,
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Vec<ApiOperation>,
 }
 
-pub(crate) struct Operation {
+pub(crate) struct ApiOperation {
     /// `get`, `put`, …
     pub(crate) method: &'static str,
     /// `x-kubernetes-action`
@@ -22,22 +22,22 @@ pub(crate) struct Operation {
     pub(crate) tag: String,
     /// Group, version, kind.
     pub(crate) kind: [String; 3],
-    pub(crate) parameters: &'static [Parameter],
-    pub(crate) body: Body,
+    pub(crate) parameters: &'static [QueryParameter],
+    pub(crate) body: OperationBody,
     /// The name of the schema of the answer.
-    pub(crate) answer: String,
+    pub(crate) response_schema: String,
     /// Codes that say it worked.
     pub(crate) codes: &'static [(&'static str, &'static str)],
-    pub(crate) media: &'static Media,
+    pub(crate) media: &'static MediaTypes,
 }
 
-pub(crate) struct Parameter {
+pub(crate) struct QueryParameter {
     pub(crate) name: &'static str,
     /// `string`, `integer`, `boolean`
     pub(crate) kind: &'static str,
 }
 
-pub(crate) enum Body {
+pub(crate) enum OperationBody {
     None,
     /// A schema, and whether it must be there.
     Object(String, bool),
@@ -47,13 +47,13 @@ pub(crate) enum Body {
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 /// The types of documents that a kind takes and gives.
-pub(crate) struct Media {
+pub(crate) struct MediaTypes {
     pub(crate) patches: &'static [&'static str],
     pub(crate) bodies: &'static [&'static str],
-    pub(crate) answers: &'static [&'static str],
+    pub(crate) responses: &'static [&'static str],
 }
 
-const BUILT_IN: &Media = &Media {
+const BUILT_IN: &MediaTypes = &MediaTypes {
     patches: &[
         "application/apply-patch+yaml",
         "application/json-patch+json",
@@ -61,26 +61,26 @@ const BUILT_IN: &Media = &Media {
         "application/strategic-merge-patch+json",
     ],
     bodies: &["*/*"],
-    answers: &[
+    responses: &[
         "application/json",
         "application/vnd.kubernetes.protobuf",
         "application/yaml",
     ],
 };
-const CUSTOM: &Media = &Media {
+const CUSTOM: &MediaTypes = &MediaTypes {
     patches: &[
         "application/apply-patch+yaml",
         "application/json-patch+json",
         "application/merge-patch+json",
     ],
     bodies: &["application/json", "application/yaml"],
-    answers: &["application/json", "application/yaml"],
+    responses: &["application/json", "application/yaml"],
 };
 
 /// A path as both versions say it, in the words of one of them.
 pub(crate) fn path_item(
-    path: &Path,
-    operation_of: impl Fn(&Operation) -> Value,
+    path: &ApiPath,
+    operation_of: impl Fn(&ApiOperation) -> Value,
     parameter_of: impl Fn(&str) -> Value,
     pretty: Value,
 ) -> Value {
@@ -99,23 +99,23 @@ pub(crate) fn patch_schema() -> String {
     format!("{META}Patch")
 }
 
-const fn parameter(name: &'static str, kind: &'static str) -> Parameter {
-    Parameter { name, kind }
+const fn parameter(name: &'static str, kind: &'static str) -> QueryParameter {
+    QueryParameter { name, kind }
 }
 
-const READ: &[Parameter] = &[];
-const WRITE: &[Parameter] = &[
+const READ: &[QueryParameter] = &[];
+const WRITE: &[QueryParameter] = &[
     parameter("dryRun", "string"),
     parameter("fieldManager", "string"),
     parameter("fieldValidation", "string"),
 ];
-const PATCH: &[Parameter] = &[
+const PATCH: &[QueryParameter] = &[
     parameter("dryRun", "string"),
     parameter("fieldManager", "string"),
     parameter("fieldValidation", "string"),
     parameter("force", "boolean"),
 ];
-const LIST: &[Parameter] = &[
+const LIST: &[QueryParameter] = &[
     parameter("allowWatchBookmarks", "boolean"),
     parameter("continue", "string"),
     parameter("fieldSelector", "string"),
@@ -127,13 +127,13 @@ const LIST: &[Parameter] = &[
     parameter("timeoutSeconds", "integer"),
     parameter("watch", "boolean"),
 ];
-const DELETE: &[Parameter] = &[
+const DELETE: &[QueryParameter] = &[
     parameter("dryRun", "string"),
     parameter("gracePeriodSeconds", "integer"),
     parameter("orphanDependents", "boolean"),
     parameter("propagationPolicy", "string"),
 ];
-const DELETE_ALL: &[Parameter] = &[
+const DELETE_ALL: &[QueryParameter] = &[
     parameter("continue", "string"),
     parameter("dryRun", "string"),
     parameter("fieldSelector", "string"),
@@ -149,16 +149,17 @@ const DELETE_ALL: &[Parameter] = &[
 
 const OK: &[(&str, &str)] = &[("200", "OK")];
 const OK_OR_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
-const ANY: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
+const OK_CREATED_OR_ACCEPTED: &[(&str, &str)] =
+    &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
 const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
 
-/// The paths of a kind. `schemas`: the names of schemas by kind.
+/// The paths of a kind. `builtin_schemas`: the names of schemas by kind.
 pub(crate) fn paths(
-    resource: &Resource,
+    resource: &ApiResource,
     schemas: &BTreeMap<String, &str>,
     is_custom: bool,
-) -> Vec<Path> {
-    let own = Named::new(resource, schemas, is_custom);
+) -> Vec<ApiPath> {
+    let own = KindNames::new(resource, schemas, is_custom);
     let base = base(&resource.group, &resource.version);
     let scope = match resource.is_namespaced() {
         true => "/namespaces/{namespace}",
@@ -170,27 +171,34 @@ pub(crate) fn paths(
     }
     let mut paths = Vec::new();
     if resource.is_namespaced() && resource.verbs.contains(Verb::List) {
-        paths.push(Path {
+        paths.push(ApiPath {
             path: format!("{base}/{}", resource.plural),
             parameters: Vec::new(),
-            operations: vec![own.operation("get", "list", LIST, Body::None, &own.list, OK)],
+            operations: vec![own.operation(
+                "get",
+                "list",
+                LIST,
+                OperationBody::None,
+                &own.list,
+                OK,
+            )],
         });
     }
     let collection = format!("{base}{scope}/{}", resource.plural);
-    paths.push(Path {
+    paths.push(ApiPath {
         path: collection.clone(),
         parameters: in_scope.clone(),
         operations: collection_operations(resource, &own),
     });
     let mut with_name = in_scope;
     with_name.insert(0, "name");
-    paths.push(Path {
+    paths.push(ApiPath {
         path: format!("{collection}/{{name}}"),
         parameters: with_name.clone(),
         operations: object_operations(resource, &own),
     });
     for sub in &resource.subresources {
-        paths.push(Path {
+        paths.push(ApiPath {
             path: format!("{collection}/{{name}}/{}", sub.name),
             parameters: with_name.clone(),
             operations: subresource_operations(resource, sub, schemas, is_custom),
@@ -208,15 +216,22 @@ pub(crate) fn base(group: &str, version: &str) -> String {
     }
 }
 
-fn collection_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
+fn collection_operations(resource: &ApiResource, own: &KindNames) -> Vec<ApiOperation> {
     let mut operations = Vec::new();
     let verbs = resource.verbs;
     if verbs.contains(Verb::List) {
-        operations.push(own.operation("get", "list", LIST, Body::None, &own.list, OK));
+        operations.push(own.operation("get", "list", LIST, OperationBody::None, &own.list, OK));
     }
     if verbs.contains(Verb::Create) {
-        let body = Body::Object(own.schema.clone(), true);
-        operations.push(own.operation("post", "post", WRITE, body, &own.schema, ANY));
+        let body = OperationBody::Object(own.schema.clone(), true);
+        operations.push(own.operation(
+            "post",
+            "post",
+            WRITE,
+            body,
+            &own.schema,
+            OK_CREATED_OR_ACCEPTED,
+        ));
     }
     if verbs.contains(Verb::DeleteCollection) {
         let status = format!("{META}Status");
@@ -226,7 +241,7 @@ fn collection_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
     operations
 }
 
-fn object_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
+fn object_operations(resource: &ApiResource, own: &KindNames) -> Vec<ApiOperation> {
     let mut operations = own.reads_and_writes(resource.verbs);
     if resource.verbs.contains(Verb::Delete) {
         let status = format!("{META}Status");
@@ -243,13 +258,13 @@ fn object_operations(resource: &Resource, own: &Named) -> Vec<Operation> {
 }
 
 fn subresource_operations(
-    resource: &Resource,
+    resource: &ApiResource,
     sub: &Subresource,
     schemas: &BTreeMap<String, &str>,
     is_custom: bool,
-) -> Vec<Operation> {
+) -> Vec<ApiOperation> {
     let or = |own: &str, other: &str| if own.is_empty() { other } else { own }.to_owned();
-    let named = Named {
+    let named = KindNames {
         kind: match sub.kind.version.is_empty() {
             true => [
                 resource.group.to_string(),
@@ -262,32 +277,39 @@ fn subresource_operations(
                 sub.kind.kind.to_string(),
             ],
         },
-        ..Named::new(resource, schemas, is_custom)
+        ..KindNames::new(resource, schemas, is_custom)
     };
     let [group, version, kind] = &named.kind;
     let Some(schema) = schemas.get(&key(group, version, kind)) else {
         return Vec::new();
     };
-    let suffix: String = sub.name.split('/').map(capital).collect();
-    let named = Named {
+    let suffix: String = sub.name.split('/').map(capitalize).collect();
+    let named = KindNames {
         schema: (*schema).to_owned(),
         suffix,
         ..named
     };
     let mut operations = named.reads_and_writes(sub.verbs);
     if sub.verbs.contains(Verb::Create) {
-        let body = Body::Object(named.schema.clone(), true);
-        operations.push(named.operation("post", "post", WRITE, body, &named.schema, ANY));
+        let body = OperationBody::Object(named.schema.clone(), true);
+        operations.push(named.operation(
+            "post",
+            "post",
+            WRITE,
+            body,
+            &named.schema,
+            OK_CREATED_OR_ACCEPTED,
+        ));
     }
     operations
 }
 
-fn options() -> Body {
-    Body::Object(format!("{META}DeleteOptions"), false)
+fn options() -> OperationBody {
+    OperationBody::Object(format!("{META}DeleteOptions"), false)
 }
 
 /// A kind, and what its operations are called.
-struct Named {
+struct KindNames {
     kind: [String; 3],
     schema: String,
     /// `AppsV1NamespacedDeployment`
@@ -296,15 +318,15 @@ struct Named {
     tag: String,
     /// The schema of lists.
     list: String,
-    media: &'static Media,
+    media: &'static MediaTypes,
 }
 
-impl Named {
-    fn new(resource: &Resource, schemas: &BTreeMap<String, &str>, is_custom: bool) -> Self {
+impl KindNames {
+    fn new(resource: &ApiResource, schemas: &BTreeMap<String, &str>, is_custom: bool) -> Self {
         let (group, version) = (&*resource.group, &*resource.version);
         let short = match group {
             "" => "core".to_owned(),
-            group if is_custom => one_word(group),
+            group if is_custom => camel_case_group(group),
             group => group.split('.').next().unwrap_or(group).to_owned(),
         };
         let schema = schemas.get(&key(group, version, &resource.kind));
@@ -324,8 +346,8 @@ impl Named {
             schema,
             stem: format!(
                 "{}{}{scope}{}",
-                capital(&short),
-                capital(version),
+                capitalize(&short),
+                capitalize(version),
                 resource.kind
             ),
             suffix: String::new(),
@@ -333,18 +355,25 @@ impl Named {
         }
     }
 
-    fn reads_and_writes(&self, verbs: optik_catalog::Verbs) -> Vec<Operation> {
+    fn reads_and_writes(&self, verbs: optik_catalog::Verbs) -> Vec<ApiOperation> {
         let mut operations = Vec::new();
         if verbs.contains(Verb::Get) {
-            operations.push(self.operation("get", "get", READ, Body::None, &self.schema, OK));
+            operations.push(self.operation(
+                "get",
+                "get",
+                READ,
+                OperationBody::None,
+                &self.schema,
+                OK,
+            ));
         }
         if verbs.contains(Verb::Update) {
-            let body = Body::Object(self.schema.clone(), true);
+            let body = OperationBody::Object(self.schema.clone(), true);
             let codes = OK_OR_CREATED;
             operations.push(self.operation("put", "put", WRITE, body, &self.schema, codes));
         }
         if verbs.contains(Verb::Patch) {
-            let (body, codes) = (Body::Patch, OK_OR_CREATED);
+            let (body, codes) = (OperationBody::Patch, OK_OR_CREATED);
             operations.push(self.operation("patch", "patch", PATCH, body, &self.schema, codes));
         }
         operations
@@ -354,11 +383,11 @@ impl Named {
         &self,
         method: &'static str,
         action: &'static str,
-        parameters: &'static [Parameter],
-        body: Body,
+        parameters: &'static [QueryParameter],
+        body: OperationBody,
         answer: &str,
         codes: &'static [(&'static str, &'static str)],
-    ) -> Operation {
+    ) -> ApiOperation {
         let word = match action {
             "get" => "read",
             "post" => "create",
@@ -366,7 +395,7 @@ impl Named {
             "deletecollection" => "deleteCollection",
             other => other,
         };
-        Operation {
+        ApiOperation {
             method,
             action,
             id: format!("{word}{}{}", self.stem, self.suffix),
@@ -374,7 +403,7 @@ impl Named {
             kind: self.kind.clone(),
             parameters,
             body,
-            answer: answer.to_owned(),
+            response_schema: answer.to_owned(),
             codes,
             media: self.media,
         }
@@ -382,13 +411,13 @@ impl Named {
 }
 
 /// `exampleCom` of `example.com`
-fn one_word(group: &str) -> String {
+fn camel_case_group(group: &str) -> String {
     let mut words = group.split(['.', '-']);
     let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |word, next| word + &capital(next))
+    words.fold(first, |word, next| word + &capitalize(next))
 }
 
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut chars = word.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),

@@ -1,27 +1,27 @@
 //! Swagger 2.0, everything in one document.
 
-use crate::custom::{Customs, Dialect};
-use crate::described::Described;
-use crate::operations::{self, Body, Operation, Path, patch_schema};
-use crate::schemas::{self, Schemas};
+use crate::builtin_schemas::{self, BuiltinSchemas};
+use crate::custom_schemas::{CustomSchemas, OpenApiVersion};
+use crate::openapi_kind::OpenApiKind;
+use crate::operations::{self, ApiOperation, ApiPath, OperationBody, patch_schema};
 use crate::{TITLE, VERSION};
 use serde_json::{Map, Value, json};
 
 /// The document of all kinds.
 #[must_use]
-pub fn document<'r, D: Described + ?Sized + 'r>(
+pub fn document<'r, D: OpenApiKind + ?Sized + 'r>(
     described: impl Iterator<Item = &'r D> + Clone,
 ) -> Value {
-    let schemas = Schemas::unpack();
+    let schemas = BuiltinSchemas::unpack();
     let all = schemas.by_name();
-    let mut kinds = schemas::kinds(&all);
-    let customs = Customs::of(described.clone(), &all, Dialect::V2);
+    let mut kinds = builtin_schemas::kinds(&all);
+    let customs = CustomSchemas::for_kinds(described.clone(), &all, OpenApiVersion::V2);
     let known = customs.kinds.iter();
     kinds.extend(known.map(|(kind, name)| (kind.clone(), name.as_str())));
     let mut paths = Map::new();
     for one in described {
         let resource = one.resource();
-        let schema = schemas::key(&resource.group, &resource.version, &resource.kind);
+        let schema = builtin_schemas::key(&resource.group, &resource.version, &resource.kind);
         let is_custom = customs.kinds.contains_key(&schema);
         for path in operations::paths(resource, &kinds, is_custom) {
             paths.insert(path.path.clone(), path_item(&path));
@@ -81,7 +81,7 @@ fn to_v2(schema: &mut Value) {
     }
 }
 
-fn path_item(path: &Path) -> Value {
+fn path_item(path: &ApiPath) -> Value {
     let of_path = |name: &str| {
         json!({"name": name, "in": "path", "required": true,
                "type": "string", "uniqueItems": true})
@@ -94,19 +94,19 @@ fn query(name: &str, kind: &str) -> Value {
     json!({"name": name, "in": "query", "type": kind, "uniqueItems": true})
 }
 
-fn operation_of(operation: &Operation) -> Value {
+fn operation_of(operation: &ApiOperation) -> Value {
     let reference = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
     let [group, version, kind] = &operation.kind;
     let parameters = operation.parameters.iter();
     let mut parameters: Vec<Value> = parameters.map(|own| query(own.name, own.kind)).collect();
     let consumes = match &operation.body {
-        Body::Patch => operation.media.patches,
+        OperationBody::Patch => operation.media.patches,
         _ => operation.media.bodies,
     };
     let body = match &operation.body {
-        Body::None => None,
-        Body::Object(schema, required) => Some((schema.clone(), *required)),
-        Body::Patch => Some((patch_schema(), true)),
+        OperationBody::None => None,
+        OperationBody::Object(schema, required) => Some((schema.clone(), *required)),
+        OperationBody::Patch => Some((patch_schema(), true)),
     };
     if let Some((schema, required)) = body {
         let mut body = json!({"name": "body", "in": "body", "schema": reference(&schema)});
@@ -117,7 +117,8 @@ fn operation_of(operation: &Operation) -> Value {
     }
     let mut responses = Map::new();
     for (code, word) in operation.codes {
-        let response = json!({"description": word, "schema": reference(&operation.answer)});
+        let response =
+            json!({"description": word, "schema": reference(&operation.response_schema)});
         responses.insert((*code).to_owned(), response);
     }
     responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
@@ -125,7 +126,7 @@ fn operation_of(operation: &Operation) -> Value {
         "tags": [operation.tag],
         "operationId": operation.id,
         "consumes": consumes,
-        "produces": operation.media.answers,
+        "produces": operation.media.responses,
         "schemes": ["https"],
         "parameters": parameters,
         "responses": responses,
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_the_newer_version_is_left() {
+    fn openapi_v2_has_no_v3_keywords() {
         let document = document(optik_catalog::builtin().iter());
         let text = document.to_string();
         for word in [

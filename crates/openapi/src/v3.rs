@@ -1,11 +1,11 @@
 //! OpenAPI 3.0, a document for each group and version.
 
-use crate::custom::{Customs, Dialect};
-use crate::described::Described;
-use crate::operations::{self, Body, Operation, Path, patch_schema};
-use crate::schemas::{self, Schemas};
+use crate::builtin_schemas::{self, BuiltinSchemas};
+use crate::custom_schemas::{CustomSchemas, OpenApiVersion};
+use crate::openapi_kind::OpenApiKind;
+use crate::operations::{self, ApiOperation, ApiPath, OperationBody, patch_schema};
 use crate::{TITLE, VERSION};
-use optik_catalog::Resource;
+use optik_catalog::ApiResource;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// The index: where the document of each group and version is.
 #[must_use]
-pub fn index<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> Value {
+pub fn index<'r, D: OpenApiKind + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> Value {
     let mut documents: BTreeMap<String, Vec<&D>> = BTreeMap::new();
     for kind in kinds {
         documents.entry(path_to(kind)).or_default().push(kind);
@@ -27,7 +27,7 @@ pub fn index<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>)
     json!({"paths": paths})
 }
 
-fn path_to<D: Described + ?Sized>(kind: &D) -> String {
+fn path_to<D: OpenApiKind + ?Sized>(kind: &D) -> String {
     let resource = kind.resource();
     path_of(&resource.group, &resource.version)
 }
@@ -40,16 +40,16 @@ pub fn path_of(group: &str, version: &str) -> String {
 
 /// Changes when the document does: a hash of all that it is made from, which takes no
 /// document to find out.
-pub fn hash<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> String {
+pub fn hash<'r, D: OpenApiKind + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> String {
     // The table never changes while the program runs.
     static TABLE: OnceLock<Sha512> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let table = Sha512::new().chain_update(VERSION);
-        table.chain_update(schemas::packed())
+        table.chain_update(builtin_schemas::packed_bytes())
     });
     let mut hash = table.clone();
     for described in kinds {
-        let Resource {
+        let ApiResource {
             group,
             version,
             plural,
@@ -71,15 +71,15 @@ pub fn hash<'r, D: Described + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) 
 
 /// The document of one group and version, as JSON; `None` if there is none.
 #[must_use]
-pub fn document<'r, D: Described + ?Sized + 'r>(
+pub fn document<'r, D: OpenApiKind + ?Sized + 'r>(
     kinds: impl Iterator<Item = &'r D>,
     path: &str,
 ) -> Option<String> {
     let own: Vec<&D> = kinds.filter(|kind| path_to(*kind) == path).collect();
-    let schemas = Schemas::unpack();
+    let schemas = BuiltinSchemas::unpack();
     let mut all = schemas.by_name();
-    let mut names = schemas::kinds(&all);
-    let customs = Customs::of(own.iter().copied(), &all, Dialect::V3);
+    let mut names = builtin_schemas::kinds(&all);
+    let customs = CustomSchemas::for_kinds(own.iter().copied(), &all, OpenApiVersion::V3);
     let texts: BTreeMap<&str, String> = customs
         .schemas
         .iter()
@@ -92,13 +92,13 @@ pub fn document<'r, D: Described + ?Sized + 'r>(
     let mut wanted = BTreeSet::new();
     for kind in own {
         let resource = kind.resource();
-        let key = schemas::key(&resource.group, &resource.version, &resource.kind);
+        let key = builtin_schemas::key(&resource.group, &resource.version, &resource.kind);
         let is_custom = customs.kinds.contains_key(&key);
         for path in operations::paths(resource, &names, is_custom) {
             for operation in &path.operations {
                 let known = |name: &String| all.get_key_value(name.as_str()).map(|(name, _)| *name);
-                wanted.extend(known(&operation.answer));
-                if let Body::Object(schema, _) = &operation.body {
+                wanted.extend(known(&operation.response_schema));
+                if let OperationBody::Object(schema, _) = &operation.body {
                     wanted.extend(known(schema));
                 }
             }
@@ -110,7 +110,7 @@ pub fn document<'r, D: Described + ?Sized + 'r>(
     }
     let patch = patch_schema();
     wanted.extend(all.get_key_value(patch.as_str()).map(|(name, _)| *name));
-    let wanted = schemas::closure(&all, wanted);
+    let wanted = builtin_schemas::closure(&all, wanted);
     Some(assemble(&paths, &wanted, &all))
 }
 
@@ -140,7 +140,7 @@ fn assemble(
     out
 }
 
-fn path_item(path: &Path) -> Value {
+fn path_item(path: &ApiPath) -> Value {
     let of_path = |name: &str| {
         json!({"name": name, "in": "path", "required": true,
                "schema": {"type": "string", "uniqueItems": true}})
@@ -153,7 +153,7 @@ fn query(name: &str, kind: &str) -> Value {
     json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}})
 }
 
-fn operation_of(operation: &Operation) -> Value {
+fn operation_of(operation: &ApiOperation) -> Value {
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let content = |types: &[&str], name: &str| -> Value {
         let types = types.iter();
@@ -173,21 +173,21 @@ fn operation_of(operation: &Operation) -> Value {
         value["parameters"] = parameters.into();
     }
     match &operation.body {
-        Body::None => {}
-        Body::Object(schema, required) => {
+        OperationBody::None => {}
+        OperationBody::Object(schema, required) => {
             value["requestBody"] = json!({"content": content(operation.media.bodies, schema)});
             if *required {
                 value["requestBody"]["required"] = true.into();
             }
         }
-        Body::Patch => {
+        OperationBody::Patch => {
             let content = content(operation.media.patches, &patch_schema());
             value["requestBody"] = json!({"content": content, "required": true});
         }
     }
     let mut responses = Map::new();
     for (code, word) in operation.codes {
-        let content = content(operation.media.answers, &operation.answer);
+        let content = content(operation.media.responses, &operation.response_schema);
         let response = json!({"description": word, "content": content});
         responses.insert((*code).to_owned(), response);
     }
@@ -202,7 +202,7 @@ mod tests {
 
     /// Checklist 24: every kind that can be patched says that fields are checked.
     #[test]
-    fn patches_say_that_fields_are_checked_24() {
+    fn openapi_v3_patch_has_field_validation_parameter_24() {
         let resources = optik_catalog::builtin();
         for resource in &resources {
             let path = path_of(&resource.group, &resource.version);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_of_the_kinds() {
+    fn openapi_v3_hash_depends_on_the_kinds() {
         let resources = optik_catalog::builtin();
         assert_eq!(hash(resources.iter()), hash(resources.iter()));
         assert_ne!(hash(resources.iter()), hash(resources.iter().skip(1)));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_documents() {
+    fn openapi_v3_document_of_unknown_group_is_none() {
         assert!(document(optik_catalog::builtin().iter(), "apis/nope/v1").is_none());
     }
 }

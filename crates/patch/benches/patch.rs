@@ -2,21 +2,21 @@
 
 use optik_object::{Map, Object, Timestamp, Value};
 use optik_patch::{
-    Apply, Checks, Endpoint, Family, FieldSet, JsonPatch, OneVersion, Update, apply, merge_patch,
-    strategic_merge_patch, update,
+    ApplyRequest, Endpoint, Family, FieldSet, JsonPatch, OneVersion, StrictDecoding, UpdateRequest,
+    apply, merge_patch, strategic_merge_patch, update,
 };
-use optik_schema::{Schema, Type, builtin};
+use optik_schema::{Schema, TypeRef, builtin_type};
 use serde_json::json;
 use std::hint::black_box;
 
 fn main() {
     // Read before the clock starts.
-    let _ = of();
+    let _ = deployment_type();
     divan::main();
 }
 
-fn of() -> Type<'static> {
-    builtin("apps", "v1", "Deployment").expect("a built-in kind")
+fn deployment_type() -> TypeRef<'static> {
+    builtin_type("apps", "v1", "Deployment").expect("a built-in kind")
 }
 
 /// About 1 KB of configuration.
@@ -52,14 +52,14 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         Self {
-            reset: FieldSet::of_fields(&[&["status"]]),
+            reset: FieldSet::from_fields(&[&["status"]]),
         }
     }
 
     fn with<T>(&self, run: impl FnOnce(&Endpoint<'_>) -> T) -> T {
         let versions = OneVersion {
             api_version: "apps/v1",
-            of: of(),
+            of: deployment_type(),
             reset: Some(&self.reset),
         };
         run(&Endpoint {
@@ -71,7 +71,7 @@ impl Fixture {
     }
 
     fn apply(&self, live: Option<&Object>, config: &Object, manager: &str) -> Object {
-        let request = Apply {
+        let request = ApplyRequest {
             live,
             config,
             manager,
@@ -121,9 +121,9 @@ fn update_changes_the_image(bencher: divan::Bencher<'_, '_>) {
     let live = fixture.apply(None, &config("web:1"), "m1");
     let mut new = live.clone();
     new.members_mut()["spec"]["template"]["spec"]["containers"][0]["image"] = "web:2".into();
-    new.remove("managedFields");
+    new.remove_metadata_member("managedFields");
     bencher.with_inputs(|| new.clone()).bench_values(|mut new| {
-        let write = Update {
+        let write = UpdateRequest {
             live: Some(&live),
             manager: "m2",
             now: Timestamp::from_seconds(2),
@@ -166,7 +166,7 @@ fn json_patch_of_100_kb(bencher: divan::Bencher<'_, '_>) {
     let document = Value::Object(large());
     let inputs = || document.clone();
     bencher.with_inputs(inputs).bench_values(|document| {
-        JsonPatch::decode(body, Checks::On).and_then(|patch| patch.apply(document))
+        JsonPatch::decode(body, StrictDecoding::On).and_then(|patch| patch.apply(document))
     });
 }
 
@@ -182,10 +182,10 @@ fn strategic_patch_of_a_deployment(bencher: divan::Bencher<'_, '_>) {
     let inputs = || (live.clone(), patch.clone());
     bencher
         .with_inputs(inputs)
-        .bench_values(|(live, patch)| strategic_merge_patch(live, patch, of()));
+        .bench_values(|(live, patch)| strategic_merge_patch(live, patch, deployment_type()));
 }
 
 #[divan::bench]
-fn the_table_is_read() -> Schema {
+fn parse_builtin_schema_table() -> Schema {
     Schema::parse(include_str!("../../schema/src/builtin.table")).expect("a table")
 }

@@ -1,24 +1,27 @@
 //! Server-side apply.
 
 use crate::conflict::Conflicts;
-use crate::endpoint::{Endpoint, printed_type};
+use crate::endpoint::{Endpoint, gvk_string};
 use crate::fieldset::FieldSet;
 use crate::last_applied;
-use crate::managed::{Entry, MANAGED_FIELDS, Managed, ManagedFieldsError, Operation};
+use crate::managed::{
+    MANAGED_FIELDS, Managed, ManagedFieldsEntry, ManagedFieldsError, ManagedFieldsOperation,
+};
 use crate::ownership::{
-    Change, Comparisons, Force, Refusal, reassign, refresh, without_unrecorded,
+    Comparisons, ForceConflicts, ObjectChange, OwnershipError, reassign, reconcile_with_schema,
+    strip_meta_fields,
 };
 use crate::prune::prune;
-use crate::typed::{Duplicates, merge, to_set, validate};
-use crate::update::{Family, Update, track, without_managers};
-use crate::value::same_members;
-use crate::versions::Unconvertible;
+use crate::typed::{DuplicateItems, merge, to_field_set, validate};
+use crate::update::{Family, UpdateRequest, track, without_managers};
+use crate::value::members_equal;
+use crate::versions::VersionConversionError;
 use optik_object::{Map, Object, Status, Timestamp, Value};
-use optik_schema::Type;
+use optik_schema::TypeRef;
 
 /// Who applies what to which object.
 #[derive(Clone, Copy)]
-pub struct Apply<'a> {
+pub struct ApplyRequest<'a> {
     /// As stored; `None` if there is none.
     pub live: Option<&'a Object>,
     pub config: &'a Object,
@@ -30,7 +33,7 @@ pub struct Apply<'a> {
 
 /// What comes out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
+pub struct ApplyResult {
     /// With its managers, before defaulting.
     pub object: Object,
     pub managed: Managed,
@@ -51,7 +54,7 @@ pub enum ApplyError {
     #[error("{0}")]
     Conflicts(Conflicts),
     #[error("failed to convert object: {0}")]
-    Unconvertible(#[from] Unconvertible),
+    Unconvertible(#[from] VersionConversionError),
 }
 
 impl ApplyError {
@@ -68,20 +71,23 @@ impl ApplyError {
     }
 }
 
-impl From<Refusal> for ApplyError {
-    fn from(refusal: Refusal) -> Self {
+impl From<OwnershipError> for ApplyError {
+    fn from(refusal: OwnershipError) -> Self {
         match refusal {
-            Refusal::Conflicts(conflicts) => Self::Conflicts(conflicts),
-            Refusal::Unconvertible(why) => Self::Unconvertible(why),
+            OwnershipError::Conflicts(conflicts) => Self::Conflicts(conflicts),
+            OwnershipError::Unconvertible(why) => Self::Unconvertible(why),
         }
     }
 }
 
 /// Applies a configuration.
-pub fn apply(endpoint: &Endpoint<'_>, request: &Apply<'_>) -> Result<Applied, ApplyError> {
+pub fn apply(
+    endpoint: &Endpoint<'_>,
+    request: &ApplyRequest<'_>,
+) -> Result<ApplyResult, ApplyError> {
     let of = check(endpoint, request)?;
     let managed = managers(endpoint, request)?;
-    let run = Run {
+    let run = ApplyAttempt {
         endpoint,
         request,
         of,
@@ -89,37 +95,37 @@ pub fn apply(endpoint: &Endpoint<'_>, request: &Apply<'_>) -> Result<Applied, Ap
     };
     let is_kubectl = request.manager == last_applied::MANAGER;
     let mut outcome = if request.force {
-        run.run(managed, Force::Yes)?
+        run.run(managed, ForceConflicts::Yes)?
     } else if is_kubectl {
-        match run.run(managed.clone(), Force::No) {
+        match run.run(managed.clone(), ForceConflicts::No) {
             Err(ApplyError::Conflicts(conflicts)) => {
-                let left = last_applied::remaining(endpoint, &run.live, conflicts);
+                let left = last_applied::remaining_conflicts(endpoint, &run.live, conflicts);
                 if !left.is_empty() {
                     return Err(ApplyError::Conflicts(left));
                 }
-                run.run(managed, Force::Yes)?
+                run.run(managed, ForceConflicts::Yes)?
             }
             outcome => outcome?,
         }
     } else {
-        run.run(managed, Force::No)?
+        run.run(managed, ForceConflicts::No)?
     };
     if is_kubectl {
-        last_applied::rewrite(&mut outcome.object, request.config);
+        last_applied::update_annotation(&mut outcome.object, request.config);
     }
     outcome.managed.write_to(&mut outcome.object);
     Ok(outcome)
 }
 
 /// The managers of the live object, as the types of today see them.
-fn managers(endpoint: &Endpoint<'_>, request: &Apply<'_>) -> Result<Managed, ApplyError> {
+fn managers(endpoint: &Endpoint<'_>, request: &ApplyRequest<'_>) -> Result<Managed, ApplyError> {
     let Some(live) = request.live else {
         return Ok(Managed::default());
     };
-    let mut managed = Managed::of_object(live)?;
+    let mut managed = Managed::from_object(live)?;
     if managed.is_empty() {
         // What nobody is known to manage belongs to those before the first apply.
-        let write = Update {
+        let write = UpdateRequest {
             live: None,
             manager: "before-first-apply",
             now: request.now,
@@ -127,14 +133,17 @@ fn managers(endpoint: &Endpoint<'_>, request: &Apply<'_>) -> Result<Managed, App
         };
         track(endpoint, &write, live, &mut managed);
     }
-    refresh(&mut managed, endpoint.versions);
+    reconcile_with_schema(&mut managed, endpoint.versions);
     Ok(managed)
 }
 
 /// Is this something that can be applied here? If so, of what type?
-fn check<'a>(endpoint: &'a Endpoint<'_>, request: &Apply<'_>) -> Result<Type<'a>, ApplyError> {
+fn check<'a>(
+    endpoint: &'a Endpoint<'_>,
+    request: &ApplyRequest<'_>,
+) -> Result<TypeRef<'a>, ApplyError> {
     let config = request.config;
-    let sent = || printed_type(config.api_version(), config.kind());
+    let sent = || gvk_string(config.api_version(), config.kind());
     if config.api_version() != endpoint.api_version || config.kind() != endpoint.kind {
         return Err(ApplyError::WrongType(sent()));
     }
@@ -142,8 +151,10 @@ fn check<'a>(endpoint: &'a Endpoint<'_>, request: &Apply<'_>) -> Result<Type<'a>
     if managers.is_some_and(Value::is_array) {
         return Err(ApplyError::ManagersGiven);
     }
-    let of = endpoint.of().ok_or_else(|| ApplyError::WrongType(sent()))?;
-    let valid = validate(of, config.members(), Duplicates::Refused);
+    let of = endpoint
+        .object_type()
+        .ok_or_else(|| ApplyError::WrongType(sent()))?;
+    let valid = validate(of, config.members(), DuplicateItems::Refused);
     valid.map_err(|why| ApplyError::Invalid {
         which: format!("{}/{}; {}", config.namespace(), config.name(), sent()),
         why: why.to_string(),
@@ -153,23 +164,23 @@ fn check<'a>(endpoint: &'a Endpoint<'_>, request: &Apply<'_>) -> Result<Type<'a>
 
 /// What both attempts have in common, the one that minds conflicts and the one that
 /// does not.
-struct Run<'a> {
+struct ApplyAttempt<'a> {
     endpoint: &'a Endpoint<'a>,
-    request: &'a Apply<'a>,
-    of: Type<'a>,
+    request: &'a ApplyRequest<'a>,
+    of: TypeRef<'a>,
     /// Without managers; empty if there is no object.
     live: Map,
 }
 
-impl Run<'_> {
-    fn run(&self, mut managed: Managed, force: Force) -> Result<Applied, ApplyError> {
+impl ApplyAttempt<'_> {
+    fn run(&self, mut managed: Managed, force: ForceConflicts) -> Result<ApplyResult, ApplyError> {
         let (of, versions) = (self.of, self.endpoint.versions);
         let manager = self
             .endpoint
-            .manager(self.request.manager, Operation::Apply);
+            .manager(self.request.manager, ManagedFieldsOperation::Apply);
         let last = managed.take(&manager);
-        let entry = Entry {
-            fields: self.named_fields(),
+        let entry = ManagedFieldsEntry {
+            fields: self.config_fields(),
             time: last.as_ref().and_then(|last| last.time),
             manager,
         };
@@ -180,16 +191,16 @@ impl Run<'_> {
         {
             new = prune(new, &last, &entry, &managed, versions)?;
         }
-        let change = Change {
+        let change = ObjectChange {
             old: &self.live,
             new: &new,
             api_version: self.endpoint.api_version,
         };
         let mut comparisons = Comparisons::new(change, versions);
         reassign(&mut managed, &mut comparisons, force)?;
-        let changed = self.request.live.is_none() || !same_members(&self.live, &new);
-        managed.add(self.recorded(entry, changed));
-        Ok(Applied {
+        let changed = self.request.live.is_none() || !members_equal(&self.live, &new);
+        managed.add(self.with_time(entry, changed));
+        Ok(ApplyResult {
             object: Object::try_from(Value::Object(new)).unwrap_or_default(),
             managed,
             changed,
@@ -197,8 +208,8 @@ impl Run<'_> {
     }
 
     /// What the configuration names and the endpoint lets it change.
-    fn named_fields(&self) -> FieldSet {
-        let named = to_set(self.of, self.request.config.members());
+    fn config_fields(&self) -> FieldSet {
+        let named = to_field_set(self.of, self.request.config.members());
         match self
             .endpoint
             .versions
@@ -210,14 +221,14 @@ impl Run<'_> {
     }
 
     /// The time changes only if something else does.
-    fn recorded(&self, entry: Entry, changed: bool) -> Entry {
+    fn with_time(&self, entry: ManagedFieldsEntry, changed: bool) -> ManagedFieldsEntry {
         let time = if changed {
             Some(self.request.now)
         } else {
             entry.time
         };
-        Entry {
-            fields: without_unrecorded(entry.fields),
+        ManagedFieldsEntry {
+            fields: strip_meta_fields(entry.fields),
             time,
             manager: entry.manager,
         }

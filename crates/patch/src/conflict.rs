@@ -1,16 +1,16 @@
 //! An apply that would take fields from others, and how it is told so.
 
 use crate::fieldset::FieldSet;
-use crate::managed::Manager;
+use crate::managed::FieldManager;
 use optik_object::{Cause, Status};
 use std::fmt;
 
 /// Fields that belong to others, by manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conflicts(Vec<(Manager, FieldSet)>);
+pub struct Conflicts(Vec<(FieldManager, FieldSet)>);
 
 impl Conflicts {
-    pub(crate) fn add(&mut self, manager: &Manager, fields: FieldSet) {
+    pub(crate) fn add(&mut self, manager: &FieldManager, fields: FieldSet) {
         self.0.push((manager.clone(), fields));
     }
 
@@ -35,7 +35,7 @@ impl Conflicts {
         Self(left.filter(|(_, fields)| !fields.is_empty()).collect())
     }
 
-    fn sorted(&self) -> Vec<&(Manager, FieldSet)> {
+    fn sorted(&self) -> Vec<&(FieldManager, FieldSet)> {
         let mut sorted: Vec<_> = self.0.iter().collect();
         sorted.sort_by_cached_key(|(manager, _)| manager.identity());
         sorted

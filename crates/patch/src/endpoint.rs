@@ -1,8 +1,8 @@
 //! Where a write arrives.
 
-use crate::managed::{Manager, Operation};
-use crate::versions::Versions;
-use optik_schema::Type;
+use crate::managed::{FieldManager, ManagedFieldsOperation};
+use crate::versions::VersionConverter;
+use optik_schema::TypeRef;
 
 /// A version of a kind, or one of its subresources.
 #[derive(Clone, Copy)]
@@ -12,17 +12,17 @@ pub struct Endpoint<'a> {
     pub kind: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    pub versions: &'a dyn Versions,
+    pub versions: &'a dyn VersionConverter,
 }
 
 impl Endpoint<'_> {
     /// The type of the objects in a request.
-    pub(crate) fn of(&self) -> Option<Type<'_>> {
+    pub(crate) fn object_type(&self) -> Option<TypeRef<'_>> {
         self.versions.type_at(self.api_version)
     }
 
-    pub(crate) fn manager(&self, name: &str, operation: Operation) -> Manager {
-        Manager {
+    pub(crate) fn manager(&self, name: &str, operation: ManagedFieldsOperation) -> FieldManager {
+        FieldManager {
             name: name.into(),
             operation,
             api_version: self.api_version.into(),
@@ -33,7 +33,7 @@ impl Endpoint<'_> {
 
 /// A type as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=Secret`.
 #[must_use]
-pub fn printed_type(api_version: &str, kind: &str) -> String {
+pub fn gvk_string(api_version: &str, kind: &str) -> String {
     match api_version.split_once('/') {
         None if api_version.is_empty() => format!("/, Kind={kind}"),
         None => format!("/{api_version}, Kind={kind}"),

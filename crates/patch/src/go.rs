@@ -92,7 +92,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// `unknown field "a"`, `duplicate field "a.b"`
-pub(crate) fn complaint(what: &str, path: &str) -> String {
+pub(crate) fn strict_error(what: &str, path: &str) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(text, "{what} field {}", optik_object::quote(path));
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn printed_as_go_does() {
+    fn go_values_print_as_percent_v() {
         for (value, expected) in [
             (
                 json!({"b": [1, "x", null], "a": true}),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nameless_26() {
+    fn invalid_patch_status_has_no_name_26() {
         let status = invalid_patch("{}", "no");
         assert_eq!(
             status.message(),

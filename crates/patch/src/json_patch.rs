@@ -5,9 +5,9 @@
 mod document;
 mod pointer;
 
-use crate::Checks;
-use crate::go::complaint;
-use document::{Container, Node};
+use crate::StrictDecoding;
+use crate::go::strict_error;
+use document::{Container, DocumentNode};
 use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
 use pointer::Pointer;
 
@@ -16,14 +16,14 @@ const OPERATIONS_MAX: usize = 10_000;
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// How many values may be counted to find out how deep they are. Moving a large value
 /// to and fro would otherwise count it ten thousand times.
-const COUNTED_MAX: usize = 8_000_000;
+const COUNTED_VALUES_MAX: usize = 8_000_000;
 
 /// A decoded patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Value>,
     /// `json patch unknown field "[0].bogus"`; empty if checks are off.
-    pub complaints: Vec<String>,
+    pub strict_errors: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,17 +69,17 @@ impl JsonPatchError {
 
 impl JsonPatch {
     /// Reads a body.
-    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, JsonPatchError> {
+    pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, JsonPatchError> {
         let malformed = |text: String| {
             JsonPatchError::Malformed(match checks {
-                Checks::On => format!("error decoding patch: {text}"),
-                Checks::Off => text,
+                StrictDecoding::On => format!("error decoding patch: {text}"),
+                StrictDecoding::Off => text,
             })
         };
         let parsed = parse(body).map_err(|error| malformed(error.to_string()))?;
         let (list, item) = match checks {
-            Checks::On => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
-            Checks::Off => ("jsonpatch.Patch", "jsonpatch.Operation"),
+            StrictDecoding::On => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+            StrictDecoding::Off => ("jsonpatch.Patch", "jsonpatch.Operation"),
         };
         let misfit = |value: &Value, wanted: &str| {
             let found = json_type(value);
@@ -95,14 +95,14 @@ impl JsonPatch {
         for operation in &operations {
             match operation {
                 Value::Null => {}
-                Value::Object(_) if checks == Checks::Off => {}
+                Value::Object(_) if checks == StrictDecoding::Off => {}
                 Value::Object(_) => check_members(operation).map_err(malformed)?,
                 other => return Err(misfit(other, item)),
             }
         }
         let complaints = match checks {
-            Checks::On => complaints(&operations, &parsed.duplicates),
-            Checks::Off => Vec::new(),
+            StrictDecoding::On => strict_errors(&operations, &parsed.duplicates),
+            StrictDecoding::Off => Vec::new(),
         };
         if operations.len() > OPERATIONS_MAX {
             let operations = operations.len();
@@ -110,14 +110,14 @@ impl JsonPatch {
         }
         Ok(Self {
             operations,
-            complaints,
+            strict_errors: complaints,
         })
     }
 
     /// Applies all operations, or none.
     pub fn apply(&self, document: Value) -> Result<Value, JsonPatchError> {
-        let mut run = Run {
-            document: Node::Plain(document),
+        let mut run = JsonPatchRun {
+            document: DocumentNode::Plain(document),
             copied_bytes: 0,
             counted: 0,
         };
@@ -125,7 +125,7 @@ impl JsonPatch {
             let done = run.apply(operation);
             done.map_err(|why| JsonPatchError::Rejected { operation: at, why })?;
         }
-        Ok(run.document.close())
+        Ok(run.document.collapse())
     }
 }
 
@@ -149,7 +149,7 @@ fn check_members(operation: &Value) -> Result<(), String> {
 }
 
 /// Members given twice, then unknown ones. An unknown member given twice is only unknown.
-fn complaints(operations: &[Value], duplicates: &[String]) -> Vec<String> {
+fn strict_errors(operations: &[Value], duplicates: &[String]) -> Vec<String> {
     let unknown = operations.iter().enumerate().flat_map(|(at, operation)| {
         let members = operation.as_object().into_iter().flatten();
         let names = members.map(|(name, _)| name.as_str());
@@ -159,23 +159,23 @@ fn complaints(operations: &[Value], duplicates: &[String]) -> Vec<String> {
     });
     let unknown: Vec<String> = unknown.take(100).collect();
     let duplicates = duplicates.iter().filter(|path| !unknown.contains(path));
-    let duplicates = duplicates.map(|path| complaint("json patch duplicate", path));
+    let duplicates = duplicates.map(|path| strict_error("json patch duplicate", path));
     let unknown = unknown
         .iter()
-        .map(|path| complaint("json patch unknown", path));
+        .map(|path| strict_error("json patch unknown", path));
     duplicates.chain(unknown).collect()
 }
 
-struct Run {
-    document: Node,
+struct JsonPatchRun {
+    document: DocumentNode,
     copied_bytes: usize,
     counted: usize,
 }
 
-type Step = Result<(), Rejection>;
+type OperationResult = Result<(), Rejection>;
 
-impl Run {
-    fn apply(&mut self, operation: &Value) -> Step {
+impl JsonPatchRun {
+    fn apply(&mut self, operation: &Value) -> OperationResult {
         match text(operation, "op") {
             Some("add") => self.add(pointer(operation, "path")?, value(operation)),
             Some("remove") => self.take(pointer(operation, "path")?).map(drop),
@@ -194,7 +194,7 @@ impl Run {
         path.find(&mut self.document).ok_or(Rejection::NoSuchPath)
     }
 
-    fn add(&mut self, path: Pointer<'_>, node: Node) -> Step {
+    fn add(&mut self, path: Pointer<'_>, node: DocumentNode) -> OperationResult {
         self.check_depth(path, &node)?;
         match self.find(path)? {
             (Container::Members(members), name) => drop(members.insert(name, node)),
@@ -210,7 +210,7 @@ impl Run {
         Ok(())
     }
 
-    fn take(&mut self, path: Pointer<'_>) -> Result<Node, Rejection> {
+    fn take(&mut self, path: Pointer<'_>) -> Result<DocumentNode, Rejection> {
         match self.find(path)? {
             (Container::Members(members), name) => members.remove(&name),
             (Container::Items(items), word) => {
@@ -220,7 +220,7 @@ impl Run {
         .ok_or(Rejection::NoSuchPath)
     }
 
-    fn replace(&mut self, path: Pointer<'_>, node: Node) -> Step {
+    fn replace(&mut self, path: Pointer<'_>, node: DocumentNode) -> OperationResult {
         self.check_depth(path, &node)?;
         if path.is_whole() {
             if !node.is_container() {
@@ -240,7 +240,7 @@ impl Run {
     }
 
     /// What is not there equals null.
-    fn test(&mut self, path: Pointer<'_>, wanted: Option<&Value>) -> Step {
+    fn test(&mut self, path: Pointer<'_>, wanted: Option<&Value>) -> OperationResult {
         let wanted = wanted.unwrap_or(&Value::Null);
         let equal = match self.get(path)? {
             Some(found) => found.equals(wanted),
@@ -250,7 +250,7 @@ impl Run {
     }
 
     /// `None` for a member that is not there.
-    fn get(&mut self, path: Pointer<'_>) -> Result<Option<&Node>, Rejection> {
+    fn get(&mut self, path: Pointer<'_>) -> Result<Option<&DocumentNode>, Rejection> {
         if path.is_whole() {
             return Ok(Some(&self.document));
         }
@@ -263,26 +263,26 @@ impl Run {
         }
     }
 
-    fn copy(&mut self, operation: &Value) -> Step {
+    fn copy(&mut self, operation: &Value) -> OperationResult {
         let from = pointer(operation, "from")?;
         if from.is_whole() {
             return Err(Rejection::NoSuchPath);
         }
-        let value = self.get(from)?.map(|node| node.clone().close());
+        let value = self.get(from)?.map(|node| node.clone().collapse());
         if let Some(value) = &value {
             self.copied_bytes += optik_object::to_bytes(value).len();
         }
         if self.copied_bytes > COPIED_BYTES_MAX {
             return Err(Rejection::CopiesTooMuch);
         }
-        let node = Node::Plain(value.unwrap_or_default());
+        let node = DocumentNode::Plain(value.unwrap_or_default());
         self.add(pointer(operation, "path")?, node)
     }
 
     /// The document stays as shallow as any that can be parsed.
-    fn check_depth(&mut self, path: Pointer<'_>, node: &Node) -> Step {
+    fn check_depth(&mut self, path: Pointer<'_>, node: &DocumentNode) -> OperationResult {
         let depth = node.depth(&mut self.counted);
-        let fits = path.depth() + depth <= DEPTH_MAX && self.counted <= COUNTED_MAX;
+        let fits = path.depth() + depth <= DEPTH_MAX && self.counted <= COUNTED_VALUES_MAX;
         fits.then_some(()).ok_or(Rejection::TooDeep)
     }
 }
@@ -298,6 +298,6 @@ fn pointer<'o>(operation: &'o Value, name: &str) -> Result<Pointer<'o>, Rejectio
 }
 
 /// No value is null.
-fn value(operation: &Value) -> Node {
-    Node::Plain(operation.get("value").cloned().unwrap_or_default())
+fn value(operation: &Value) -> DocumentNode {
+    DocumentNode::Plain(operation.get("value").cloned().unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use crate::conflict::Conflicts;
 use crate::endpoint::Endpoint;
 use crate::fieldset::FieldSet;
-use crate::typed::{Duplicates, compare, to_set, validate};
+use crate::typed::{DuplicateItems, compare, to_field_set, validate};
 use optik_object::{Map, Object, Value, parse, to_bytes};
 
 /// Only this manager takes part.
@@ -14,14 +14,18 @@ const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 
 /// The conflicts that are left: what kubectl applied itself, and what still has that
 /// value, it may take.
-pub(crate) fn remaining(endpoint: &Endpoint<'_>, live: &Map, conflicts: Conflicts) -> Conflicts {
-    match allowed(endpoint, live) {
+pub(crate) fn remaining_conflicts(
+    endpoint: &Endpoint<'_>,
+    live: &Map,
+    conflicts: Conflicts,
+) -> Conflicts {
+    match last_applied_fields(endpoint, live) {
         Some(allowed) => conflicts.without(&allowed),
         None => conflicts,
     }
 }
 
-fn allowed(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> {
+fn last_applied_fields(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> {
     let annotations = live.get("metadata")?.get("annotations")?;
     let text = annotations.get(ANNOTATION)?.as_str()?;
     let Value::Object(applied) = parse(text.as_bytes()).ok()?.value else {
@@ -30,11 +34,11 @@ fn allowed(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> {
     if applied.get("apiVersion")?.as_str()? != endpoint.api_version {
         return None;
     }
-    let of = endpoint.of()?;
-    validate(of, &applied, Duplicates::Refused).ok()?;
-    validate(of, live, Duplicates::Refused).ok()?;
+    let of = endpoint.object_type()?;
+    validate(of, &applied, DuplicateItems::Refused).ok()?;
+    validate(of, live, DuplicateItems::Refused).ok()?;
     let changed = compare(of, &applied, live);
-    let fields = to_set(of, &applied);
+    let fields = to_field_set(of, &applied);
     Some(
         fields
             .difference(&changed.written())
@@ -44,7 +48,7 @@ fn allowed(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> {
 
 /// Keeps the annotation true, where there is one: kubectl without server-side apply
 /// would otherwise undo what was applied.
-pub(crate) fn rewrite(object: &mut Object, config: &Object) {
+pub(crate) fn update_annotation(object: &mut Object, config: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;
     }

@@ -25,23 +25,26 @@ mod update;
 mod value;
 mod versions;
 
-pub use apply::{Applied, Apply, ApplyError, apply};
+pub use apply::{ApplyError, ApplyRequest, ApplyResult, apply};
 pub use conflict::Conflicts;
-pub use endpoint::{Endpoint, printed_type};
+pub use endpoint::{Endpoint, gvk_string};
 pub use fieldset::{FieldSet, PathElement};
 pub use go::invalid_patch;
 pub use json_patch::{JsonPatch, JsonPatchError, Rejection};
-pub use managed::{Entry, Managed, ManagedFieldsError, Manager, Operation, check_managers};
+pub use managed::{
+    FieldManager, Managed, ManagedFieldsEntry, ManagedFieldsError, ManagedFieldsOperation,
+    validate_managed_fields,
+};
 pub use merge_patch::{MergePatch, MergePatchError, merge_patch};
-pub use scale::Replicas;
+pub use scale::ScaleHandler;
 pub use strategic::{StrategicError, StrategicPatch, strategic_merge_patch};
-pub use update::{Family, Update, only_times_differ, update};
-pub use versions::{OneVersion, Unconvertible, Versions};
+pub use update::{Family, UpdateRequest, only_managed_fields_times_differ, update};
+pub use versions::{OneVersion, VersionConversionError, VersionConverter};
 
 /// Whether the document of a patch is checked for members that are unknown or given
 /// twice. Decides some texts, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checks {
+pub enum StrictDecoding {
     /// `fieldValidation=Ignore`
     Off,
     /// `Warn` and `Strict`

@@ -1,8 +1,8 @@
 //! JSON Merge Patch (RFC 7386). What a patch puts where nothing comparable was loses its
 //! null members, even inside lists; null items stay.
 
-use crate::Checks;
-use crate::go::complaint;
+use crate::StrictDecoding;
+use crate::go::strict_error;
 use optik_object::{Map, Status, Value, drop_nulls, json_type, parse};
 
 /// A decoded patch.
@@ -10,7 +10,7 @@ use optik_object::{Map, Status, Value, drop_nulls, json_type, parse};
 pub struct MergePatch {
     pub members: Map,
     /// `duplicate field "data.a"`; empty if checks are off.
-    pub complaints: Vec<String>,
+    pub strict_errors: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,21 +31,21 @@ impl MergePatchError {
 
 impl MergePatch {
     /// Reads a body.
-    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, MergePatchError> {
+    pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, MergePatchError> {
         let malformed = |text: String| match checks {
-            Checks::On => MergePatchError::Malformed(text),
-            Checks::Off => MergePatchError::Invalid,
+            StrictDecoding::On => MergePatchError::Malformed(text),
+            StrictDecoding::Off => MergePatchError::Invalid,
         };
         let parsed = parse(body).map_err(|error| malformed(error.to_string()))?;
         match parsed.value {
             Value::Object(members) => {
                 let duplicates = parsed.duplicates.iter();
-                let complaints = duplicates.map(|path| complaint("duplicate", path));
+                let complaints = duplicates.map(|path| strict_error("duplicate", path));
                 Ok(Self {
                     members,
-                    complaints: match checks {
-                        Checks::On => complaints.collect(),
-                        Checks::Off => Vec::new(),
+                    strict_errors: match checks {
+                        StrictDecoding::On => complaints.collect(),
+                        StrictDecoding::Off => Vec::new(),
                     },
                 })
             }

@@ -4,14 +4,14 @@ use crate::conflict::Conflicts;
 use crate::fieldset::FieldSet;
 use crate::managed::Managed;
 use crate::typed::{Comparison, compare, reconcile};
-use crate::versions::{Unconvertible, Versions};
+use crate::versions::{VersionConversionError, VersionConverter};
 use optik_object::Map;
 use std::collections::BTreeMap;
 
 /// An object before and after, in the version of the request. Records of managers may
 /// be part of them: nobody owns those.
 #[derive(Clone, Copy)]
-pub(crate) struct Change<'a> {
+pub(crate) struct ObjectChange<'a> {
     pub(crate) old: &'a Map,
     pub(crate) new: &'a Map,
     pub(crate) api_version: &'a str,
@@ -19,18 +19,18 @@ pub(crate) struct Change<'a> {
 
 /// Whether a write may take fields from others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Force {
+pub(crate) enum ForceConflicts {
     No,
     Yes,
 }
 
-pub(crate) enum Refusal {
+pub(crate) enum OwnershipError {
     Conflicts(Conflicts),
-    Unconvertible(Unconvertible),
+    Unconvertible(VersionConversionError),
 }
 
 /// Brings the sets up to the types of today, and forgets those of versions that are gone.
-pub(crate) fn refresh(managed: &mut Managed, versions: &dyn Versions) {
+pub(crate) fn reconcile_with_schema(managed: &mut Managed, versions: &dyn VersionConverter) {
     managed.entries_mut().retain_mut(|entry| {
         let Some(of) = versions.type_at(&entry.manager.api_version) else {
             return false;
@@ -44,40 +44,46 @@ pub(crate) fn refresh(managed: &mut Managed, versions: &dyn Versions) {
 
 /// Comparisons of one change, for each version somebody's fields are of.
 pub(crate) struct Comparisons<'a> {
-    change: Change<'a>,
-    versions: &'a dyn Versions,
-    made: BTreeMap<String, Comparison>,
+    change: ObjectChange<'a>,
+    versions: &'a dyn VersionConverter,
+    by_version: BTreeMap<String, Comparison>,
 }
 
 impl<'a> Comparisons<'a> {
-    pub(crate) fn new(change: Change<'a>, versions: &'a dyn Versions) -> Self {
+    pub(crate) fn new(change: ObjectChange<'a>, versions: &'a dyn VersionConverter) -> Self {
         Self {
             change,
             versions,
-            made: BTreeMap::new(),
+            by_version: BTreeMap::new(),
         }
     }
 
     /// Without what the endpoint does not let anybody change. `None` for a version that
     /// is gone.
-    pub(crate) fn at(&mut self, api_version: &str) -> Result<Option<&Comparison>, Unconvertible> {
-        if !self.made.contains_key(api_version) {
-            let Some(made) = self.make(api_version)? else {
+    pub(crate) fn at(
+        &mut self,
+        api_version: &str,
+    ) -> Result<Option<&Comparison>, VersionConversionError> {
+        if !self.by_version.contains_key(api_version) {
+            let Some(made) = self.compare_at(api_version)? else {
                 return Ok(None);
             };
-            self.made.insert(api_version.to_owned(), made);
+            self.by_version.insert(api_version.to_owned(), made);
         }
-        Ok(self.made.get(api_version))
+        Ok(self.by_version.get(api_version))
     }
 
     /// What the change wrote, in a version; nothing in one that is gone.
-    pub(crate) fn into_written(mut self, api_version: &str) -> Result<FieldSet, Unconvertible> {
+    pub(crate) fn into_written(
+        mut self,
+        api_version: &str,
+    ) -> Result<FieldSet, VersionConversionError> {
         self.at(api_version)?;
-        let made = self.made.remove(api_version);
+        let made = self.by_version.remove(api_version);
         Ok(made.map_or_else(FieldSet::new, Comparison::into_written))
     }
 
-    fn make(&self, api_version: &str) -> Result<Option<Comparison>, Unconvertible> {
+    fn compare_at(&self, api_version: &str) -> Result<Option<Comparison>, VersionConversionError> {
         let Some(of) = self.versions.type_at(api_version) else {
             return Ok(None);
         };
@@ -101,13 +107,13 @@ impl<'a> Comparisons<'a> {
 pub(crate) fn reassign(
     managed: &mut Managed,
     comparisons: &mut Comparisons<'_>,
-    force: Force,
-) -> Result<(), Refusal> {
+    force: ForceConflicts,
+) -> Result<(), OwnershipError> {
     let mut conflicts = Conflicts::default();
     let mut kept: Vec<(usize, FieldSet)> = Vec::new();
     for (at, entry) in managed.entries().iter().enumerate() {
         let comparison = comparisons.at(&entry.manager.api_version);
-        let Some(comparison) = comparison.map_err(Refusal::Unconvertible)? else {
+        let Some(comparison) = comparison.map_err(OwnershipError::Unconvertible)? else {
             kept.push((at, FieldSet::new()));
             continue;
         };
@@ -122,8 +128,8 @@ pub(crate) fn reassign(
             conflicts.add(&entry.manager, taken);
         }
     }
-    if force == Force::No && !conflicts.is_empty() {
-        return Err(Refusal::Conflicts(conflicts));
+    if force == ForceConflicts::No && !conflicts.is_empty() {
+        return Err(OwnershipError::Conflicts(conflicts));
     }
     for (at, fields) in kept {
         managed.entries_mut()[at].fields = fields;
@@ -133,11 +139,11 @@ pub(crate) fn reassign(
 }
 
 /// Fields that nobody is ever recorded to own; what is below `metadata` may be owned.
-pub(crate) fn without_unrecorded(mut fields: FieldSet) -> FieldSet {
+pub(crate) fn strip_meta_fields(mut fields: FieldSet) -> FieldSet {
     use std::sync::OnceLock;
-    static UNRECORDED: OnceLock<FieldSet> = OnceLock::new();
-    let unrecorded = UNRECORDED.get_or_init(|| {
-        FieldSet::of_fields(&[
+    static STRIP_SET: OnceLock<FieldSet> = OnceLock::new();
+    let unrecorded = STRIP_SET.get_or_init(|| {
+        FieldSet::from_fields(&[
             &["apiVersion"],
             &["kind"],
             &["metadata"],

@@ -1,22 +1,22 @@
 //! What a manager no longer applies goes away, unless somebody owns it.
 
 use crate::fieldset::FieldSet;
-use crate::managed::{Entry, Managed};
-use crate::typed::{remove, to_set, with_declared};
-use crate::versions::{Unconvertible, Versions};
+use crate::managed::{Managed, ManagedFieldsEntry};
+use crate::typed::{remove, to_field_set, with_declared};
+use crate::versions::{VersionConversionError, VersionConverter};
 use optik_object::Map;
-use optik_schema::Type;
+use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
 /// Removes from the merged object what the manager applied `last` and neither applies
 /// `now` nor any of the others owns.
 pub(crate) fn prune(
     merged: Map,
-    last: &Entry,
-    now: &Entry,
+    last: &ManagedFieldsEntry,
+    now: &ManagedFieldsEntry,
     others: &Managed,
-    versions: &dyn Versions,
-) -> Result<Map, Unconvertible> {
+    versions: &dyn VersionConverter,
+) -> Result<Map, VersionConversionError> {
     let then = last.manager.api_version.as_str();
     let today = now.manager.api_version.as_str();
     // Who only adds removes nothing.
@@ -32,7 +32,7 @@ pub(crate) fn prune(
     let dropped = with_declared(of, &last.fields);
     let mut pruned = merged.clone();
     remove(of, &mut pruned, &dropped);
-    for (version, owned) in owned(then, now, others) {
+    for (version, owned) in owned_by_version(then, now, others) {
         let Some(of) = versions.type_at(version) else {
             continue;
         };
@@ -56,7 +56,11 @@ pub(crate) fn prune(
 }
 
 /// What everybody owns, by version; the version at hand first.
-fn owned<'a>(first: &'a str, now: &'a Entry, others: &'a Managed) -> Vec<(&'a str, FieldSet)> {
+fn owned_by_version<'a>(
+    first: &'a str,
+    now: &'a ManagedFieldsEntry,
+    others: &'a Managed,
+) -> Vec<(&'a str, FieldSet)> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut owned: Vec<(&str, Vec<FieldSet>)> = Vec::new();
     for entry in others.entries().iter().chain([now]) {
@@ -70,7 +74,7 @@ fn owned<'a>(first: &'a str, now: &'a Entry, others: &'a Managed) -> Vec<(&'a st
     }
     let owned = owned.into_iter();
     let mut owned: Vec<_> = owned
-        .map(|(version, sets)| (version, FieldSet::union_of(sets)))
+        .map(|(version, sets)| (version, FieldSet::union_all(sets)))
         .collect();
     owned.sort_by_key(|(version, _)| *version != first);
     owned
@@ -78,7 +82,7 @@ fn owned<'a>(first: &'a str, now: &'a Entry, others: &'a Managed) -> Vec<(&'a st
 
 /// The merged object, with nothing but what the pruning left and what is owned.
 fn add_back(
-    of: Type<'_>,
+    of: TypeRef<'_>,
     merged: &Map,
     present_in_merged: &FieldSet,
     pruned: &Map,
@@ -91,16 +95,16 @@ fn add_back(
 }
 
 /// What is there, and the declared members that lead to it.
-fn present(of: Type<'_>, object: &Map) -> FieldSet {
-    with_declared(of, &to_set(of, object))
+fn present(of: TypeRef<'_>, object: &Map) -> FieldSet {
+    with_declared(of, &to_field_set(of, object))
 }
 
 fn convert(
     object: Map,
     from: &str,
     to: &str,
-    versions: &dyn Versions,
-) -> Result<Map, Unconvertible> {
+    versions: &dyn VersionConverter,
+) -> Result<Map, VersionConversionError> {
     if from == to {
         return Ok(object);
     }

@@ -5,14 +5,14 @@
 //! replicas of the parent again.
 
 use crate::fieldset::{FieldSet, PathElement};
-use crate::managed::{Entry, Managed, Manager};
+use crate::managed::{FieldManager, Managed, ManagedFieldsEntry};
 
 /// The version views are of.
 const SCALE: &str = "autoscaling/v1";
 
 /// Where a kind keeps its replicas.
 #[derive(Clone, Copy)]
-pub struct Replicas<'a> {
+pub struct ScaleHandler<'a> {
     /// The version of the parent in which new entries are written.
     pub api_version: &'a str,
     /// The path in a version, such as `spec.replicas`; `None` for versions that are not
@@ -20,28 +20,28 @@ pub struct Replicas<'a> {
     pub path: &'a dyn Fn(&str) -> Option<Vec<PathElement>>,
 }
 
-impl Replicas<'_> {
+impl ScaleHandler<'_> {
     /// The managers of the view.
     #[must_use]
-    pub fn of_view(&self, parent: &Managed) -> Managed {
+    pub fn to_subresource(&self, parent: &Managed) -> Managed {
         let owners = parent.entries().iter().filter(|entry| {
             let path = (self.path)(&entry.manager.api_version);
             path.is_some_and(|path| entry.fields.contains(&path))
         });
-        let entries = owners.map(|entry| Entry {
+        let entries = owners.map(|entry| ManagedFieldsEntry {
             manager: in_version(&entry.manager, SCALE),
             fields: in_view(),
             time: entry.time,
         });
-        Managed::of_entries(entries.collect())
+        Managed::from_entries(entries.collect())
     }
 
     /// The managers of the parent after a write to the view. Who lost the replicas there
     /// loses them here; who is new gets an entry without a time.
     #[must_use]
-    pub fn of_parent(&self, parent: &Managed, view: &Managed) -> Managed {
+    pub fn to_parent(&self, parent: &Managed, view: &Managed) -> Managed {
         let viewers = view.index();
-        let owns = |manager: &Manager| {
+        let owns = |manager: &FieldManager| {
             let entry = viewers.find(&in_version(manager, SCALE));
             entry.is_some_and(|entry| !entry.fields.intersection(&in_view()).is_empty())
         };
@@ -61,7 +61,7 @@ impl Replicas<'_> {
         let Some(path) = (self.path)(self.api_version) else {
             return after;
         };
-        let before = self.of_view(parent);
+        let before = self.to_subresource(parent);
         let before = before.index();
         for entry in view.entries() {
             if before.find(&entry.manager).is_some() || !owns(&entry.manager) {
@@ -73,7 +73,7 @@ impl Replicas<'_> {
             if let Some(known) = after.find(&manager) {
                 fields = fields.union(&known.fields);
             }
-            after.set(Entry {
+            after.set(ManagedFieldsEntry {
                 manager,
                 fields,
                 time: None,
@@ -83,8 +83,8 @@ impl Replicas<'_> {
     }
 }
 
-fn in_version(manager: &Manager, api_version: &str) -> Manager {
-    Manager {
+fn in_version(manager: &FieldManager, api_version: &str) -> FieldManager {
+    FieldManager {
         api_version: api_version.into(),
         ..manager.clone()
     }
@@ -92,5 +92,5 @@ fn in_version(manager: &Manager, api_version: &str) -> Manager {
 
 /// What a manager of a view can own.
 fn in_view() -> FieldSet {
-    FieldSet::of_fields(&[&["spec", "replicas"]])
+    FieldSet::from_fields(&[&["spec", "replicas"]])
 }

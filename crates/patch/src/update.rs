@@ -1,10 +1,12 @@
 //! Writes that are not applies: the writer owns what it changed.
 
 use crate::endpoint::Endpoint;
-use crate::managed::{Entry, MANAGED_FIELDS, Managed, Operation};
-use crate::ownership::{Change, Comparisons, Force, reassign, refresh, without_unrecorded};
+use crate::managed::{MANAGED_FIELDS, Managed, ManagedFieldsEntry, ManagedFieldsOperation};
+use crate::ownership::{
+    Comparisons, ForceConflicts, ObjectChange, reassign, reconcile_with_schema, strip_meta_fields,
+};
 use optik_object::{Map, Object, Timestamp, Value};
-use optik_schema::zero;
+use optik_schema::zero_value;
 use std::borrow::Cow;
 
 /// Whose rules a request-supplied `managedFields: []` follows.
@@ -19,7 +21,7 @@ pub enum Family {
 /// A create, update or patch on its way to the store, after defaulting and before
 /// admission.
 #[derive(Clone, Copy)]
-pub struct Update<'a> {
+pub struct UpdateRequest<'a> {
     /// As stored; `None` if the object is being created.
     pub live: Option<&'a Object>,
     /// The field manager, or what the user agent says.
@@ -30,22 +32,22 @@ pub struct Update<'a> {
 
 /// Records in `new` who owns what after the write. Never refuses: what cannot be
 /// tracked is not tracked.
-pub fn update(endpoint: &Endpoint<'_>, write: &Update<'_>, new: &mut Object) {
-    let mut managed = base(endpoint, write, new);
-    new.remove(MANAGED_FIELDS);
+pub fn update(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &mut Object) {
+    let mut managed = managed_before(endpoint, write, new);
+    new.remove_metadata_member(MANAGED_FIELDS);
     if managed.is_empty() && write.live.is_some() {
         return;
     }
     track(endpoint, write, new, &mut managed);
-    managed.cap_updaters();
+    managed.cap_update_managers();
     managed.write_to(new);
 }
 
 /// The managers before the write: those the request names, if it names any that can be
 /// read, otherwise those of the live object.
-fn base(endpoint: &Endpoint<'_>, write: &Update<'_>, new: &Object) -> Managed {
+fn managed_before(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &Object) -> Managed {
     let live = || {
-        let live = write.live.map(Managed::of_object);
+        let live = write.live.map(Managed::from_object);
         live.and_then(Result::ok).unwrap_or_default()
     };
     let sent = new.metadata().and_then(|it| it.get(MANAGED_FIELDS));
@@ -66,43 +68,43 @@ fn base(endpoint: &Endpoint<'_>, write: &Update<'_>, new: &Object) -> Managed {
 /// Gives the writer what it changed. No live object stands for one that nobody filled in.
 pub(crate) fn track(
     endpoint: &Endpoint<'_>,
-    write: &Update<'_>,
+    write: &UpdateRequest<'_>,
     new: &Object,
     managed: &mut Managed,
 ) {
-    let Some(of) = endpoint.of() else {
+    let Some(of) = endpoint.object_type() else {
         return;
     };
-    refresh(managed, endpoint.versions);
+    reconcile_with_schema(managed, endpoint.versions);
     let old = write
         .live
-        .or_else(|| endpoint.versions.blank(endpoint.api_version));
+        .or_else(|| endpoint.versions.empty_object(endpoint.api_version));
     let old = match old {
         Some(old) => Cow::Borrowed(old),
-        None => Cow::Owned(Object::try_from(zero(of)).unwrap_or_default()),
+        None => Cow::Owned(Object::try_from(zero_value(of)).unwrap_or_default()),
     };
-    let change = Change {
+    let change = ObjectChange {
         old: old.members(),
         new: new.members(),
         api_version: endpoint.api_version,
     };
     let mut comparisons = Comparisons::new(change, endpoint.versions);
     // Forced, so there are no conflicts; what cannot be compared stays as it is.
-    if reassign(managed, &mut comparisons, Force::Yes).is_err() {
+    if reassign(managed, &mut comparisons, ForceConflicts::Yes).is_err() {
         return;
     }
     let written = comparisons.into_written(endpoint.api_version);
-    let written = without_unrecorded(written.unwrap_or_default());
+    let written = strip_meta_fields(written.unwrap_or_default());
     if written.is_empty() {
         return;
     }
-    let manager = endpoint.manager(write.manager, Operation::Update);
+    let manager = endpoint.manager(write.manager, ManagedFieldsOperation::Update);
     let before = managed.find(&manager).map(|entry| &entry.fields);
     let fields = match before {
         Some(before) => before.union(&written),
         None => written,
     };
-    managed.set(Entry {
+    managed.set(ManagedFieldsEntry {
         manager,
         fields,
         time: Some(write.now),
@@ -113,7 +115,7 @@ pub(crate) fn track(
 /// is none. Entries are compared in their order: a fresh time that moves an entry past
 /// another one makes a difference.
 #[must_use]
-pub fn only_times_differ(live: &Object, new: &Object) -> bool {
+pub fn only_managed_fields_times_differ(live: &Object, new: &Object) -> bool {
     let list = |object: &Object| {
         let list = object.metadata().and_then(|it| it.get(MANAGED_FIELDS));
         list.and_then(Value::as_array).cloned().unwrap_or_default()

@@ -5,19 +5,22 @@ use optik_object::{Map, Value};
 use std::cmp::Ordering;
 
 /// `1` and `1.0` are the same.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
         }
-        (Value::Object(a), Value::Object(b)) => same_members(a, b),
+        (Value::Object(a), Value::Object(b)) => members_equal(a, b),
         (Value::Number(_), Value::Number(_)) => compare(a, b).is_eq(),
         _ => a == b,
     }
 }
 
-pub(crate) fn same_members(a: &Map, b: &Map) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
+pub(crate) fn members_equal(a: &Map, b: &Map) -> bool {
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| a.0 == b.0 && is_equal(a.1, b.1))
 }
 
 /// A total order: numbers, strings, booleans, lists, objects, null.
@@ -104,7 +107,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn in_order() {
+    fn values_are_totally_ordered() {
         let sorted = [
             json!(-1e300),
             json!(-2),
@@ -135,9 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_what_they_amount_to() {
-        assert!(same(&json!({"a": [1, 0.0]}), &json!({"a": [1.0, -0.0]})));
-        assert!(!same(&json!(1), &json!("1")));
-        assert!(!same(&json!({"a": 1}), &json!({"a": 1, "b": null})));
+    fn values_compare_numbers_by_amount() {
+        assert!(is_equal(
+            &json!({"a": [1, 0.0]}),
+            &json!({"a": [1.0, -0.0]})
+        ));
+        assert!(!is_equal(&json!(1), &json!("1")));
+        assert!(!is_equal(&json!({"a": 1}), &json!({"a": 1, "b": null})));
     }
 }

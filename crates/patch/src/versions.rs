@@ -3,22 +3,22 @@
 
 use crate::fieldset::FieldSet;
 use optik_object::{Map, Object};
-use optik_schema::Type;
+use optik_schema::TypeRef;
 use std::borrow::Cow;
 
 /// An object that cannot be had in another version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot convert to {to}: {why}")]
-pub struct Unconvertible {
+pub struct VersionConversionError {
     pub to: String,
     pub why: String,
 }
 
 /// What is known of a kind, for one endpoint.
-pub trait Versions {
+pub trait VersionConverter {
     /// The type of the kind in a version such as `apps/v1`; `None` if it is not, or no
     /// longer, served.
-    fn type_at(&self, api_version: &str) -> Option<Type<'_>>;
+    fn type_at(&self, api_version: &str) -> Option<TypeRef<'_>>;
 
     /// An object of one served version in another. Must not make it deeper than a parsed
     /// document may be.
@@ -27,11 +27,11 @@ pub trait Versions {
         object: &'v Map,
         from: &str,
         to: &str,
-    ) -> Result<Cow<'v, Map>, Unconvertible>;
+    ) -> Result<Cow<'v, Map>, VersionConversionError>;
 
     /// What Go writes for an object of a version that nobody filled in, if somebody keeps
     /// that at hand.
-    fn blank(&self, api_version: &str) -> Option<&Object> {
+    fn empty_object(&self, api_version: &str) -> Option<&Object> {
         let _ = api_version;
         None
     }
@@ -45,12 +45,12 @@ pub trait Versions {
 #[derive(Clone, Copy, Debug)]
 pub struct OneVersion<'a> {
     pub api_version: &'a str,
-    pub of: Type<'a>,
+    pub of: TypeRef<'a>,
     pub reset: Option<&'a FieldSet>,
 }
 
-impl Versions for OneVersion<'_> {
-    fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+impl VersionConverter for OneVersion<'_> {
+    fn type_at(&self, api_version: &str) -> Option<TypeRef<'_>> {
         (api_version == self.api_version).then_some(self.of)
     }
 
@@ -59,7 +59,7 @@ impl Versions for OneVersion<'_> {
         object: &'v Map,
         _: &str,
         _: &str,
-    ) -> Result<Cow<'v, Map>, Unconvertible> {
+    ) -> Result<Cow<'v, Map>, VersionConversionError> {
         Ok(Cow::Borrowed(object))
     }
 

@@ -4,7 +4,7 @@
 mod world;
 
 use optik_object::Value;
-use optik_patch::{ApplyError, only_times_differ};
+use optik_patch::{ApplyError, only_managed_fields_times_differ};
 use serde_json::json;
 use world::World;
 
@@ -22,7 +22,7 @@ fn message(error: &ApplyError) -> String {
 }
 
 #[test]
-fn the_first_apply_46() {
+fn first_apply_records_owned_fields_46() {
     let world = applied();
     assert_eq!(world.owners(), "A m1 .data.a .data.b");
     assert_eq!(
@@ -36,7 +36,7 @@ fn the_first_apply_46() {
 }
 
 #[test]
-fn conflicts_51_52() {
+fn apply_conflict_is_409_unless_forced_51_52() {
     let mut world = applied();
     let error = world.apply("m2", json!({"data": {"a": "2"}})).unwrap_err();
     assert_eq!(
@@ -49,7 +49,7 @@ fn conflicts_51_52() {
 }
 
 #[test]
-fn shared_and_dropped_53_54_55() {
+fn apply_shares_fields_and_removes_dropped_ones_53_54_55() {
     let mut world = applied();
     world.apply("m2", json!({"data": {"a": "1"}})).unwrap();
     assert_eq!(
@@ -66,7 +66,7 @@ fn shared_and_dropped_53_54_55() {
 }
 
 #[test]
-fn handed_over_56() {
+fn field_taken_by_update_survives_dropping_it_from_apply_56() {
     let mut world = applied();
     world.patch("upd", &json!({"data": {"a": "9"}}));
     assert_eq!(world.owners(), "A m1 .data.b; U upd .data.a");
@@ -75,14 +75,14 @@ fn handed_over_56() {
 }
 
 #[test]
-fn deleted_by_an_updater_57() {
+fn field_deleted_by_update_loses_its_applier_57() {
     let mut world = applied();
     world.patch("upd", &json!({"data": {"a": null}}));
     assert_eq!(world.owners(), "A m1 .data.b");
 }
 
 #[test]
-fn texts_of_conflicts_58_59_60_61_62() {
+fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
     let mut world = World::config_map();
     world.create("m", json!({"data": {"a": "1"}}));
     let error = world.apply("m", json!({"data": {"a": "2"}})).unwrap_err();
@@ -137,7 +137,7 @@ fn texts_of_conflicts_58_59_60_61_62() {
 }
 
 #[test]
-fn keys_are_defaulted_63_64() {
+fn apply_defaults_list_keys_63_64() {
     let mut world = World::deployment();
     let config = |ports: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "ports": ports}]}}}});
     world
@@ -163,7 +163,7 @@ fn keys_are_defaulted_63_64() {
 
 /// The texts were read off a server.
 #[test]
-fn what_cannot_be_applied_65() {
+fn apply_of_mistyped_config_is_refused_65() {
     let containers =
         |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
     for (config, expected) in [
@@ -232,7 +232,7 @@ fn what_cannot_be_applied_65() {
 }
 
 #[test]
-fn what_is_not_for_this_endpoint_66_67() {
+fn apply_of_other_kind_or_with_managed_fields_gets_400_66_67() {
     let world = World::config_map();
     for (config, expected) in [
         (
@@ -272,7 +272,7 @@ fn what_is_not_for_this_endpoint_66_67() {
 }
 
 #[test]
-fn the_same_again_72_73() {
+fn apply_without_change_keeps_object_and_times_72_73() {
     let mut world = applied();
     let before = world.live.clone().unwrap();
     let again = world
@@ -292,13 +292,13 @@ fn the_same_again_72_73() {
     // Something that decoding makes the same again: only the time would change.
     let mut other = before.clone();
     other.metadata_mut()["managedFields"][0]["time"] = "2030-01-01T00:00:00Z".into();
-    assert!(only_times_differ(&before, &other));
+    assert!(only_managed_fields_times_differ(&before, &other));
     other.members_mut()["data"]["a"] = "2".into();
-    assert!(!only_times_differ(&before, &other));
+    assert!(!only_managed_fields_times_differ(&before, &other));
 }
 
 #[test]
-fn an_empty_configuration_74() {
+fn apply_of_empty_config_removes_owned_fields_74() {
     let mut world = applied();
     world.apply("m1", json!({})).unwrap();
     assert_eq!(
@@ -308,10 +308,14 @@ fn an_empty_configuration_74() {
 }
 
 #[test]
-fn before_the_first_apply_75_76() {
+fn first_apply_adopts_before_first_apply_manager_75_76() {
     let mut world = World::config_map();
     world.create("curl", json!({"data": {"a": "1"}}));
-    world.live.as_mut().unwrap().remove("managedFields");
+    world
+        .live
+        .as_mut()
+        .unwrap()
+        .remove_metadata_member("managedFields");
     world.patch("upd", &json!({"data": {"b": "1"}}));
     assert_eq!(world.owners(), "", "76");
     let error = world.apply("m1", json!({"data": {"a": "2"}})).unwrap_err();
@@ -328,7 +332,7 @@ fn before_the_first_apply_75_76() {
 }
 
 #[test]
-fn what_the_endpoint_resets_77_78() {
+fn apply_does_not_own_fields_reset_by_endpoint_77_78() {
     let mut world = World::deployment();
     world.create("curl", json!({"spec": {"replicas": 1}}));
     world

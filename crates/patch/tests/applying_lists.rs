@@ -13,7 +13,7 @@ fn message(error: &ApplyError) -> String {
 }
 
 #[test]
-fn lists_of_custom_kinds_80_81_82() {
+fn apply_follows_list_types_of_custom_kinds_80_81_82() {
     let mut world = World::thing();
     world
         .apply(
@@ -66,7 +66,7 @@ fn lists_of_custom_kinds_80_81_82() {
 }
 
 #[test]
-fn order_of_items() {
+fn apply_merges_set_items_in_order() {
     for (live, config, expected) in [
         (
             json!(["1", "2", "3", "4"]),
@@ -85,7 +85,7 @@ fn order_of_items() {
 }
 
 #[test]
-fn an_item_goes_with_its_applier_87() {
+fn apply_removes_dropped_list_item_with_updates_in_it_87() {
     let mut world = World::deployment();
     let containers =
         |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
@@ -113,7 +113,7 @@ fn an_item_goes_with_its_applier_87() {
 }
 
 #[test]
-fn duplicates_of_live_lists_88() {
+fn apply_handles_duplicate_keys_in_live_lists_88() {
     let mut world = World::deployment();
     let env = |env: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}});
     let twice = json!([{"name": "D", "value": "1"}, {"name": "D", "value": "2"}, {"name": "O"}]);
@@ -143,7 +143,7 @@ fn duplicates_of_live_lists_88() {
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[test]
-fn last_applied_89_90() {
+fn kubectl_apply_takes_over_last_applied_annotation_89_90() {
     let mut world = World::config_map();
     let annotation =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;
@@ -171,7 +171,7 @@ fn last_applied_89_90() {
 }
 
 #[test]
-fn migrated_119() {
+fn kubectl_csa_to_ssa_migration_keeps_one_manager_119() {
     let mut world = World::config_map();
     let annotation =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;
@@ -207,7 +207,7 @@ fn migrated_119() {
 
 /// A struct that its only applier leaves goes with what nobody owns in it.
 #[test]
-fn a_left_structure_goes() {
+fn apply_removes_struct_dropped_by_its_only_applier() {
     let mut world = World::thing();
     world
         .apply("m1", json!({"spec": {"inner": {"a": "1"}, "text": "t"}}))

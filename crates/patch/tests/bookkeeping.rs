@@ -5,17 +5,17 @@ mod world;
 
 use optik_object::{Map, Object, Timestamp, Value};
 use optik_patch::{
-    Apply, Endpoint, Family, FieldSet, Managed, Unconvertible, Update, Versions, apply,
-    check_managers, update,
+    ApplyRequest, Endpoint, Family, FieldSet, Managed, UpdateRequest, VersionConversionError,
+    VersionConverter, apply, update, validate_managed_fields,
 };
-use optik_schema::{Schema, Type};
+use optik_schema::{Schema, TypeRef};
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use world::World;
 
 #[test]
-fn a_create_owns_defaults_but_not_what_is_always_written_91() {
+fn create_owns_defaults_but_not_zero_values_91() {
     let mut world = World::deployment();
     world.create(
         "curl",
@@ -53,7 +53,7 @@ fn a_create_owns_defaults_but_not_what_is_always_written_91() {
 }
 
 #[test]
-fn the_same_value_again_94() {
+fn update_to_same_value_changes_no_ownership_94() {
     let mut world = World::config_map();
     world.create("curl", json!({"data": {"a": "1"}}));
     let before = world.live.clone();
@@ -62,7 +62,7 @@ fn the_same_value_again_94() {
 }
 
 #[test]
-fn too_many_updaters_95_96_97() {
+fn update_managers_are_capped_95_96_97() {
     let mut world = World::config_map();
     world.create("u00", json!({"data": {"k00": "1"}}));
     for at in 1..10 {
@@ -109,7 +109,7 @@ fn too_many_updaters_95_96_97() {
 
 /// PUTs with a list of managers.
 #[test]
-fn sent_managers_98_99_100_101_102() {
+fn put_with_managed_fields_is_tracked_98_99_100_101_102() {
     let start = |family: Family| {
         let mut world = World::config_map();
         world.family = family;
@@ -158,7 +158,7 @@ fn sent_managers_98_99_100_101_102() {
 }
 
 #[test]
-fn managers_sent_with_a_create() {
+fn managed_fields_sent_with_create_lose_to_the_creator() {
     let mut world = World::config_map();
     let managers = json!([{"manager": "m", "operation": "Apply", "apiVersion": "v1",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}}]);
@@ -202,8 +202,8 @@ static TABLE: &str = "\
  only l
 ";
 
-impl Versions for TwoVersions {
-    fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+impl VersionConverter for TwoVersions {
+    fn type_at(&self, api_version: &str) -> Option<TypeRef<'_>> {
         static SCHEMAS: OnceLock<[Schema; 2]> = OnceLock::new();
         let [v1, v2] = SCHEMAS.get_or_init(|| {
             let swapped = TABLE
@@ -225,7 +225,7 @@ impl Versions for TwoVersions {
         object: &'v Map,
         from: &str,
         to: &str,
-    ) -> Result<Cow<'v, Map>, Unconvertible> {
+    ) -> Result<Cow<'v, Map>, VersionConversionError> {
         if from == to {
             return Ok(Cow::Borrowed(object));
         }
@@ -249,7 +249,7 @@ impl Versions for TwoVersions {
     }
 }
 
-fn endpoint<'a>(api_version: &'a str, versions: &'a dyn Versions) -> Endpoint<'a> {
+fn endpoint<'a>(api_version: &'a str, versions: &'a dyn VersionConverter) -> Endpoint<'a> {
     Endpoint {
         api_version,
         kind: "K",
@@ -266,14 +266,14 @@ fn as_version(object: &Object, to: &str) -> Object {
 }
 
 #[test]
-fn one_applier_of_two_versions_84() {
+fn applier_of_two_versions_has_one_entry_84() {
     let now = Timestamp::from_seconds(5);
     let config = |version: &str, spec: Value| {
         world::object(json!({"apiVersion": version, "kind": "K", "metadata": {}, "spec": spec}))
     };
     let run = |live: Option<&Object>, config: &Object| {
         let endpoint = endpoint(config.api_version(), &TwoVersions);
-        let request = Apply {
+        let request = ApplyRequest {
             live,
             config,
             manager: "m",
@@ -290,16 +290,16 @@ fn one_applier_of_two_versions_84() {
         Some(&json!({"new": 5})),
         "what the first version named is gone"
     );
-    let managed = Managed::of_object(&second).unwrap();
+    let managed = Managed::from_object(&second).unwrap();
     assert_eq!(managed.entries().len(), 1);
     assert_eq!(managed.entries()[0].manager.api_version, "g/v2");
     assert_eq!(managed.entries()[0].fields.paths(), [".spec.new"]);
 }
 
 #[test]
-fn one_updater_of_two_versions_85_86() {
+fn updater_of_two_versions_has_two_entries_85_86() {
     let create = |object: &mut Object| {
-        let write = Update {
+        let write = UpdateRequest {
             live: None,
             manager: "u",
             now: Timestamp::from_seconds(1),
@@ -313,14 +313,14 @@ fn one_updater_of_two_versions_85_86() {
     let live = as_version(&object, "g/v2");
     let mut new = live.clone();
     new.members_mut()["spec"]["new"] = 2.into();
-    let write = Update {
+    let write = UpdateRequest {
         live: Some(&live),
         manager: "u",
         now: Timestamp::from_seconds(2),
         family: Family::Custom,
     };
     update(&endpoint("g/v2", &TwoVersions), &write, &mut new);
-    let managed = Managed::of_object(&new).unwrap();
+    let managed = Managed::from_object(&new).unwrap();
     let entries: Vec<_> = managed
         .entries()
         .iter()
@@ -338,12 +338,12 @@ fn one_updater_of_two_versions_85_86() {
     new.metadata_mut()["managedFields"][0]["apiVersion"] = "g/v0".into();
     let live = new.clone();
     new.members_mut()["spec"]["same"] = "b".into();
-    let write = Update {
+    let write = UpdateRequest {
         live: Some(&live),
         ..write
     };
     update(&endpoint("g/v2", &TwoVersions), &write, &mut new);
-    let managed = Managed::of_object(&new).unwrap();
+    let managed = Managed::from_object(&new).unwrap();
     assert_eq!(managed.entries().len(), 1, "86");
     assert_eq!(
         managed.entries()[0].fields.to_string(),
@@ -353,7 +353,7 @@ fn one_updater_of_two_versions_85_86() {
 }
 
 #[test]
-fn the_schema_changed_83() {
+fn managed_fields_follow_schema_atomicity_changes_83() {
     static GRANULAR: &str =
         "=T\n apiVersion s\n kind s\n metadata u\n spec @1\n=S\n l [=s]\n m {s}\n";
     static ATOMIC: &str =
@@ -362,7 +362,7 @@ fn the_schema_changed_83() {
         let schema: &'static Schema = Box::leak(Box::new(Schema::parse(table).unwrap()));
         schema.root()
     });
-    let world = |of: Type<'static>| World::of("v1", "K", of, Family::Custom);
+    let world = |of: TypeRef<'static>| World::of("v1", "K", of, Family::Custom);
     let [granular, atomic] = types;
     let mut before = world(granular);
     before
@@ -389,7 +389,7 @@ fn the_schema_changed_83() {
 }
 
 #[test]
-fn managed_fields_are_decoded_with_care() {
+fn malformed_managed_fields_are_refused() {
     for (list, expected) in [
         (
             json!([{"operation": "Nope"}]),
@@ -430,13 +430,13 @@ fn managed_fields_are_decoded_with_care() {
 }
 
 #[test]
-fn names_of_managers_are_bounded() {
+fn field_manager_names_are_bounded() {
     let named = |bytes: usize| {
         let managers = json!([{"manager": "m"}, {"manager": "m".repeat(bytes)}]);
         world::object(json!({"metadata": {"managedFields": managers}}))
     };
-    assert_eq!(check_managers(&named(128)), []);
-    let errors = check_managers(&named(129));
+    assert_eq!(validate_managed_fields(&named(128)), []);
+    let errors = validate_managed_fields(&named(129));
     assert_eq!(
         errors[0].to_string(),
         "metadata.managedFields[1].manager: Too long: may not be more than 128 bytes"

@@ -2,8 +2,10 @@
 //! its steps: a write, and the object or the refusal it led to.
 
 use optik_object::{Object, Timestamp, Value};
-use optik_patch::{Apply, Endpoint, Family, FieldSet, Managed, OneVersion, Update, apply, update};
-use optik_schema::{Schema, Type, builtin};
+use optik_patch::{
+    ApplyRequest, Endpoint, Family, FieldSet, Managed, OneVersion, UpdateRequest, apply, update,
+};
+use optik_schema::{Schema, TypeRef, builtin_type};
 use serde_json::Map;
 
 const FILES: &[(&str, &str)] = &[
@@ -27,7 +29,7 @@ const FILES: &[(&str, &str)] = &[
     ("statefulset", include_str!("golden/statefulset.json")),
 ];
 
-fn type_of(document: &Value) -> Type<'static> {
+fn type_of(document: &Value) -> TypeRef<'static> {
     if let Some(table) = document["table"].as_str() {
         let table: &'static str = Box::leak(table.to_owned().into_boxed_str());
         let schema = Box::leak(Box::new(Schema::parse(table).expect("a table")));
@@ -35,17 +37,17 @@ fn type_of(document: &Value) -> Type<'static> {
     }
     let api_version = document["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    builtin(group, version, document["kind"].as_str().unwrap()).expect("a built-in kind")
+    builtin_type(group, version, document["kind"].as_str().unwrap()).expect("a built-in kind")
 }
 
 /// What endpoints reset.
 fn reset(subresource: &str, kind: &str) -> FieldSet {
     match (subresource, kind) {
-        ("", _) => FieldSet::of_fields(&[&["status"]]),
+        ("", _) => FieldSet::from_fields(&[&["status"]]),
         (_, "Thing") => {
-            FieldSet::of_fields(&[&["spec"], &["metadata"], &["kind"], &["apiVersion"]])
+            FieldSet::from_fields(&[&["spec"], &["metadata"], &["kind"], &["apiVersion"]])
         }
-        _ => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
+        _ => FieldSet::from_fields(&[&["spec"], &["metadata", "labels"]]),
     }
 }
 
@@ -122,7 +124,7 @@ fn replay(name: &str, document: &Value) {
         let after = &step["object"];
         if step["verb"] == "apply" {
             let config = object(&step["body"]);
-            let request = Apply {
+            let request = ApplyRequest {
                 live: live.as_ref(),
                 config: &config,
                 manager,
@@ -176,7 +178,7 @@ fn replay(name: &str, document: &Value) {
                 }
                 object(&live)
             });
-            let write = Update {
+            let write = UpdateRequest {
                 live: before.as_ref(),
                 manager,
                 now: now(after),
@@ -224,7 +226,7 @@ fn normalize(value: &mut Value) {
 }
 
 #[test]
-fn recorded_as_upstream() {
+fn managed_fields_match_upstream_recordings() {
     for (name, text) in FILES {
         let document: Value = serde_json::from_str(text).expect(name);
         replay(name, &document);
@@ -233,7 +235,7 @@ fn recorded_as_upstream() {
 
 /// Every set upstream wrote is read and written without a change.
 #[test]
-fn decoded_and_encoded_again() {
+fn upstream_fields_v1_round_trip() {
     let mut sets = 0;
     for (name, text) in FILES {
         let document: Value = serde_json::from_str(text).expect(name);

@@ -1,7 +1,7 @@
 //! JSON Patch. Numbers are those of the checklist of the behaviour (patch and apply, §8).
 
 use optik_object::{Map, Value};
-use optik_patch::{Checks, JsonPatch, JsonPatchError, Rejection};
+use optik_patch::{JsonPatch, JsonPatchError, Rejection, StrictDecoding};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -13,13 +13,13 @@ fn live() -> Value {
 }
 
 fn apply(patch: &Value) -> Result<Value, JsonPatchError> {
-    let patch = JsonPatch::decode(patch.to_string().as_bytes(), Checks::On)?;
+    let patch = JsonPatch::decode(patch.to_string().as_bytes(), StrictDecoding::On)?;
     patch.apply(live())
 }
 
 /// What the operations make of `live`, as changes to it.
 #[test]
-fn operations() {
+fn json_patch_operations_change_the_document() {
     for (number, patch, pointer, expected) in [
         (
             "12",
@@ -114,7 +114,7 @@ fn operations() {
 }
 
 #[test]
-fn rejected_operations() {
+fn json_patch_refuses_inapplicable_operations() {
     use Rejection::{MissingMember, NoSuchPath, NotADocument, TestFailed, UnknownOperation};
     for (number, operation, why) in [
         (
@@ -202,48 +202,48 @@ fn rejected_operations() {
 }
 
 #[test]
-fn malformed_json_patches() {
+fn malformed_json_patches_are_refused() {
     for (number, body, checks, expected) in [
         (
             "14",
             "{}",
-            Checks::On,
+            StrictDecoding::On,
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
         ),
         (
             "14 unchecked",
             "{}",
-            Checks::Off,
+            StrictDecoding::Off,
             "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
         ),
         (
             "item",
             r#"["x"]"#,
-            Checks::On,
+            StrictDecoding::On,
             "error decoding patch: json: cannot unmarshal string into Go value of type handlers.jsonPatchOp",
         ),
         (
             "item unchecked",
             r#"["x"]"#,
-            Checks::Off,
+            StrictDecoding::Off,
             "json: cannot unmarshal string into Go value of type jsonpatch.Operation",
         ),
         (
             "op",
             r#"[{"op":1}]"#,
-            Checks::On,
+            StrictDecoding::On,
             "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
         ),
         (
             "empty",
             "",
-            Checks::On,
+            StrictDecoding::On,
             "error decoding patch: unexpected end of JSON input",
         ),
         (
             "truncated",
             "[",
-            Checks::On,
+            StrictDecoding::On,
             "error decoding patch: unexpected end of JSON input",
         ),
     ] {
@@ -258,16 +258,16 @@ fn malformed_json_patches() {
 }
 
 #[test]
-fn operations_are_counted_8() {
+fn json_patch_operations_are_bounded_8() {
     let body = |count: usize| {
         let operation = json!({"op": "test", "path": "/data/a", "value": "1"});
         Value::Array(vec![operation; count])
             .to_string()
             .into_bytes()
     };
-    let patch = JsonPatch::decode(&body(10_000), Checks::On).unwrap();
+    let patch = JsonPatch::decode(&body(10_000), StrictDecoding::On).unwrap();
     assert!(patch.apply(live()).is_ok());
-    let error = JsonPatch::decode(&body(10_001), Checks::On).unwrap_err();
+    let error = JsonPatch::decode(&body(10_001), StrictDecoding::On).unwrap_err();
     assert_eq!(error.status().code(), 413);
     assert_eq!(
         error.to_string(),
@@ -276,13 +276,13 @@ fn operations_are_counted_8() {
 }
 
 #[test]
-fn copies_are_counted_9() {
+fn json_patch_copied_bytes_are_bounded_9() {
     let document = json!({"big": "x".repeat(1024 * 1024 - 2)});
     let copies = |count: usize| {
         let copies =
             (0..count).map(|n| json!({"op": "copy", "from": "/big", "path": format!("/{n}")}));
         let body = Value::Array(copies.collect()).to_string();
-        let patch = JsonPatch::decode(body.as_bytes(), Checks::On).unwrap();
+        let patch = JsonPatch::decode(body.as_bytes(), StrictDecoding::On).unwrap();
         patch.apply(document.clone())
     };
     assert!(copies(3).is_ok());
@@ -294,7 +294,7 @@ fn copies_are_counted_9() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn json_patch_depth_is_bounded() {
     let deep = json!([[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]);
     let mut path = String::from("/a");
     let mut operations = vec![json!({"op": "add", "path": "/a", "value": deep})];
@@ -306,7 +306,7 @@ fn depth_is_bounded() {
         path.push('0');
     }
     let body = Value::Array(operations).to_string();
-    let patch = JsonPatch::decode(body.as_bytes(), Checks::On).unwrap();
+    let patch = JsonPatch::decode(body.as_bytes(), StrictDecoding::On).unwrap();
     let error = patch.apply(json!({})).unwrap_err();
     assert!(matches!(
         error,
@@ -318,18 +318,20 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn odd_members_are_named() {
+fn json_patch_unknown_and_duplicate_members_are_reported() {
     let body =
         br#"[{"op":"test","op":"test","path":"/a","bogus":1,"bogus":2,"value":{"x":1,"x":1}}]"#;
-    let patch = JsonPatch::decode(body, Checks::On).unwrap();
+    let patch = JsonPatch::decode(body, StrictDecoding::On).unwrap();
     let expected = [
         r#"json patch duplicate field "[0].op""#,
         r#"json patch duplicate field "[0].value.x""#,
         r#"json patch unknown field "[0].bogus""#,
     ];
-    assert_eq!(patch.complaints, expected);
+    assert_eq!(patch.strict_errors, expected);
     assert_eq!(
-        JsonPatch::decode(body, Checks::Off).unwrap().complaints,
+        JsonPatch::decode(body, StrictDecoding::Off)
+            .unwrap()
+            .strict_errors,
         [""; 0]
     );
 }
@@ -368,13 +370,13 @@ proptest! {
             json!({"op": op, "path": path, "from": from, "value": value})
         });
         let body = Value::Array(operations.collect()).to_string();
-        let patch = JsonPatch::decode(body.as_bytes(), Checks::On).unwrap();
+        let patch = JsonPatch::decode(body.as_bytes(), StrictDecoding::On).unwrap();
         let _ = patch.apply(document.into());
     }
 
     #[test]
-    fn any_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        for checks in [Checks::Off, Checks::On] {
+    fn json_patch_decode_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        for checks in [StrictDecoding::Off, StrictDecoding::On] {
             let _ = JsonPatch::decode(&bytes, checks);
         }
     }

@@ -2,7 +2,7 @@
 //! apply, §8).
 
 use optik_object::{Map, Value};
-use optik_patch::{Checks, MergePatch, MergePatchError, merge_patch};
+use optik_patch::{MergePatch, MergePatchError, StrictDecoding, merge_patch};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn merged(document: Value, patch: Value) -> Value {
 }
 
 #[test]
-fn merges() {
+fn merge_patch_merges_documents() {
     for (number, document, patch, expected) in [
         (
             "18",
@@ -66,23 +66,28 @@ fn merges() {
 }
 
 #[test]
-fn malformed_merge_patches() {
+fn malformed_merge_patches_are_refused() {
     let text = |text: &str| MergePatchError::Malformed(text.into());
     for (number, body, checks, expected) in [
-        ("19", "null", Checks::On, MergePatchError::Invalid),
+        ("19", "null", StrictDecoding::On, MergePatchError::Invalid),
         (
             "array",
             "[]",
-            Checks::On,
+            StrictDecoding::On,
             text("json: cannot unmarshal array into Go value of type map[string]interface {}"),
         ),
         (
             "truncated",
             "{",
-            Checks::On,
+            StrictDecoding::On,
             text("unexpected end of JSON input"),
         ),
-        ("unchecked", "{", Checks::Off, MergePatchError::Invalid),
+        (
+            "unchecked",
+            "{",
+            StrictDecoding::Off,
+            MergePatchError::Invalid,
+        ),
     ] {
         let error = MergePatch::decode(body.as_bytes(), checks).unwrap_err();
         assert_eq!(error, expected, "{number}");
@@ -97,8 +102,8 @@ fn malformed_merge_patches() {
         "error decoding patch: x",
         "what comes from the parser is prefixed"
     );
-    let patch = MergePatch::decode(br#"{"a":1,"a":2}"#, Checks::On).unwrap();
-    assert_eq!(patch.complaints, [r#"duplicate field "a""#]);
+    let patch = MergePatch::decode(br#"{"a":1,"a":2}"#, StrictDecoding::On).unwrap();
+    assert_eq!(patch.strict_errors, [r#"duplicate field "a""#]);
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -151,7 +156,7 @@ fn has_null(value: &Value) -> bool {
 
 proptest! {
     #[test]
-    fn a_difference_merged_gives_the_other(from in any_object(), to in any_object()) {
+    fn merge_patch_of_difference_gives_the_target(from in any_object(), to in any_object()) {
         prop_assert!(difference(&from, &from).is_empty());
         let patch = difference(&from, &to);
         let mut patched = from;
@@ -174,8 +179,8 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        for checks in [Checks::Off, Checks::On] {
+    fn merge_patch_decode_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        for checks in [StrictDecoding::Off, StrictDecoding::On] {
             let _ = MergePatch::decode(&bytes, checks);
         }
     }

@@ -3,9 +3,9 @@
 mod world;
 
 use optik_object::{DEPTH_MAX, Map, Value};
-use optik_patch::typed::{Duplicates, compare, extract, merge, remove, to_set, validate};
+use optik_patch::typed::{DuplicateItems, compare, extract, merge, remove, to_field_set, validate};
 use optik_patch::{ApplyError, FieldSet, Managed, PathElement, strategic_merge_patch};
-use optik_schema::{builtin, check_types, prune, unknown_fields, zero};
+use optik_schema::{builtin_type, check_types, prune, unknown_fields, zero_value};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -119,11 +119,11 @@ fn spec(world: &World) -> Value {
 }
 
 fn set_of(world: &World, content: &Value) -> FieldSet {
-    to_set(custom(), world.body(content.clone()).members())
+    to_field_set(custom(), world.body(content.clone()).members())
 }
 
 fn owned(world: &World, manager: &str) -> FieldSet {
-    let live = world.live.as_ref().map(Managed::of_object);
+    let live = world.live.as_ref().map(Managed::from_object);
     let managed = live.map(Result::unwrap).unwrap_or_default();
     let mut entries = managed.entries().iter();
     let entry = entries.find(|entry| entry.manager.name == manager);
@@ -132,7 +132,7 @@ fn owned(world: &World, manager: &str) -> FieldSet {
 
 /// What every configuration names and nobody is recorded to own.
 fn unrecorded() -> FieldSet {
-    FieldSet::of_fields(&[
+    FieldSet::from_fields(&[
         &["apiVersion"],
         &["kind"],
         &["metadata", "name"],
@@ -146,7 +146,7 @@ fn leaves(fields: &FieldSet, content: &Map) -> BTreeMap<String, Value> {
     fields.for_each(|path| {
         let below = path
             .iter()
-            .try_fold(fields, |fields, element| fields.below(element));
+            .try_fold(fields, |fields, element| fields.with_prefix(element));
         if below.is_some_and(|below| !below.is_empty()) {
             return;
         }
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn applying_twice_is_applying_once(first in config(), other in config(), again in config()) {
+    fn apply_is_idempotent(first in config(), other in config(), again in config()) {
         let mut world = World::thing();
         world.apply("m1", first).unwrap();
         let _ = world.apply("m2!", other);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn a_forced_apply_owns_what_it_names(first in config(), second in config()) {
+    fn forced_apply_owns_config_fields(first in config(), second in config()) {
         let mut world = World::thing();
         world.create("creator", first.clone());
         world.apply("m1!", first).unwrap();
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unforced_apply_takes_nothing(first in config(), second in config()) {
+    fn unforced_apply_takes_no_fields_of_others(first in config(), second in config()) {
         let mut world = World::thing();
         world.apply("m1", first).unwrap();
         let before = (spec(&world), owned(&world, "m1"));
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn disjoint_managers_never_meet(first in config(), second in config(), third in config()) {
+    fn applies_of_disjoint_fields_do_not_conflict(first in config(), second in config(), third in config()) {
         // What the first names, the second does not.
         let mut world = World::thing();
         let firsts = set_of(&world, &first).difference(&unrecorded());
@@ -225,7 +225,7 @@ proptest! {
     /// Recomputed from nothing: everybody's last configuration, laid over each other in
     /// the order of their last applies.
     #[test]
-    fn a_sequence_agrees_with_a_naive_merge(
+    fn apply_sequence_matches_naive_merge(
         steps in prop::collection::vec((0..3_usize, config()), 1..8),
     ) {
         let mut world = World::thing();
@@ -242,7 +242,7 @@ proptest! {
             merge(custom(), &mut naive, body.members());
         }
         let live = world.live.clone().unwrap();
-        let all = to_set(custom(), live.members());
+        let all = to_field_set(custom(), live.members());
         let owned = last.iter().fold(FieldSet::new(), |all, (name, _)| all.union(&owned(&world, name)));
         // Everything that is owned has the value the naive merge gives it.
         prop_assert_eq!(leaves(&owned, live.members()), leaves(&owned, &naive));
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_v1_comes_back(paths in prop::collection::vec(path(), 0..12)) {
+    fn fields_v1_round_trips(paths in prop::collection::vec(path(), 0..12)) {
         let mut fields = FieldSet::new();
         for path in &paths {
             fields.insert(path);
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn sets_are_sets(a in paths(), b in paths()) {
+    fn fieldset_operations_follow_set_laws(a in paths(), b in paths()) {
         let list = |set: &FieldSet| -> Vec<String> {
             let mut paths = set.paths();
             paths.sort();
@@ -286,13 +286,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(a in any_value(), b in any_value(), fields in any_value()) {
+    fn typed_operations_never_panic(a in any_value(), b in any_value(), fields in any_value()) {
         let (Value::Object(a), Value::Object(b)) = (a, b) else {
             return Ok(());
         };
-        for of in [custom(), builtin("apps", "v1", "Deployment").unwrap()] {
-            let _ = validate(of, &a, Duplicates::Allowed).map_err(|why| why.to_string());
-            let set = to_set(of, &a);
+        for of in [custom(), builtin_type("apps", "v1", "Deployment").unwrap()] {
+            let _ = validate(of, &a, DuplicateItems::Allowed).map_err(|why| why.to_string());
+            let set = to_field_set(of, &a);
             let comparison = compare(of, &a, &b);
             let mut merged = a.clone();
             merge(of, &mut merged, &b);
@@ -320,7 +320,7 @@ proptest! {
 
     /// Whoever writes what is there gets nothing, and takes nothing.
     #[test]
-    fn a_patch_of_equals_is_empty(content in config(), applied in config()) {
+    fn apply_of_live_content_changes_nothing(content in config(), applied in config()) {
         let mut world = World::thing();
         world.create("u", content);
         let _ = world.apply("m!", applied);
@@ -338,7 +338,7 @@ proptest! {
     }
 
     #[test]
-    fn comparing_equals_finds_nothing(content in config()) {
+    fn typed_compare_of_equal_objects_is_empty(content in config()) {
         let world = World::thing();
         let body = world.body(content);
         let comparison = compare(custom(), body.members(), body.members());
@@ -361,13 +361,13 @@ fn is_kept_by_others(path: &str, owned: &FieldSet) -> bool {
 fn disjoint(world: &World, content: &Value, taken: &FieldSet) -> Value {
     let mut members = world.body(content.clone()).members().clone();
     let tops = taken
-        .below(&PathElement::field("spec"))
+        .with_prefix(&PathElement::field("spec"))
         .cloned()
         .unwrap_or_default();
     let Some(Value::Object(spec)) = members.get_mut("spec") else {
         return json!({});
     };
-    spec.retain(|name, _| tops.below(&PathElement::field(name)).is_none());
+    spec.retain(|name, _| tops.with_prefix(&PathElement::field(name)).is_none());
     json!({ "spec": spec })
 }
 
@@ -429,7 +429,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 /// The smallest stack we expect is that of a tokio worker, 2 MiB.
 #[test]
-fn the_deepest_documents_fit_the_stack() {
+fn deepest_documents_are_patched_within_the_stack() {
     let work = || {
         let mut deep = json!("x");
         for _ in 0..(DEPTH_MAX - 3) / 2 {
@@ -459,7 +459,7 @@ fn the_deepest_documents_fit_the_stack() {
             check_types(custom(), &value),
         );
         prune(custom(), &mut value);
-        let _ = zero(custom());
+        let _ = zero_value(custom());
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(work);
     thread.unwrap().join().unwrap();

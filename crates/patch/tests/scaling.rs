@@ -5,14 +5,14 @@ mod world;
 
 use optik_object::{Object, Timestamp, Value};
 use optik_patch::{
-    Apply, ApplyError, Endpoint, Family, Managed, OneVersion, PathElement, Replicas, Update, apply,
-    update,
+    ApplyError, ApplyRequest, Endpoint, Family, Managed, OneVersion, PathElement, ScaleHandler,
+    UpdateRequest, apply, update,
 };
-use optik_schema::builtin;
+use optik_schema::builtin_type;
 use serde_json::json;
 use world::World;
 
-const REPLICAS: Replicas<'_> = Replicas {
+const REPLICAS: ScaleHandler<'_> = ScaleHandler {
     api_version: "apps/v1",
     path: &|api_version| {
         (api_version == "apps/v1").then(|| ["spec", "replicas"].map(PathElement::field).to_vec())
@@ -29,7 +29,7 @@ fn view(parent: &Object) -> Object {
     .try_into()
     .unwrap();
     REPLICAS
-        .of_view(&Managed::of_object(parent).unwrap())
+        .to_subresource(&Managed::from_object(parent).unwrap())
         .write_to(&mut view);
     view
 }
@@ -37,7 +37,7 @@ fn view(parent: &Object) -> Object {
 fn on_scale<T>(run: impl FnOnce(&Endpoint<'_>) -> T) -> T {
     let versions = OneVersion {
         api_version: "autoscaling/v1",
-        of: builtin("autoscaling", "v1", "Scale").unwrap(),
+        of: builtin_type("autoscaling", "v1", "Scale").unwrap(),
         reset: None,
     };
     run(&Endpoint {
@@ -51,8 +51,8 @@ fn on_scale<T>(run: impl FnOnce(&Endpoint<'_>) -> T) -> T {
 /// Writes what came of the view into the parent.
 fn store(world: &mut World, view: &Object) {
     let mut parent = world.live.clone().unwrap();
-    let managed = Managed::of_object(&parent).unwrap();
-    let after = REPLICAS.of_parent(&managed, &Managed::of_object(view).unwrap());
+    let managed = Managed::from_object(&parent).unwrap();
+    let after = REPLICAS.to_parent(&managed, &Managed::from_object(view).unwrap());
     parent.members_mut()["spec"]["replicas"] = view.get("spec").unwrap()["replicas"].clone();
     after.write_to(&mut parent);
     world.live = Some(parent);
@@ -62,7 +62,7 @@ fn patch(world: &mut World, manager: &str, replicas: i64) {
     let live = view(world.live.as_ref().unwrap());
     let mut new = live.clone();
     new.members_mut()["spec"]["replicas"] = replicas.into();
-    let write = Update {
+    let write = UpdateRequest {
         live: Some(&live),
         manager,
         now: Timestamp::from_seconds(9000),
@@ -80,7 +80,7 @@ fn apply_replicas(world: &mut World, manager: &str, replicas: i64) -> Result<(),
     })
     .try_into()
     .unwrap();
-    let request = Apply {
+    let request = ApplyRequest {
         live: Some(&live),
         config: &config,
         manager,
@@ -99,7 +99,7 @@ fn deployment() -> World {
 }
 
 #[test]
-fn a_scaler_takes_the_replicas_118() {
+fn scale_update_takes_replicas_from_parent_manager_118() {
     let mut world = deployment();
     patch(&mut world, "kubectl", 3);
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_scaler_takes_the_replicas_118() {
 }
 
 #[test]
-fn the_same_number_changes_nothing() {
+fn scale_update_to_same_replicas_changes_nothing() {
     let mut world = deployment();
     let before = world.live.clone();
     patch(&mut world, "kubectl", 1);
@@ -124,7 +124,7 @@ fn the_same_number_changes_nothing() {
 }
 
 #[test]
-fn an_apply_meets_conflicts_61() {
+fn scale_apply_conflicts_with_parent_manager_61() {
     let mut world = deployment();
     let error = apply_replicas(&mut world, "sc", 3).unwrap_err();
     assert_eq!(
@@ -146,7 +146,7 @@ fn an_apply_meets_conflicts_61() {
 }
 
 #[test]
-fn unowned_replicas() {
+fn scale_apply_conflicts_over_unowned_replicas() {
     let mut world = World::deployment();
     world.create("curl", json!({"spec": {"paused": true}}));
     world.live.as_mut().unwrap().members_mut()["spec"]["replicas"] = 1.into();
@@ -160,7 +160,7 @@ fn unowned_replicas() {
 }
 
 #[test]
-fn entries_of_unknown_versions_go() {
+fn scale_drops_managers_of_unknown_versions() {
     let mut world = deployment();
     let managers = &mut world.live.as_mut().unwrap().metadata_mut()["managedFields"];
     if let Value::Array(managers) = managers {

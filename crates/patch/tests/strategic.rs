@@ -2,22 +2,24 @@
 //! and apply, §8).
 
 use optik_object::Value;
-use optik_patch::{Checks, StrategicError, StrategicPatch, invalid_patch, strategic_merge_patch};
-use optik_schema::{Type, builtin, check_types};
+use optik_patch::{
+    StrategicError, StrategicPatch, StrictDecoding, invalid_patch, strategic_merge_patch,
+};
+use optik_schema::{TypeRef, builtin_type, check_types};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn of(kind: &str) -> Type<'static> {
+fn type_of_kind(kind: &str) -> TypeRef<'static> {
     let group = if kind == "Deployment" { "apps" } else { "" };
-    builtin(group, "v1", kind).expect("a built-in kind")
+    builtin_type(group, "v1", kind).expect("a built-in kind")
 }
 
 fn patched(kind: &str, live: Value, patch: &Value) -> Result<Value, StrategicError> {
-    let patch = StrategicPatch::decode(patch.to_string().as_bytes(), Checks::On)?;
+    let patch = StrategicPatch::decode(patch.to_string().as_bytes(), StrictDecoding::On)?;
     let Value::Object(live) = live else {
         panic!("an object");
     };
-    strategic_merge_patch(live, patch.members, of(kind)).map(Value::Object)
+    strategic_merge_patch(live, patch.members, type_of_kind(kind)).map(Value::Object)
 }
 
 fn pod(spec: &Value) -> Value {
@@ -29,7 +31,7 @@ fn named(names: &[&str]) -> Value {
 }
 
 #[test]
-fn lists() {
+fn strategic_patch_merges_lists() {
     let ab =
         || pod(&json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}));
     for (number, live, patch, expected) in [
@@ -106,7 +108,7 @@ fn lists() {
 }
 
 #[test]
-fn objects_and_scalars() {
+fn strategic_patch_merges_objects_and_scalars() {
     for (number, live, patch, expected) in [
         (
             "39",
@@ -163,8 +165,8 @@ fn objects_and_scalars() {
 }
 
 #[test]
-fn a_strategy_may_be_to_replace() {
-    let budget = builtin("policy", "v1", "PodDisruptionBudget").unwrap();
+fn strategic_patch_honours_replace_strategy() {
+    let budget = builtin_type("policy", "v1", "PodDisruptionBudget").unwrap();
     let Value::Object(live) = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}}) else {
         unreachable!();
     };
@@ -179,7 +181,7 @@ fn a_strategy_may_be_to_replace() {
 }
 
 #[test]
-fn errors() {
+fn strategic_patch_errors_match_upstream() {
     let live = json!({
         "metadata": {"finalizers": ["x"]},
         "spec": {"containers": [{"name": "a", "image": "1"}], "nodeSelector": {"a": "1"}},
@@ -261,18 +263,19 @@ fn errors() {
         );
         assert_eq!(status.reason().is_none(), code == 500, "{number}");
     }
-    let error = StrategicPatch::decode(b"{", Checks::On).unwrap_err();
+    let error = StrategicPatch::decode(b"{", StrictDecoding::On).unwrap_err();
     assert_eq!(error.status().message(), "unexpected end of JSON input");
 }
 
 #[test]
-fn the_patched_object_may_not_fit_26() {
-    let patch = StrategicPatch::decode(br#"{"spec":{"replicas":"x"}}"#, Checks::On).unwrap();
+fn strategic_patch_result_of_wrong_type_gets_422_26() {
+    let patch =
+        StrategicPatch::decode(br#"{"spec":{"replicas":"x"}}"#, StrictDecoding::On).unwrap();
     let patched = patched("Deployment", json!({}), &patch.members.clone().into()).unwrap();
-    let mismatch = check_types(of("Deployment"), &patched).unwrap_err();
+    let mismatch = check_types(type_of_kind("Deployment"), &patched).unwrap_err();
     assert_eq!(mismatch.wanted, "int32");
     let status = invalid_patch(
-        &patch.printed(),
+        &patch.to_go_string(),
         &format!("unrecognized type: {}", mismatch.wanted),
     );
     assert_eq!(
@@ -305,25 +308,25 @@ fn any_pod() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_patch_never_panics(live in any_pod(), patch in any_pod()) {
+    fn strategic_patch_never_panics(live in any_pod(), patch in any_pod()) {
         if let (Value::Object(live), Value::Object(patch)) = (live, patch)
-            && let Err(error) = strategic_merge_patch(live, patch, of("Pod"))
+            && let Err(error) = strategic_merge_patch(live, patch, type_of_kind("Pod"))
         {
             let _ = error.status();
         }
     }
 
     #[test]
-    fn an_empty_patch_changes_nothing(live in any_pod()) {
+    fn empty_strategic_patch_changes_nothing(live in any_pod()) {
         if let Value::Object(live) = live {
-            prop_assert_eq!(strategic_merge_patch(live.clone(), serde_json::Map::new(), of("Pod")), Ok(live));
+            prop_assert_eq!(strategic_merge_patch(live.clone(), serde_json::Map::new(), type_of_kind("Pod")), Ok(live));
         }
     }
 }
 
 /// Random lists of environment variables, and what kube-apiserver v1.36.4 made of them.
 #[test]
-fn lists_as_upstream_merges_them() {
+fn strategic_patch_lists_match_kube_apiserver() {
     let cases: Value = serde_json::from_str(include_str!("golden/strategic.json")).unwrap();
     for case in cases.as_array().unwrap() {
         let live = pod(&json!({"containers": [{"name": "c", "env": case["live"]}]}));

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_by_hand() {
+    fn manual_clock_advances_only_explicitly() {
         let clock = ManualClock::new(UnixMillis(5_000));
         let before = clock.monotonic();
         clock.advance(Duration::from_millis(250));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_is_after_2020_and_does_not_go_back() {
+    fn system_clock_is_after_2020_and_monotonic() {
         let clock = SystemClock::default();
         assert!(clock.wall() > UnixMillis(1_577_836_800_000));
         let first = clock.monotonic();

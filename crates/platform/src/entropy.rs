@@ -13,31 +13,31 @@ pub trait Entropy: Send + Sync + fmt::Debug {
 pub struct SystemEntropy;
 
 /// How many numbers a thread asks for.
-const NUMBERS_AHEAD: usize = 32;
+const BUFFERED_NUMBERS: usize = 32;
 
 thread_local! {
     /// Numbers not yet given.
-    static AHEAD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static BUFFER: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Entropy for SystemEntropy {
     fn next_u64(&self) -> u64 {
-        AHEAD.with_borrow_mut(|ahead| {
+        BUFFER.with_borrow_mut(|ahead| {
             loop {
                 match ahead.pop() {
                     Some(number) => return number,
-                    None => ahead.extend(ask_system()),
+                    None => ahead.extend(read_system_numbers()),
                 }
             }
         })
     }
 }
 
-fn ask_system() -> impl Iterator<Item = u64> {
-    let mut bytes = [0; NUMBERS_AHEAD * 8];
+fn read_system_numbers() -> impl Iterator<Item = u64> {
+    let mut bytes = [0; BUFFERED_NUMBERS * 8];
     // There is no sensible way to go on without it, and Linux has it once booted.
     getrandom::fill(&mut bytes).expect("the operating system has no random numbers");
-    (0..NUMBERS_AHEAD).map(move |at| {
+    (0..BUFFERED_NUMBERS).map(move |at| {
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[at * 8..][..8]);
         u64::from_ne_bytes(number)
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_the_system_do_not_repeat() {
+    fn system_entropy_does_not_repeat_across_threads() {
         let numbers = || (0..1000).map(|_| SystemEntropy.next_u64());
         let elsewhere = std::thread::spawn(move || numbers().collect::<Vec<_>>());
         let elsewhere = elsewhere.join().expect("it does not panic");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats() {
+    fn seeded_entropy_repeats_for_same_seed() {
         let draw = |seed| {
             let entropy = SeededEntropy::new(seed);
             (0..4).map(|_| entropy.next_u64()).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below() {
+    fn seeded_entropy_below_stays_under_bound() {
         let entropy = SeededEntropy::new(1);
         assert!((0..1000).all(|_| entropy.below(3) < 3));
         assert_eq!(entropy.below(0), 0);

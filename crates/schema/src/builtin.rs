@@ -1,6 +1,6 @@
 //! The types of the built-in kinds.
 
-use crate::schema::{Schema, Type};
+use crate::schema::{Schema, TypeRef};
 use std::sync::OnceLock;
 
 static TABLE: &str = include_str!("builtin.table");
@@ -11,7 +11,7 @@ static SCHEMA: OnceLock<Schema> = OnceLock::new();
 /// # Panics
 /// Never: a test reads the same table.
 #[must_use]
-pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Type<'static>> {
+pub fn builtin_type(group: &str, version: &str, kind: &str) -> Option<TypeRef<'static>> {
     let schema = SCHEMA.get_or_init(|| Schema::parse(TABLE).expect("the table is part of us"));
     schema.kind(group, version, kind)
 }
@@ -19,10 +19,10 @@ pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Type<'static>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Item, Node, Written};
+    use crate::type_node::{ElementRelationship, EmptyEncoding, TypeNode};
 
     #[test]
-    fn the_table_is_read_and_small() {
+    fn builtin_schema_table_parses_and_stays_small() {
         let schema = Schema::parse(TABLE).unwrap();
         assert!(schema.kinds.len() > 100 && TABLE.len() < 200_000);
         for (_, id) in &schema.kinds {
@@ -31,20 +31,23 @@ mod tests {
     }
 
     #[test]
-    fn facts_of_a_pod() {
-        let pod = builtin("", "v1", "Pod").unwrap();
+    fn builtin_pod_fields_have_expected_types() {
+        let pod = builtin_type("", "v1", "Pod").unwrap();
         let spec = pod.field("spec").unwrap();
-        assert_eq!(spec.written, Written::Zero);
+        assert_eq!(spec.empty_encoding, EmptyEncoding::Zero);
         let containers = pod.at(spec.of).field("containers").unwrap();
-        assert!(containers.required && containers.merge.merge);
-        assert_eq!(containers.merge.key, "name");
-        let Node::List(list) = pod.at(containers.of).node() else {
+        assert!(containers.required && containers.patch_strategy.merge);
+        assert_eq!(containers.patch_strategy.key, "name");
+        let TypeNode::List(list) = pod.at(containers.of).node() else {
             panic!("containers are a list");
         };
-        assert_eq!(list.item, Item::Keys(vec!["name".into()]));
+        assert_eq!(
+            list.relationship,
+            ElementRelationship::Keys(vec!["name".into()])
+        );
         let container = pod.at(list.of);
         let ports = container.field("ports").unwrap();
-        let Node::List(ports) = container.at(ports.of).node() else {
+        let TypeNode::List(ports) = container.at(ports.of).node() else {
             panic!("ports are a list");
         };
         let port = container.at(ports.of);
@@ -57,16 +60,16 @@ mod tests {
     }
 
     #[test]
-    fn a_field_may_overrule_its_type() {
-        let volume = builtin("", "v1", "PersistentVolume").unwrap();
+    fn builtin_field_overrides_atomicity_of_its_type() {
+        let volume = builtin_type("", "v1", "PersistentVolume").unwrap();
         let spec = volume.at(volume.field("spec").unwrap().of);
         let claim = spec.at(spec.field("claimRef").unwrap().of);
         assert_eq!(claim.as_struct().map(|it| it.atomic), Some(false));
     }
 
     #[test]
-    fn unknown_kinds() {
-        assert!(builtin("", "v1", "Pods").is_none());
-        assert!(builtin("apps", "v1beta1", "Deployment").is_none());
+    fn builtin_type_of_unknown_kind_is_none() {
+        assert!(builtin_type("", "v1", "Pods").is_none());
+        assert!(builtin_type("apps", "v1beta1", "Deployment").is_none());
     }
 }

@@ -3,29 +3,30 @@
 //!
 //! A [`Schema`] is a graph of types that never changes once made. That of the built-in
 //! kinds comes from a generated table (`cargo xtask schemas`), read on first use; a
-//! custom kind makes its own with a [`Builder`]. Walkers hold a [`Type`], which is a
+//! custom kind makes its own with a [`SchemaBuilder`]. Walkers hold a [`TypeRef`], which is a
 //! place in such a graph.
 //!
 //! Walkers recurse as deep as the value they walk; values come from
 //! [`optik_object::parse`], which bounds their depth.
 
 mod builtin;
-mod check;
-mod node;
-mod nulls;
+mod null_pruning;
 mod schema;
 pub mod structural;
 mod table;
-mod unknown;
-mod zero;
+mod type_check;
+mod type_node;
+mod unknown_fields;
+mod zero_value;
 
-pub use builtin::builtin;
-pub use check::{Oddities, TypeMismatch, check_types};
-pub use node::{
-    Field, Item, List, MapOf, Merge, Node, Scalar, Struct, Text, TypeId, Unknown, Untyped, Written,
+pub use builtin::builtin_type;
+pub use null_pruning::drop_declared_nulls;
+pub use schema::{Schema, SchemaBuilder, TypeRef};
+pub use table::SchemaTableError;
+pub use type_check::{Findings, TypeMismatch, check_types};
+pub use type_node::{
+    ElementRelationship, EmptyEncoding, ListOf, MapOf, PatchStrategy, Scalar, Struct, StructField,
+    Text, TypeId, TypeNode, UnknownFields, Untyped,
 };
-pub use nulls::drop_nulls;
-pub use schema::{Builder, Schema, Type};
-pub use table::TableError;
-pub use unknown::{prune, unknown_fields};
-pub use zero::zero;
+pub use unknown_fields::{prune, unknown_fields};
+pub use zero_value::zero_value;

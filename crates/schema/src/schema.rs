@@ -1,32 +1,34 @@
 //! A graph of types, and a place in it.
 
-use crate::node::{Field, Item, List, MapOf, Node, Scalar, Struct, TypeId, Untyped};
-use crate::table::{self, TableError};
+use crate::table::{self, SchemaTableError};
+use crate::type_node::{
+    ElementRelationship, ListOf, MapOf, Scalar, Struct, StructField, TypeId, TypeNode, Untyped,
+};
 use optik_object::Value;
 
 /// Types that refer to each other, and what their roots are called.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<TypeNode>,
     /// Sorted by group, version, kind.
     pub(crate) kinds: Vec<([&'static str; 3], TypeId)>,
     pub(crate) root: Option<TypeId>,
 }
 
 impl Schema {
-    /// Reads a table; see the module `table` for its lines. The first structure is the
+    /// Reads a table; see the module `message_table` for its lines. The first structure is the
     /// root.
-    pub fn parse(table: &'static str) -> Result<Self, TableError> {
+    pub fn parse(table: &'static str) -> Result<Self, SchemaTableError> {
         table::parse(table)
     }
 
     /// The type of whole objects.
     #[must_use]
-    pub fn root(&self) -> Type<'_> {
+    pub fn root(&self) -> TypeRef<'_> {
         self.at(self.root.unwrap_or(TypeId(0)))
     }
 
-    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Type<'_>> {
+    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeRef<'_>> {
         let name = [group, version, kind];
         let at = self
             .kinds
@@ -34,24 +36,24 @@ impl Schema {
         at.ok().map(|at| self.at(self.kinds[at].1))
     }
 
-    pub(crate) fn at(&self, id: TypeId) -> Type<'_> {
-        Type { schema: self, id }
+    pub(crate) fn at(&self, id: TypeId) -> TypeRef<'_> {
+        TypeRef { schema: self, id }
     }
 }
 
 /// One type of a schema.
 #[derive(Clone, Copy, Debug)]
-pub struct Type<'a> {
+pub struct TypeRef<'a> {
     schema: &'a Schema,
     id: TypeId,
 }
 
-impl<'a> Type<'a> {
+impl<'a> TypeRef<'a> {
     /// A type that no schema has is untyped: every number came from a builder, but not
     /// necessarily from the builder of this schema.
     #[must_use]
-    pub fn node(self) -> &'a Node {
-        const UNTYPED: &Node = &Node::Untyped(Untyped::Deduced);
+    pub fn node(self) -> &'a TypeNode {
+        const UNTYPED: &TypeNode = &TypeNode::Untyped(Untyped::Deduced);
         let at = usize::try_from(self.id.0).unwrap_or(usize::MAX);
         self.schema.nodes.get(at).unwrap_or(UNTYPED)
     }
@@ -71,13 +73,13 @@ impl<'a> Type<'a> {
     #[must_use]
     pub fn as_struct(self) -> Option<&'a Struct> {
         match self.node() {
-            Node::Struct(it) => Some(it),
+            TypeNode::Struct(it) => Some(it),
             _ => None,
         }
     }
 
     #[must_use]
-    pub fn field(self, name: &str) -> Option<&'a Field> {
+    pub fn field(self, name: &str) -> Option<&'a StructField> {
         self.as_struct()?.field(name)
     }
 
@@ -90,39 +92,42 @@ impl<'a> Type<'a> {
 
 /// Makes a schema at run time.
 #[derive(Clone, Debug, Default)]
-pub struct Builder {
-    nodes: Vec<Node>,
+pub struct SchemaBuilder {
+    nodes: Vec<TypeNode>,
 }
 
-impl Builder {
-    pub fn add(&mut self, node: Node) -> TypeId {
+impl SchemaBuilder {
+    pub fn add(&mut self, node: TypeNode) -> TypeId {
         let id = TypeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
         id
     }
 
     pub fn scalar(&mut self, scalar: Scalar) -> TypeId {
-        self.add(Node::Scalar(scalar))
+        self.add(TypeNode::Scalar(scalar))
     }
 
     pub fn untyped(&mut self, untyped: Untyped) -> TypeId {
-        self.add(Node::Untyped(untyped))
+        self.add(TypeNode::Untyped(untyped))
     }
 
     pub fn map(&mut self, map: MapOf) -> TypeId {
-        self.add(Node::Map(map))
+        self.add(TypeNode::Map(map))
     }
 
-    pub fn list(&mut self, of: TypeId, item: Item) -> TypeId {
-        self.add(Node::List(List { of, item }))
+    pub fn list(&mut self, of: TypeId, item: ElementRelationship) -> TypeId {
+        self.add(TypeNode::List(ListOf {
+            of,
+            relationship: item,
+        }))
     }
 
     /// A structure with these fields, in any order; of equal names the first counts.
-    pub fn structure(&mut self, mut of: Struct, mut fields: Vec<Field>) -> TypeId {
+    pub fn structure(&mut self, mut of: Struct, mut fields: Vec<StructField>) -> TypeId {
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         fields.dedup_by(|later, earlier| later.name == earlier.name);
         of.fields = fields;
-        self.add(Node::Struct(of))
+        self.add(TypeNode::Struct(of))
     }
 
     #[must_use]
@@ -140,14 +145,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_whatever_the_order() {
-        let mut builder = Builder::default();
+    fn schema_builder_sorts_struct_fields() {
+        let mut builder = SchemaBuilder::default();
         let text = builder.scalar(Scalar::String);
         let number = builder.scalar(Scalar::Int64);
         let fields = vec![
-            Field::new("b", text),
-            Field::new("a", text),
-            Field::new("b", number),
+            StructField::new("b", text),
+            StructField::new("a", text),
+            StructField::new("b", number),
         ];
         let root = builder.structure(Struct::default(), fields);
         let schema = builder.finish(root);
@@ -156,7 +161,7 @@ mod tests {
         assert_eq!(root.field("c"), None);
         assert_eq!(
             root.deduced().node(),
-            &Node::Untyped(Untyped::Deduced),
+            &TypeNode::Untyped(Untyped::Deduced),
             "a number that no node has"
         );
     }

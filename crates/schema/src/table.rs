@@ -17,41 +17,42 @@
 //! Facts: `+` required, `z` written as zero when empty, `n` written as null when empty,
 //! `d=…` default as JSON, `merge`, `replace`, `retainKeys`, `key=…` for strategic patches.
 
-use crate::node::{
-    Field, Item, List, MapOf, Merge, Node, Scalar, Struct, Text, TypeId, Unknown, Untyped, Written,
-};
 use crate::schema::Schema;
+use crate::type_node::{
+    ElementRelationship, EmptyEncoding, ListOf, MapOf, PatchStrategy, Scalar, Struct, StructField,
+    Text, TypeId, TypeNode, UnknownFields, Untyped,
+};
 use optik_object::Value;
 use std::collections::BTreeMap;
 
 /// How deep a type may be spelt; deeper ones go through structures.
-const SPELLING_DEPTH_MAX: usize = 16;
+const TYPE_EXPR_DEPTH_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the table: {what}")]
-pub struct TableError {
+pub struct SchemaTableError {
     pub line: usize,
     pub what: &'static str,
 }
 
-type Step<T> = Result<T, &'static str>;
+type ReadResult<T> = Result<T, &'static str>;
 
 /// Structures come first in the schema, so that `@3` is number 3 before it is read.
-pub(crate) fn parse(table: &'static str) -> Result<Schema, TableError> {
+pub(crate) fn parse(table: &'static str) -> Result<Schema, SchemaTableError> {
     let structures = table.lines().filter(|line| line.starts_with('=')).count();
-    let mut reader = Reader {
+    let mut reader = TableReader {
         schema: Schema {
-            nodes: vec![Node::Struct(Struct::default()); structures],
+            nodes: vec![TypeNode::Struct(Struct::default()); structures],
             root: Some(TypeId(0)),
             ..Schema::default()
         },
         structures,
         begun: 0,
-        spelt: BTreeMap::new(),
+        types_by_expr: BTreeMap::new(),
     };
     for (at, line) in table.lines().enumerate() {
         let line_number = at + 1;
-        reader.line(line).map_err(|what| TableError {
+        reader.line(line).map_err(|what| SchemaTableError {
             line: line_number,
             what,
         })?;
@@ -59,17 +60,17 @@ pub(crate) fn parse(table: &'static str) -> Result<Schema, TableError> {
     reader.finish()
 }
 
-struct Reader {
+struct TableReader {
     schema: Schema,
     structures: usize,
     /// How many of the structures have begun.
     begun: usize,
     /// Types without a name are made once.
-    spelt: BTreeMap<&'static str, TypeId>,
+    types_by_expr: BTreeMap<&'static str, TypeId>,
 }
 
-impl Reader {
-    fn line(&mut self, line: &'static str) -> Step<()> {
+impl TableReader {
+    fn line(&mut self, line: &'static str) -> ReadResult<()> {
         match line.as_bytes().first() {
             None | Some(b'#') => Ok(()),
             Some(b'=') => self.begin(&line[1..]),
@@ -79,7 +80,7 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, text: &'static str) -> Step<()> {
+    fn begin(&mut self, text: &'static str) -> ReadResult<()> {
         let mut words = text.split(' ');
         let mut structure = Struct {
             name: words.next().unwrap_or_default().into(),
@@ -88,39 +89,39 @@ impl Reader {
         for word in words {
             match word {
                 "!" => structure.atomic = true,
-                "?" => structure.unknown = Unknown::Kept,
+                "?" => structure.unknown = UnknownFields::Kept,
                 _ => return Err("unknown property of a structure"),
             }
         }
         let node = self.schema.nodes.get_mut(self.begun);
-        *node.ok_or("too many structures")? = Node::Struct(structure);
+        *node.ok_or("too many structures")? = TypeNode::Struct(structure);
         self.begun += 1;
         Ok(())
     }
 
-    fn field(&mut self, text: &'static str) -> Step<()> {
+    fn field(&mut self, text: &'static str) -> ReadResult<()> {
         let mut words = text.split(' ');
         let name = words.next().unwrap_or_default();
-        let of = self.spelt(words.next().ok_or("a field without a type")?)?;
-        let mut field = Field::new(name, of);
+        let of = self.type_expr(words.next().ok_or("a field without a type")?)?;
+        let mut field = StructField::new(name, of);
         for word in words {
-            fact(&mut field, word)?;
+            field_attribute(&mut field, word)?;
         }
-        if field.written == Written::Zero && field.default.is_none() {
-            field.default = self.zero(of);
+        if field.empty_encoding == EmptyEncoding::Zero && field.default.is_none() {
+            field.default = self.zero_default(of);
         }
         let current = self
             .begun
             .checked_sub(1)
             .ok_or("a field before a structure")?;
         match &mut self.schema.nodes[current] {
-            Node::Struct(structure) => structure.fields.push(field),
+            TypeNode::Struct(structure) => structure.fields.push(field),
             _ => return Err("a field outside a structure"),
         }
         Ok(())
     }
 
-    fn kind(&mut self, text: &'static str) -> Step<()> {
+    fn kind(&mut self, text: &'static str) -> ReadResult<()> {
         let words: Vec<&'static str> = text.split(' ').collect();
         let [group, version, kind, number] = words[..] else {
             return Err("a kind is group, version, kind, number");
@@ -131,9 +132,9 @@ impl Reader {
     }
 
     /// Sorted for the binary searches, whatever the table's order is.
-    fn finish(mut self) -> Result<Schema, TableError> {
+    fn finish(mut self) -> Result<Schema, SchemaTableError> {
         for node in &mut self.schema.nodes[..self.structures] {
-            if let Node::Struct(structure) = node {
+            if let TypeNode::Struct(structure) = node {
                 structure.fields.sort_by(|a, b| a.name.cmp(&b.name));
             }
         }
@@ -141,7 +142,7 @@ impl Reader {
         Ok(self.schema)
     }
 
-    fn structure(&self, number: &str) -> Step<TypeId> {
+    fn structure(&self, number: &str) -> ReadResult<TypeId> {
         let number: u32 = number
             .parse()
             .map_err(|_| "not the number of a structure")?;
@@ -149,93 +150,96 @@ impl Reader {
         exists.then_some(TypeId(number)).ok_or("no such structure")
     }
 
-    fn spelt(&mut self, text: &'static str) -> Step<TypeId> {
-        self.spelt_within(text, SPELLING_DEPTH_MAX)
+    fn type_expr(&mut self, text: &'static str) -> ReadResult<TypeId> {
+        self.type_expr_within(text, TYPE_EXPR_DEPTH_MAX)
     }
 
-    fn spelt_within(&mut self, text: &'static str, depth: usize) -> Step<TypeId> {
+    fn type_expr_within(&mut self, text: &'static str, depth: usize) -> ReadResult<TypeId> {
         if let Some(number) = text.strip_prefix('@') {
             return self.structure(number);
         }
-        if let Some(id) = self.spelt.get(text) {
+        if let Some(id) = self.types_by_expr.get(text) {
             return Ok(*id);
         }
         let depth = depth.checked_sub(1).ok_or("a type spelt too deep")?;
         let node = match text.as_bytes() {
             [b'[', .., b']'] => self.list(&text[1..text.len() - 1], depth)?,
             [b'{', .., b'}'] => self.map(&text[1..text.len() - 1], depth)?,
-            _ => plain(text)?,
+            _ => scalar(text)?,
         };
         let next = u32::try_from(self.schema.nodes.len()).map_err(|_| "too many types")?;
         let id = TypeId(next);
         self.schema.nodes.push(node);
-        self.spelt.insert(text, id);
+        self.types_by_expr.insert(text, id);
         Ok(id)
     }
 
-    fn list(&mut self, text: &'static str, depth: usize) -> Step<Node> {
+    fn list(&mut self, text: &'static str, depth: usize) -> ReadResult<TypeNode> {
         // A bar further in belongs to a list of the items.
         let outer = text.find(['[', '{']).unwrap_or(text.len());
         let bar = text[..outer].find('|');
         let (item, of) = match (bar, text.strip_prefix('=')) {
             (Some(bar), _) => {
                 let keys = text[..bar].split(',').map(Text::from).collect();
-                (Item::Keys(keys), &text[bar + 1..])
+                (ElementRelationship::Keys(keys), &text[bar + 1..])
             }
-            (None, Some(of)) => (Item::Value, of),
-            (None, None) => (Item::Atomic, text),
+            (None, Some(of)) => (ElementRelationship::Value, of),
+            (None, None) => (ElementRelationship::Atomic, text),
         };
-        let of = self.spelt_within(of, depth)?;
-        Ok(Node::List(List { of, item }))
+        let of = self.type_expr_within(of, depth)?;
+        Ok(TypeNode::List(ListOf {
+            of,
+            relationship: item,
+        }))
     }
 
-    fn map(&mut self, text: &'static str, depth: usize) -> Step<Node> {
+    fn map(&mut self, text: &'static str, depth: usize) -> ReadResult<TypeNode> {
         let stripped = text.strip_prefix('!');
-        let value = self.spelt_within(stripped.unwrap_or(text), depth)?;
+        let value = self.type_expr_within(stripped.unwrap_or(text), depth)?;
         let atomic = stripped.is_some();
-        Ok(Node::Map(MapOf { value, atomic }))
+        Ok(TypeNode::Map(MapOf { value, atomic }))
     }
 
     /// The default that a scalar has because it is written when empty.
-    fn zero(&self, of: TypeId) -> Option<Value> {
+    fn zero_default(&self, of: TypeId) -> Option<Value> {
         match self.schema.at(of).node() {
-            Node::Scalar(Scalar::String) => Some("".into()),
-            Node::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Number) => Some(0.into()),
-            Node::Scalar(Scalar::Boolean) => Some(false.into()),
+            TypeNode::Scalar(Scalar::String) => Some("".into()),
+            TypeNode::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Number) => Some(0.into()),
+            TypeNode::Scalar(Scalar::Boolean) => Some(false.into()),
             _ => None,
         }
     }
 }
 
-fn plain(text: &str) -> Step<Node> {
+fn scalar(text: &str) -> ReadResult<TypeNode> {
     Ok(match text {
-        "s" => Node::Scalar(Scalar::String),
-        "i" => Node::Scalar(Scalar::Int32),
-        "l" => Node::Scalar(Scalar::Int64),
-        "n" => Node::Scalar(Scalar::Number),
-        "b" => Node::Scalar(Scalar::Boolean),
-        "x" => Node::Scalar(Scalar::IntOrString),
-        "q" => Node::Scalar(Scalar::Quantity),
-        "t" => Node::Scalar(Scalar::DateTime),
-        "y" => Node::Scalar(Scalar::Bytes),
-        "u" => Node::Untyped(Untyped::Deduced),
-        "r" => Node::Untyped(Untyped::Atomic),
+        "s" => TypeNode::Scalar(Scalar::String),
+        "i" => TypeNode::Scalar(Scalar::Int32),
+        "l" => TypeNode::Scalar(Scalar::Int64),
+        "n" => TypeNode::Scalar(Scalar::Number),
+        "b" => TypeNode::Scalar(Scalar::Boolean),
+        "x" => TypeNode::Scalar(Scalar::IntOrString),
+        "q" => TypeNode::Scalar(Scalar::Quantity),
+        "t" => TypeNode::Scalar(Scalar::DateTime),
+        "y" => TypeNode::Scalar(Scalar::Bytes),
+        "u" => TypeNode::Untyped(Untyped::Deduced),
+        "r" => TypeNode::Untyped(Untyped::Atomic),
         _ => return Err("unknown type"),
     })
 }
 
-fn fact(field: &mut Field, word: &'static str) -> Step<()> {
-    let Merge {
+fn field_attribute(field: &mut StructField, word: &'static str) -> ReadResult<()> {
+    let PatchStrategy {
         merge,
         replace,
         retain_keys,
         key,
-    } = &mut field.merge;
+    } = &mut field.patch_strategy;
     match word.split_once('=') {
         None => match word {
             "+" => field.required = true,
-            "z" => field.written = Written::Zero,
-            "n" => field.written = Written::Null,
+            "z" => field.empty_encoding = EmptyEncoding::Zero,
+            "n" => field.empty_encoding = EmptyEncoding::Null,
             "merge" => *merge = true,
             "replace" => *replace = true,
             "retainKeys" => *retain_keys = true,
@@ -256,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn schema_table_errors_name_the_line() {
         for (table, line, what) in [
             ("x", 1, "unknown beginning"),
             (" a s", 1, "a field before a structure"),
@@ -273,27 +277,33 @@ mod tests {
             ("=A x", 1, "unknown property of a structure"),
             ("=A\n@a b", 2, "a kind is group, version, kind, number"),
         ] {
-            assert_eq!(parse(table), Err(TableError { line, what }), "{table}");
+            assert_eq!(
+                parse(table),
+                Err(SchemaTableError { line, what }),
+                "{table}"
+            );
         }
     }
 
     #[test]
-    fn what_is_right_is_read() {
+    fn schema_table_is_parsed() {
         let schema = parse("=A ? !\n b [k,l|@0] + z\n a {!s} d=\"x\" merge key=k").unwrap();
         let root = schema.root().as_struct().unwrap();
-        assert!(root.atomic && root.unknown == Unknown::Kept);
+        assert!(root.atomic && root.unknown == UnknownFields::Kept);
         let names: Vec<&str> = root.fields().iter().map(|f| f.name.as_ref()).collect();
         assert_eq!(names, ["a", "b"], "sorted");
         let list = schema.at(root.fields()[1].of).node();
-        let keys = Item::Keys(vec!["k".into(), "l".into()]);
+        let keys = ElementRelationship::Keys(vec!["k".into(), "l".into()]);
         assert_eq!(
             list,
-            &Node::List(List {
+            &TypeNode::List(ListOf {
                 of: TypeId(0),
-                item: keys
+                relationship: keys
             })
         );
         assert_eq!(root.fields()[0].default, Some("x".into()));
-        assert!(root.fields()[0].merge.merge && root.fields()[0].merge.key == "k");
+        assert!(
+            root.fields()[0].patch_strategy.merge && root.fields()[0].patch_strategy.key == "k"
+        );
     }
 }

@@ -3,8 +3,9 @@
 
 use optik_object::Value;
 use optik_schema::structural::{
-    Leniency, Structural, Validation, check_coherence, check_defaults, check_keywords, check_lists,
-    drop_unset, fill, prune_structural, types_of, validate,
+    Ratcheting, Structural, ValidationOptions, apply_defaults, check_defaults, check_keywords,
+    check_lists, check_structural, prune_non_nullable_nulls, prune_structural, to_typed_schema,
+    validate,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -65,46 +66,46 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 fn root(spec: &Value) -> Structural {
-    Structural::read(&json!({"type": "object", "properties": {"spec": spec}}))
+    Structural::from_json(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-fn settle(schema: &Structural, value: &mut Value) {
+fn prune_and_default(schema: &Structural, value: &mut Value) {
     prune_structural(schema, value, true);
-    drop_unset(schema, value);
-    fill(schema, value);
+    prune_non_nullable_nulls(schema, value);
+    apply_defaults(schema, value);
 }
 
 proptest! {
     #[test]
-    fn settled_once_is_settled(spec in any_schema(), value in any_value()) {
+    fn pruning_and_defaulting_is_idempotent(spec in any_schema(), value in any_value()) {
         let schema = root(&spec);
         let mut once = json!({"kind": "K", "metadata": {"x": 1}, "spec": value, "odd": 1});
-        settle(&schema, &mut once);
+        prune_and_default(&schema, &mut once);
         prop_assert_eq!(&once["kind"], "K");
         prop_assert!(once.get("odd").is_none());
         let mut twice = once.clone();
-        settle(&schema, &mut twice);
+        prune_and_default(&schema, &mut twice);
         prop_assert_eq!(once, twice);
     }
 
     #[test]
-    fn made_up_schemas_are_structural(spec in any_schema()) {
+    fn random_schemas_are_structural(spec in any_schema()) {
         let schema = root(&spec);
-        prop_assert_eq!(check_coherence(&schema, "s"), []);
-        let _ = check_keywords(&schema, "s", Leniency::default());
+        prop_assert_eq!(check_structural(&schema, "s"), []);
+        let _ = check_keywords(&schema, "s", Ratcheting::default());
         let _ = check_defaults(&schema, "s", true);
-        let _ = types_of(&schema);
+        let _ = to_typed_schema(&schema);
     }
 
     /// What was wrong before and is still the same is forgiven below the root.
     #[test]
-    fn what_does_not_change_is_forgiven(spec in any_schema(), value in any_value()) {
+    fn validation_ratchets_unchanged_values(spec in any_schema(), value in any_value()) {
         let schema = root(&spec);
         let mut value = json!({"spec": value});
-        settle(&schema, &mut value);
-        let fresh = validate(&schema, &value, Validation { base: "", old: None });
+        prune_and_default(&schema, &mut value);
+        let fresh = validate(&schema, &value, ValidationOptions { base: "", old: None });
         let _ = check_lists(&schema, &value);
-        let same = Validation { base: "", old: Some(&value) };
+        let same = ValidationOptions { base: "", old: Some(&value) };
         let again = validate(&schema, &value, same);
         prop_assert!(again.len() <= fresh.len());
         for error in &again {
@@ -114,11 +115,11 @@ proptest! {
 
     /// Any document is read as a schema, whatever it says.
     #[test]
-    fn any_document_is_read(document in any_value()) {
-        let schema = Structural::read(&document);
-        let _ = check_coherence(&schema, "s");
-        let _ = check_keywords(&schema, "s", Leniency::default());
+    fn schema_from_any_document_never_panics(document in any_value()) {
+        let schema = Structural::from_json(&document);
+        let _ = check_structural(&schema, "s");
+        let _ = check_keywords(&schema, "s", Ratcheting::default());
         let _ = check_defaults(&schema, "s", true);
-        let _ = validate(&schema, &document, Validation { base: "", old: None });
+        let _ = validate(&schema, &document, ValidationOptions { base: "", old: None });
     }
 }

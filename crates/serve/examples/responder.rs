@@ -13,10 +13,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use optik_apiserver::{Request, Response};
+use optik_apiserver::{ApiRequest, ApiResponse};
 use optik_platform::{Clock, SystemClock, SystemEntropy};
-use optik_serve::pki::{Circumstances, Pki, server_names, write_private};
-use optik_serve::{Handler, Kubeconfig, Options, Server, TlsMaterial};
+use optik_serve::pki::{IssuanceContext, Pki, server_names, write_private};
+use optik_serve::{Handler, Kubeconfig, ServeOptions, Server, TlsMaterial};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -28,19 +28,19 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{CipherSuite, ServerConfig};
 
-const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const BODY_BYTES: usize = 1500;
-const PORTION_BYTES: usize = 60 * 1024;
+const WRITE_BYTES_MAX: usize = 60 * 1024;
 
 #[tokio::main]
 async fn main() {
     let how = std::env::args().nth(1).unwrap_or_default();
-    let at = Circumstances {
+    let at = IssuanceContext {
         now: SystemClock::default().wall(),
         entropy: &SystemEntropy,
     };
-    let pki = Pki::in_memory(server_names(HERE, None), at).expect("certificates");
-    let listener = TcpListener::bind((HERE, 0)).await.expect("a port");
+    let pki = Pki::in_memory(server_names(LOCALHOST, None), at).expect("certificates");
+    let listener = TcpListener::bind((LOCALHOST, 0)).await.expect("a port");
     announce(&listener, &pki);
     match how.as_str() {
         "bare" => bare(&listener, &pki).await,
@@ -78,11 +78,11 @@ fn status(verb: &str) -> StatusCode {
     }
 }
 
-struct Same(Bytes);
+struct FixedResponse(Bytes);
 
-impl Handler for Same {
-    async fn handle(&self, request: Request) -> Response {
-        Response::json(status(request.info.verb()), self.0.clone())
+impl Handler for FixedResponse {
+    async fn handle(&self, request: ApiRequest) -> ApiResponse {
+        ApiResponse::json(status(request.info.verb()), self.0.clone())
     }
 }
 
@@ -93,8 +93,8 @@ async fn served(listener: TcpListener, pki: &Pki) {
         key.as_bytes(),
         pki.authority.as_bytes(),
     );
-    let server = Server::new(Same(body()), Options::default());
-    server.ready();
+    let server = Server::new(FixedResponse(body()), ServeOptions::default());
+    server.set_ready();
     let forever = std::future::pending();
     server
         .serve(listener, Some(tls.expect("fits")), forever)
@@ -128,7 +128,7 @@ async fn bare(listener: &TcpListener, pki: &Pki) {
                 return;
             };
             // Portions of one packet, as in this crate.
-            stream.get_mut().1.set_buffer_limit(Some(PORTION_BYTES));
+            stream.get_mut().1.set_buffer_limit(Some(WRITE_BYTES_MAX));
             let service = service_fn(move |request: http::Request<Incoming>| {
                 let mut response = http::Response::new(Full::new(body.clone()));
                 *response.status_mut() = status(match *request.method() {

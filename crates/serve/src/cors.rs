@@ -7,16 +7,16 @@ use http::header::{
 use http::{HeaderMap, HeaderValue};
 use regex::Regex;
 
-const METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
-const HEADERS: &str = "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, \
+const ALLOWED_METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
+const ALLOWED_HEADERS: &str = "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, \
                        X-Requested-With, If-Modified-Since";
 
 /// Which origins may have their pages talk to us: expressions, each for a whole origin
 /// as far as it says so itself.
 #[derive(Clone, Debug, Default)]
-pub struct Origins(Vec<Regex>);
+pub struct AllowedOrigins(Vec<Regex>);
 
-impl Origins {
+impl AllowedOrigins {
     /// # Errors
     /// If one is not a regular expression.
     pub fn new(allowed: &[String]) -> Result<Self, regex::Error> {
@@ -25,7 +25,7 @@ impl Origins {
     }
 
     /// The headers for a page of an allowed origin.
-    pub(crate) fn welcome(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+    pub(crate) fn response_headers(&self, headers: &HeaderMap) -> Option<HeaderMap> {
         if self.0.is_empty() {
             return None;
         }
@@ -37,8 +37,8 @@ impl Origins {
         let fixed = HeaderValue::from_static;
         Some(HeaderMap::from_iter([
             (ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone()),
-            (ACCESS_CONTROL_ALLOW_METHODS, fixed(METHODS)),
-            (ACCESS_CONTROL_ALLOW_HEADERS, fixed(HEADERS)),
+            (ACCESS_CONTROL_ALLOW_METHODS, fixed(ALLOWED_METHODS)),
+            (ACCESS_CONTROL_ALLOW_HEADERS, fixed(ALLOWED_HEADERS)),
             (ACCESS_CONTROL_EXPOSE_HEADERS, fixed("Date")),
             (ACCESS_CONTROL_ALLOW_CREDENTIALS, fixed("true")),
         ]))

@@ -1,14 +1,14 @@
 //! What answers requests.
 
-use optik_access::{Attributes, Resource, User, without_roles};
-use optik_apiserver::{ApiServer, FlowMarks, Request, Response};
+use optik_apiserver::{ApiRequest, ApiResponse, ApiServer, FlowHeaders};
+use optik_auth::{AuthorizationAttributes, ResourceAttributes, User, authorize_without_rbac};
 use optik_object::Status;
 use std::sync::Arc;
 
 /// Whatever stands behind the wire. In production that is [`ApiServer`].
 pub trait Handler: Send + Sync + 'static {
     /// Dropping the future of a read cancels it. Writes are never dropped half-way.
-    fn handle(&self, request: Request) -> impl Future<Output = Response> + Send;
+    fn handle(&self, request: ApiRequest) -> impl Future<Output = ApiResponse> + Send;
 
     /// What it counts, as Prometheus reads it.
     fn metrics(&self) -> impl Future<Output = String> + Send {
@@ -16,7 +16,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Whether there is such a resource, and such a subresource of it.
-    fn serves(&self, of: &Resource<'_>) -> bool {
+    fn serves(&self, of: &ResourceAttributes<'_>) -> bool {
         let _ = of;
         false
     }
@@ -31,7 +31,7 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     /// 503 if it may be out of date.
-    fn confirmed(&self) -> Result<(), Status> {
+    fn ensure_tokens_current(&self) -> Result<(), Status> {
         Ok(())
     }
 
@@ -39,15 +39,15 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     /// 403
-    fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
-        match without_roles(user, asked) {
+    fn authorize(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Result<(), Status> {
+        match authorize_without_rbac(user, asked) {
             true => Ok(()),
-            false => Err(asked.refuse(user, "")),
+            false => Err(asked.forbidden(user, "")),
         }
     }
 
     /// Why it lets it pass, or not; for the audit.
-    fn reason(&self, user: &User, asked: &Attributes<'_>) -> String {
+    fn authorization_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
         let _ = (user, asked);
         String::new()
     }
@@ -60,15 +60,15 @@ pub trait Handler: Send + Sync + 'static {
         &self,
         caller: &User,
         wanted: &User,
-        asked: &Attributes<'_>,
+        asked: &AuthorizationAttributes<'_>,
     ) -> Result<User, Status> {
         let _ = wanted;
-        Err(asked.refuse(caller, ""))
+        Err(asked.forbidden(caller, ""))
     }
 
     /// Answers, as often as it is asked, whether a token that [`Handler::authenticate`]
     /// accepted is still good.
-    fn while_good(&self, token: &[u8]) -> StillGood {
+    fn token_validity(&self, token: &[u8]) -> TokenValidity {
         let _ = token;
         Box::new(|| true)
     }
@@ -79,17 +79,21 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// What the answer to a request is marked with, for the flow that it belongs to.
-    fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
+    fn classify_flow(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Option<FlowHeaders> {
         let _ = (user, asked);
         None
     }
 }
 
 /// Whether something that was good still is.
-pub type StillGood = Box<dyn Fn() -> bool + Send + Sync>;
+pub type TokenValidity = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Handler for ApiServer {
-    fn handle(&self, request: Request) -> impl Future<Output = Response> + Send {
+    fn handle(&self, request: ApiRequest) -> impl Future<Output = ApiResponse> + Send {
         ApiServer::handle(self, request)
     }
 
@@ -97,7 +101,7 @@ impl Handler for ApiServer {
         ApiServer::metrics(self)
     }
 
-    fn serves(&self, of: &Resource<'_>) -> bool {
+    fn serves(&self, of: &ResourceAttributes<'_>) -> bool {
         ApiServer::serves(self, of)
     }
 
@@ -105,36 +109,40 @@ impl Handler for ApiServer {
         ApiServer::authenticate(self, token)
     }
 
-    fn confirmed(&self) -> Result<(), Status> {
-        ApiServer::confirmed(self)
+    fn ensure_tokens_current(&self) -> Result<(), Status> {
+        ApiServer::check_store_confirmed(self)
     }
 
-    fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
+    fn authorize(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Result<(), Status> {
         ApiServer::authorize(self, user, asked)
     }
 
-    fn reason(&self, user: &User, asked: &Attributes<'_>) -> String {
-        ApiServer::reason(self, user, asked)
+    fn authorization_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
+        ApiServer::authorization_reason(self, user, asked)
     }
 
     fn impersonate(
         &self,
         caller: &User,
         wanted: &User,
-        asked: &Attributes<'_>,
+        asked: &AuthorizationAttributes<'_>,
     ) -> Result<User, Status> {
         ApiServer::impersonate(self, caller, wanted, asked)
     }
 
-    fn while_good(&self, token: &[u8]) -> StillGood {
-        ApiServer::while_good(self, token)
+    fn token_validity(&self, token: &[u8]) -> TokenValidity {
+        ApiServer::token_validator(self, token)
     }
 
     fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
-        ApiServer::access_changed(self)
+        ApiServer::authorization_changed(self)
     }
 
-    fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
-        ApiServer::flow(self, user, asked)
+    fn classify_flow(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Option<FlowHeaders> {
+        ApiServer::match_flow_schema(self, user, asked)
     }
 }

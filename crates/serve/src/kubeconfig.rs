@@ -1,11 +1,11 @@
 //! The file that tells kubectl and its kin where we are and whom to be.
 
-use crate::pki::{Pair, elliptic};
+use crate::pki::{CertKeyPair, to_sec1};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// Everything is called this in it.
-const NAME: &str = "optik";
+const ENTRY_NAME: &str = "optik";
 
 /// A kubeconfig with one cluster, one user and one context, all in one file.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct Kubeconfig<'a> {
     pub server: &'a str,
     /// Whom to trust, as PEM.
     pub authority: &'a str,
-    pub user: &'a Pair,
+    pub user: &'a CertKeyPair,
 }
 
 impl Kubeconfig<'_> {
@@ -28,27 +28,27 @@ impl Kubeconfig<'_> {
         } = self;
         let authority = STANDARD.encode(authority);
         let certificate = STANDARD.encode(&user.certificate);
-        let key = STANDARD.encode(elliptic(&user.key).as_ref().unwrap_or(&user.key));
+        let key = STANDARD.encode(to_sec1(&user.key).as_ref().unwrap_or(&user.key));
         format!(
             "\
 apiVersion: v1
 kind: Config
 clusters:
-- name: {NAME}
+- name: {ENTRY_NAME}
   cluster:
     server: {server}
     certificate-authority-data: {authority}
 users:
-- name: {NAME}
+- name: {ENTRY_NAME}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
 contexts:
-- name: {NAME}
+- name: {ENTRY_NAME}
   context:
-    cluster: {NAME}
-    user: {NAME}
-current-context: {NAME}
+    cluster: {ENTRY_NAME}
+    user: {ENTRY_NAME}
+current-context: {ENTRY_NAME}
 "
         )
     }

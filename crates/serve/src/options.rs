@@ -1,10 +1,10 @@
 //! What a server can be told.
 
 use crate::audit::Audit;
-use crate::cors::Origins;
+use crate::cors::AllowedOrigins;
 use futures::future::BoxFuture;
-use optik_access::Tokens;
-use optik_listener::Connections;
+use optik_auth::TokenFile;
+use optik_listener::ConnectionLimiter;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_supervisor::Supervisor;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Of a server that shares with nobody.
-const CONNECTIONS_MAX: usize = 10_000;
+const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 
 /// Answers how the store is.
 pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + Sync>;
@@ -20,7 +20,7 @@ pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + S
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreHealth {
     /// It can be read and written.
-    Well,
+    Healthy,
     /// The same, but its disk is nearly full.
     NearlyFull,
     /// It refuses writes.
@@ -29,13 +29,13 @@ pub enum StoreHealth {
 }
 
 #[derive(Clone)]
-pub struct Options {
+pub struct ServeOptions {
     /// Who may come with which bearer token.
-    pub tokens: Tokens,
+    pub tokens: TokenFile,
     /// Whether those who bring no credentials are a user, who may have rights. Without it
     /// they get 401 everywhere.
     pub anonymous: bool,
-    /// For the health checks `etcd`, which fails when the store cannot be read, and
+    /// For the health checks `etcd_flags`, which fails when the store cannot be read, and
     /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
     /// second.
     pub store: StoreCheck,
@@ -43,25 +43,25 @@ pub struct Options {
     pub supervisor: Supervisor,
     pub limits: Limits,
     /// How many connections there may be, together with all other ports that share this.
-    pub connections: Connections,
+    pub connections: ConnectionLimiter,
     /// Whose web pages may talk to us.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// Where it is written down who did what.
     pub audit: Option<Arc<Audit>>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
 
-impl Default for Options {
+impl Default for ServeOptions {
     fn default() -> Self {
         Self {
-            tokens: Tokens::default(),
+            tokens: TokenFile::default(),
             anonymous: true,
-            store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Well))),
+            store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Healthy))),
             supervisor: Supervisor::default(),
             limits: Limits::default(),
-            connections: Connections::new(CONNECTIONS_MAX),
-            origins: Origins::default(),
+            connections: ConnectionLimiter::new(CONNECTIONS_MAX_DEFAULT),
+            origins: AllowedOrigins::default(),
             audit: None,
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),
@@ -69,7 +69,7 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for ServeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("tokens", &self.tokens)
@@ -99,7 +99,7 @@ pub struct Limits {
     /// And of one user.
     pub requests_waiting_per_user_max: usize,
     /// How long they wait.
-    pub wait_max: Duration,
+    pub queue_wait_max: Duration,
     /// What those who wait take of our memory, heads and bodies.
     pub waiting_bytes_max: usize,
     /// And of one user.
@@ -110,10 +110,10 @@ pub struct Limits {
     pub bodies_per_user_bytes_max: usize,
     /// How often it is asked whether those who read streams are still believed. A change of
     /// roles is looked at at once.
-    pub review_period: Duration,
+    pub stream_reauth_period: Duration,
     /// From the order to stop to the closing of ports; meanwhile only `/readyz` fails, so
     /// that load balancers look elsewhere first.
-    pub stop_delay: Duration,
+    pub shutdown_delay: Duration,
     /// What is left to requests in flight when the ports are closed.
     pub drain_max: Duration,
 }
@@ -130,13 +130,13 @@ impl Default for Limits {
             writes_max: 200,
             requests_waiting_max: 10_000,
             requests_waiting_per_user_max: 500,
-            wait_max: Duration::from_secs(15),
+            queue_wait_max: Duration::from_secs(15),
             waiting_bytes_max: 64 << 20,
             waiting_per_user_bytes_max: 8 << 20,
             bodies_bytes_max: 32 << 20,
             bodies_per_user_bytes_max: 7 << 20,
-            review_period: Duration::from_secs(10),
-            stop_delay: Duration::ZERO,
+            stream_reauth_period: Duration::from_secs(10),
+            shutdown_delay: Duration::ZERO,
             drain_max: Duration::from_secs(30),
         }
     }

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_value_counts() {
+    fn query_value_is_the_first_of_repeated_parameters() {
         let query = "a=1&b&a=2&c=x%2Fy&%64=3";
         assert_eq!(value(query, "a").as_deref(), Some("1"));
         assert_eq!(value(query, "b").as_deref(), Some(""));

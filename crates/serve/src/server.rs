@@ -1,15 +1,15 @@
 //! Accepting connections, and letting go of them.
 
-use crate::connection::{self, StreamTasks, protocol};
-use crate::flow::Flow;
+use crate::connection::{self, StreamExecutor, http_builder};
+use crate::connection_table::{ConnectionTable, IdleLimits};
+use crate::endpoints::Health;
 use crate::handler::Handler;
-use crate::metrics::Metrics;
-use crate::options::{Limits, Options};
-use crate::pages::Health;
-use crate::peers::{Patience, Peers};
-use crate::tenure::{self, Tenures};
+use crate::max_in_flight::InflightLimiter;
+use crate::metrics::RequestMetrics;
+use crate::options::{Limits, ServeOptions};
+use crate::request_body::BodyBudgets;
+use crate::stream_reauth::{self, StreamRegistry};
 use crate::tls::TlsMaterial;
-use crate::upload::Uploads;
 use hyper_util::server::conn::auto::Builder;
 use optik_supervisor::Task;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const LISTENER: Task = Task::serving("listener");
-const IDLE_CONNECTIONS: Task = Task::upkeep("idle-connections");
+const IDLE_CONNECTION_SWEEP: Task = Task::upkeep("idle-connections");
 /// Without it, watches outlive the right to them.
 const WATCH_AUTHORIZATION: Task = Task::serving("watch-authorization");
 /// How often quiet connections are looked for within the time a header may take.
-const SWEEPS_PER_HEAD: u32 = 8;
+const SWEEPS_PER_HEADER_TIMEOUT: u32 = 8;
 
 /// Serves a handler on any number of ports.
 pub struct Server<H> {
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerShared<H>>,
 }
 
 impl<H> Clone for Server<H> {
@@ -39,46 +39,46 @@ impl<H> Clone for Server<H> {
 }
 
 /// What all connections have in common.
-pub(crate) struct Shared<H> {
+pub(crate) struct ServerShared<H> {
     pub(crate) handler: H,
-    pub(crate) options: Options,
+    pub(crate) options: ServeOptions,
     pub(crate) health: Health,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: RequestMetrics,
     /// Of those who want to read them.
-    pub(crate) scrapes: Arc<tokio::sync::Mutex<()>>,
-    pub(crate) flow: Flow,
-    pub(crate) uploads: Uploads,
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) metrics_lock: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) inflight: InflightLimiter,
+    pub(crate) body_budgets: BodyBudgets,
+    pub(crate) connection_table: Arc<ConnectionTable>,
     /// Streams that end when their right does.
-    pub(crate) tenures: Tenures,
-    pub(crate) protocol: Builder<StreamTasks>,
+    pub(crate) streams: StreamRegistry,
+    pub(crate) http_builder: Builder<StreamExecutor>,
     /// Connections, and writes that may outlive theirs.
     pub(crate) tasks: TaskTracker,
     /// Ends the streams that would not end by themselves.
     pub(crate) stop: CancellationToken,
     /// Held by the port that looks after all of them.
-    chores: tokio::sync::Mutex<()>,
+    maintenance_lock: tokio::sync::Mutex<()>,
 }
 
 impl<H: Handler> Server<H> {
     #[must_use]
-    pub fn new(handler: H, options: Options) -> Self {
+    pub fn new(handler: H, options: ServeOptions) -> Self {
         let limits = &options.limits;
-        let shared = Shared {
+        let shared = ServerShared {
             handler,
             health: Health::new(
                 Arc::clone(&options.store),
                 Arc::clone(&options.clock),
                 options.supervisor.clone(),
             ),
-            metrics: Metrics::new(options.clock.wall()),
-            scrapes: Arc::default(),
-            flow: Flow::new(limits),
-            uploads: Uploads::new(limits),
-            peers: Arc::default(),
-            tenures: Tenures::default(),
-            chores: tokio::sync::Mutex::default(),
-            protocol: protocol(limits.streams_per_connection_max),
+            metrics: RequestMetrics::new(options.clock.wall()),
+            metrics_lock: Arc::default(),
+            inflight: InflightLimiter::new(limits),
+            body_budgets: BodyBudgets::new(limits),
+            connection_table: Arc::default(),
+            streams: StreamRegistry::default(),
+            maintenance_lock: tokio::sync::Mutex::default(),
+            http_builder: http_builder(limits.streams_per_connection_max),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             options,
@@ -89,7 +89,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// From now on `/readyz` says so.
-    pub fn ready(&self) {
+    pub fn set_ready(&self) {
         self.shared.health.set_ready();
     }
 
@@ -107,15 +107,15 @@ impl<H: Handler> Server<H> {
         let accept = || accept_all(shared, &listener, tls.clone());
         let accepting = shared.options.supervisor.supervise(LISTENER, accept);
         // Also when this future is dropped, connections must not go on by themselves.
-        let _cut = CutAtEnd(Arc::clone(&shared.peers));
+        let _cut = AbortConnectionsOnDrop(Arc::clone(&shared.connection_table));
         tokio::select! {
             () = accepting => {}
-            () = chores(shared) => {}
-            () = told_to_stop(shared, shutdown) => {}
+            () = run_maintenance(shared) => {}
+            () = wait_for_shutdown(shared, shutdown) => {}
         }
         drop(listener);
         shared.stop.cancel();
-        shared.peers.leave();
+        shared.connection_table.drain_all();
         shared.tasks.close();
         let drained = timeout(shared.options.limits.drain_max, shared.tasks.wait());
         if drained.await.is_err() {
@@ -124,23 +124,23 @@ impl<H: Handler> Server<H> {
     }
 }
 
-async fn told_to_stop<H>(shared: &Shared<H>, shutdown: impl Future<Output = ()>) {
+async fn wait_for_shutdown<H>(shared: &ServerShared<H>, shutdown: impl Future<Output = ()>) {
     shutdown.await;
     shared.health.set_stopping();
-    sleep(shared.options.limits.stop_delay).await;
+    sleep(shared.options.limits.shutdown_delay).await;
 }
 
-struct CutAtEnd(Arc<Peers>);
+struct AbortConnectionsOnDrop(Arc<ConnectionTable>);
 
-impl Drop for CutAtEnd {
+impl Drop for AbortConnectionsOnDrop {
     fn drop(&mut self) {
-        self.0.cut();
+        self.0.abort_all();
     }
 }
 
 /// Never returns.
 async fn accept_all<H: Handler>(
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerShared<H>>,
     listener: &TcpListener,
     tls: Option<TlsMaterial>,
 ) {
@@ -153,34 +153,36 @@ async fn accept_all<H: Handler>(
 }
 
 /// What is done once for all ports. Never returns.
-async fn chores<H: Handler>(shared: &Shared<H>) {
-    let _turn = shared.chores.lock().await;
+async fn run_maintenance<H: Handler>(shared: &ServerShared<H>) {
+    let _turn = shared.maintenance_lock.lock().await;
     let supervisor = &shared.options.supervisor;
-    let sweeping = supervisor.supervise(IDLE_CONNECTIONS, || sweep(shared));
-    let reviewing = supervisor.supervise(WATCH_AUTHORIZATION, || tenure::review(shared));
+    let sweeping = supervisor.supervise(IDLE_CONNECTION_SWEEP, || run_idle_sweep(shared));
+    let reviewing = supervisor.supervise(WATCH_AUTHORIZATION, || {
+        stream_reauth::run_stream_reauth(shared)
+    });
     tokio::join!(sweeping, reviewing);
 }
 
 /// Never returns.
-async fn sweep<H>(shared: &Shared<H>) {
-    let (period, patience) = rhythm(&shared.options.limits);
+async fn run_idle_sweep<H>(shared: &ServerShared<H>) {
+    let (period, patience) = idle_sweep_schedule(&shared.options.limits);
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        shared.peers.sweep(patience);
+        shared.connection_table.sweep(patience);
     }
 }
 
-fn rhythm(limits: &Limits) -> (Duration, Patience) {
+fn idle_sweep_schedule(limits: &Limits) -> (Duration, IdleLimits) {
     let shortest = limits.head_max.min(limits.idle_max);
-    let period = (shortest / SWEEPS_PER_HEAD).max(Duration::from_millis(1));
+    let period = (shortest / SWEEPS_PER_HEADER_TIMEOUT).max(Duration::from_millis(1));
     let sweeps = |max: Duration| {
         let sweeps = max.as_millis() / period.as_millis();
         u32::try_from(sweeps).unwrap_or(u32::MAX)
     };
-    let patience = Patience {
-        first: sweeps(limits.head_max),
+    let patience = IdleLimits {
+        before_first_request: sweeps(limits.head_max),
         idle: sweeps(limits.idle_max),
     };
     (period, patience)

@@ -16,19 +16,19 @@ use tokio_rustls::rustls::{
 };
 
 /// What ALPN calls HTTP/2.
-pub(crate) const HTTP_2: &[u8] = b"h2";
+pub(crate) const ALPN_HTTP_2: &[u8] = b"h2";
 
 /// What a port needs to speak TLS. Clones share it: what is replaced in one is replaced
 /// in all.
 #[derive(Clone)]
 pub struct TlsMaterial {
-    current: Arc<RwLock<Arc<Material>>>,
+    current: Arc<RwLock<Arc<TlsSnapshot>>>,
 }
 
 /// Certificates, at one moment.
-pub(crate) struct Material {
+pub(crate) struct TlsSnapshot {
     pub(crate) config: Arc<ServerConfig>,
-    clients: Option<Arc<dyn ClientCertVerifier>>,
+    client_verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 #[derive(Debug, Error)]
@@ -61,20 +61,20 @@ impl TlsMaterial {
         key: &[u8],
         client_authorities: &[u8],
     ) -> Result<Self, TlsError> {
-        let chain = certificates(certificate).map_err(TlsError::Certificate)?;
+        let chain = parse_certificates(certificate).map_err(TlsError::Certificate)?;
         if chain.is_empty() {
             return Err(TlsError::NoCertificate);
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
-        let clients = verifier(client_authorities)?;
+        let clients = client_verifier(client_authorities)?;
         // The ring provider has both versions: this cannot fail.
-        let builder = ServerConfig::builder_with_provider(Arc::new(provider()))
+        let builder = ServerConfig::builder_with_provider(Arc::new(crypto_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Pair)?;
         let builder = match &clients {
             Some(inner) => {
                 let inner = Arc::clone(inner);
-                builder.with_client_cert_verifier(Arc::new(AskOnly { inner }))
+                builder.with_client_cert_verifier(Arc::new(DeferredClientVerifier { inner }))
             }
             None => builder.with_no_client_auth(),
         };
@@ -82,28 +82,31 @@ impl TlsMaterial {
             .with_single_cert(chain, key)
             .map_err(TlsError::Pair)?;
         config.ignore_client_order = true;
-        config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![ALPN_HTTP_2.to_vec(), b"http/1.1".to_vec()];
         let config = Arc::new(config);
-        let material = Arc::new(Material { config, clients });
+        let material = Arc::new(TlsSnapshot {
+            config,
+            client_verifier: clients,
+        });
         Ok(Self {
             current: Arc::new(RwLock::new(material)),
         })
     }
 
-    /// Connections that come from now on get the certificate of `newer`, and must be
+    /// Connections that come from now on get the certificate of `newest`, and must be
     /// vouched for by its authorities. Those that are open stay as they are.
     pub fn replace(&self, newer: &Self) {
         let newer = newer.current();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = newer;
     }
 
-    pub(crate) fn current(&self) -> Arc<Material> {
+    pub(crate) fn current(&self) -> Arc<TlsSnapshot> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current)
     }
 }
 
-impl Material {
+impl TlsSnapshot {
     /// Whether one of our authorities vouches for a client.
     pub(crate) fn verify_client(
         &self,
@@ -112,7 +115,7 @@ impl Material {
         now: UnixMillis,
     ) -> Result<(), rustls::Error> {
         let unknown = rustls::CertificateError::UnknownIssuer;
-        let clients = self.clients.as_ref().ok_or(unknown)?;
+        let clients = self.client_verifier.as_ref().ok_or(unknown)?;
         let now = UnixTime::since_unix_epoch(Duration::from_millis(now.0));
         clients
             .verify_client_cert(certificate, chain, now)
@@ -122,7 +125,7 @@ impl Material {
 
 /// As Go's servers do, AES with 128 bits comes first: nobody can break it, and a large list
 /// costs a quarter less of encryption than with 256.
-fn provider() -> CryptoProvider {
+fn crypto_provider() -> CryptoProvider {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
         let name = suite.suite().as_str().unwrap_or_default();
@@ -137,12 +140,12 @@ impl fmt::Debug for TlsMaterial {
     }
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_slice_iter(pem).collect()
 }
 
-fn verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    let authorities = certificates(authorities).map_err(TlsError::ClientAuthorities)?;
+fn client_verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let authorities = parse_certificates(authorities).map_err(TlsError::ClientAuthorities)?;
     if authorities.is_empty() {
         return Ok(None);
     }
@@ -160,13 +163,13 @@ fn verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifier>>, T
 /// A stranger's certificate must not end the handshake: the client would see a broken
 /// connection instead of a 401, and one that has a good token as well could not use it.
 /// That the client holds the certificate's key is still proven here; who vouches for it
-/// is asked afterwards, with [`Material::verify_client`].
+/// is asked afterwards, with [`TlsSnapshot::verify_client`].
 #[derive(Debug)]
-struct AskOnly {
+struct DeferredClientVerifier {
     inner: Arc<dyn ClientCertVerifier>,
 }
 
-impl ClientCertVerifier for AskOnly {
+impl ClientCertVerifier for DeferredClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

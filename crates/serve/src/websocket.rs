@@ -4,7 +4,7 @@
 //! goes into frames. What the other side sends is not looked at, but for pings and its
 //! goodbye.
 
-use crate::answer::{Content, Pieces};
+use crate::response::{BodyContent, BodyStream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use optik_listener::Slot;
+use optik_listener::ConnectionSlot;
 use ring::digest;
 use std::future::poll_fn;
 use std::io;
@@ -23,9 +23,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::task::TaskTracker;
 
 /// What is mixed into the key of every handshake.
-const SALT: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const HANDSHAKE_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Clients of a watch have next to nothing to say.
-const INCOMING_BYTES_MAX: u64 = 64 * 1024;
+const CLIENT_FRAME_BYTES_MAX: u64 = 64 * 1024;
 
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
@@ -37,7 +37,7 @@ const FINAL: u8 = 0x80;
 const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
 
 /// A client that wants a WebSocket.
-pub(crate) struct Asked {
+pub(crate) struct UpgradeRequest {
     upgrade: OnUpgrade,
     accept: HeaderValue,
     /// Upstream's library serves nobody who does not say where the page is from.
@@ -45,23 +45,23 @@ pub(crate) struct Asked {
 }
 
 /// Whether the client wants one.
-pub(crate) fn asked(request: &mut http::Request<Incoming>) -> Option<Asked> {
+pub(crate) fn upgrade_request(request: &mut http::Request<Incoming>) -> Option<UpgradeRequest> {
     let headers = request.headers();
-    let lists = |name, word: &str| lists(headers, name, word);
+    let lists = |name, word: &str| header_lists(headers, name, word);
     if !lists(UPGRADE, "websocket") || !lists(CONNECTION, "upgrade") {
         return None;
     }
     let key = headers.get(SEC_WEBSOCKET_KEY)?;
-    let accept = accept(key.as_bytes())?;
+    let accept = accept_key(key.as_bytes())?;
     let has_origin = headers.contains_key(ORIGIN);
-    Some(Asked {
+    Some(UpgradeRequest {
         upgrade: hyper::upgrade::on(request),
         accept,
         has_origin,
     })
 }
 
-fn lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
+fn header_lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
     headers.get_all(name).iter().any(|value| {
         let text = value.to_str().unwrap_or_default();
         text.split(',')
@@ -70,39 +70,39 @@ fn lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool {
 }
 
 /// The proof that we know what a WebSocket is.
-fn accept(key: &[u8]) -> Option<HeaderValue> {
+fn accept_key(key: &[u8]) -> Option<HeaderValue> {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key);
-    hash.update(SALT);
+    hash.update(HANDSHAKE_GUID);
     HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
 }
 
-impl Asked {
+impl UpgradeRequest {
     /// Puts the events of a watch into frames. Any other answer stays as it is.
-    pub(crate) fn switch(
+    pub(crate) fn upgrade_response(
         self,
-        response: http::Response<Content>,
+        response: http::Response<BodyContent>,
         tasks: &TaskTracker,
-        slot: Slot,
-    ) -> http::Response<Content> {
+        slot: ConnectionSlot,
+    ) -> http::Response<BodyContent> {
         if response.status() != StatusCode::OK {
             return response;
         }
         if !self.has_origin {
-            let mut refused = http::Response::new(Content::Whole(Bytes::new()));
+            let mut refused = http::Response::new(BodyContent::Whole(Bytes::new()));
             *refused.status_mut() = StatusCode::FORBIDDEN;
             return refused;
         }
-        let framing = Framing::of(response.headers());
+        let framing = Framing::from_content_type(response.headers());
         let (mut head, content) = response.into_parts();
-        let Content::Pieces(pieces) = content else {
+        let BodyContent::Stream(pieces) = content else {
             return http::Response::from_parts(head, content);
         };
         let upgrade = self.upgrade;
         // Spawned here: it belongs to one connection, and ends with it.
         tasks.spawn(async move {
             let outcome = match upgrade.await {
-                Ok(io) => converse(TokioIo::new(io), pieces, framing).await,
+                Ok(io) => relay_events(TokioIo::new(io), pieces, framing).await,
                 Err(error) => Err(io::Error::other(error)),
             };
             // The connection outlives the task that it began with.
@@ -118,37 +118,37 @@ impl Asked {
             head.headers.insert(name, HeaderValue::from_static(word));
         }
         head.headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
-        http::Response::from_parts(head, Content::Whole(Bytes::new()))
+        http::Response::from_parts(head, BodyContent::Whole(Bytes::new()))
     }
 }
 
 /// How events stand in a piece.
 #[derive(Clone, Copy)]
 enum Framing {
-    Lines,
+    NewlineDelimited,
     /// Behind their length in four bytes.
-    Lengths,
+    LengthDelimited,
 }
 
 impl Framing {
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_content_type(headers: &HeaderMap) -> Self {
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         match media_type {
-            Some(name) if name.starts_with(b"application/json") => Self::Lines,
-            _ => Self::Lengths,
+            Some(name) if name.starts_with(b"application/json") => Self::NewlineDelimited,
+            _ => Self::LengthDelimited,
         }
     }
 
     /// The next event of a piece; pieces are made of whole events.
-    fn split(self, piece: &mut Bytes) -> Option<Bytes> {
+    fn split_event(self, piece: &mut Bytes) -> Option<Bytes> {
         match self {
             _ if piece.is_empty() => None,
-            Self::Lines => {
+            Self::NewlineDelimited => {
                 let end = piece.iter().position(|byte| *byte == b'\n');
                 let end = end.map_or(piece.len(), |at| at + 1);
                 Some(piece.split_to(end))
             }
-            Self::Lengths => {
+            Self::LengthDelimited => {
                 let length = piece.get(..4)?.try_into().ok()?;
                 let end = usize::try_from(u32::from_be_bytes(length))
                     .ok()?
@@ -163,37 +163,37 @@ impl Framing {
 
     fn opcode(self) -> u8 {
         match self {
-            Self::Lines => TEXT,
-            Self::Lengths => BINARY,
+            Self::NewlineDelimited => TEXT,
+            Self::LengthDelimited => BINARY,
         }
     }
 }
 
 /// Until either side has had enough.
-async fn converse(
+async fn relay_events(
     io: impl AsyncRead + AsyncWrite,
-    mut pieces: Box<Pieces>,
+    mut pieces: Box<BodyStream>,
     framing: Framing,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = tokio::io::split(io);
-    let mut incoming = Incomings::default();
+    let mut incoming = ClientFrameReader::default();
     loop {
         tokio::select! {
             piece = poll_fn(|cx| pieces.poll_next(cx)) => {
                 let Some(piece) = piece else { break };
                 let mut piece = piece.into_bytes();
-                while let Some(event) = framing.split(&mut piece) {
-                    send(&mut writer, framing.opcode(), &event).await?;
+                while let Some(event) = framing.split_event(&mut piece) {
+                    write_frame(&mut writer, framing.opcode(), &event).await?;
                 }
                 writer.flush().await?;
             }
             read = incoming.fill(&mut reader) => {
                 read?;
-                while let Some((opcode, payload)) = incoming.next()? {
+                while let Some((opcode, payload)) = incoming.next_frame()? {
                     match opcode {
-                        PING => send(&mut writer, PONG, &payload).await?,
+                        PING => write_frame(&mut writer, PONG, &payload).await?,
                         CLOSE => {
-                            send(&mut writer, CLOSE, &payload).await?;
+                            write_frame(&mut writer, CLOSE, &payload).await?;
                             return writer.shutdown().await;
                         }
                         _ => {}
@@ -203,11 +203,15 @@ async fn converse(
             }
         }
     }
-    send(&mut writer, CLOSE, &NORMAL_CLOSURE).await?;
+    write_frame(&mut writer, CLOSE, &NORMAL_CLOSURE).await?;
     writer.shutdown().await
 }
 
-async fn send(out: &mut (impl AsyncWrite + Unpin), opcode: u8, payload: &[u8]) -> io::Result<()> {
+async fn write_frame(
+    out: &mut (impl AsyncWrite + Unpin),
+    opcode: u8,
+    payload: &[u8],
+) -> io::Result<()> {
     let mut head = vec![FINAL | opcode];
     match payload.len() {
         short @ ..126 => head.push(short as u8),
@@ -227,11 +231,11 @@ async fn send(out: &mut (impl AsyncWrite + Unpin), opcode: u8, payload: &[u8]) -
 /// What the other side has said and nobody has looked at. Dropping the future of
 /// [`Self::fill`] loses nothing.
 #[derive(Default)]
-struct Incomings {
+struct ClientFrameReader {
     bytes: Vec<u8>,
 }
 
-impl Incomings {
+impl ClientFrameReader {
     async fn fill(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
         match reader.read_buf(&mut self.bytes).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -240,21 +244,21 @@ impl Incomings {
     }
 
     /// The next frame, unmasked; `None` if it is not all there.
-    fn next(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+    fn next_frame(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let bytes = &self.bytes;
         let Some([first, second]) = bytes.get(..2) else {
             return Ok(None);
         };
         let (opcode, masked) = (first & 0x0f, second & 0x80 != 0);
         let (length, mut at) = match second & 0x7f {
-            126 => (number(bytes, 2), 4),
-            127 => (number(bytes, 8), 10),
+            126 => (extended_length(bytes, 2), 4),
+            127 => (extended_length(bytes, 8), 10),
             short => (Some(u64::from(short)), 2),
         };
         let Some(length) = length else {
             return Ok(None);
         };
-        if length > INCOMING_BYTES_MAX {
+        if length > CLIENT_FRAME_BYTES_MAX {
             return Err(io::Error::other("a client of a watch says too much"));
         }
         let mask = masked.then(|| bytes.get(at..at + 4).map(<[u8]>::to_vec));
@@ -272,7 +276,7 @@ impl Incomings {
 }
 
 /// A number of that many bytes behind the first two.
-fn number(bytes: &[u8], size: usize) -> Option<u64> {
+fn extended_length(bytes: &[u8], size: usize) -> Option<u64> {
     let digits = bytes.get(2..2 + size)?;
     Some(
         digits
@@ -287,42 +291,54 @@ mod tests {
 
     /// The example of the RFC.
     #[test]
-    fn the_proof() {
-        let proof = accept(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap();
+    fn websocket_accept_key_matches_rfc_6455() {
+        let proof = accept_key(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap();
         assert_eq!(proof, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]
-    fn frames_of_clients() {
-        let mut incoming = Incomings::default();
-        assert_eq!(incoming.next().unwrap(), None);
+    fn websocket_client_frames_are_unmasked_and_bounded() {
+        let mut incoming = ClientFrameReader::default();
+        assert_eq!(incoming.next_frame().unwrap(), None);
         // "Hello", masked, as the RFC has it; then a ping of nothing.
         let hello = [
             0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
         ];
         for (at, byte) in hello.iter().enumerate() {
             incoming.bytes.push(*byte);
-            let next = incoming.next().unwrap();
+            let next = incoming.next_frame().unwrap();
             assert_eq!(next.is_some(), at + 1 == hello.len());
             if let Some((opcode, payload)) = next {
                 assert_eq!((opcode, &payload[..]), (TEXT, &b"Hello"[..]));
             }
         }
         incoming.bytes.extend([0x89, 0x80, 1, 2, 3, 4]);
-        assert_eq!(incoming.next().unwrap(), Some((PING, Vec::new())));
+        assert_eq!(incoming.next_frame().unwrap(), Some((PING, Vec::new())));
         incoming.bytes.extend([0x81, 127, 1, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(incoming.next().is_err());
+        assert!(incoming.next_frame().is_err());
     }
 
     #[test]
-    fn pieces_are_split_into_events() {
+    fn websocket_splits_watch_chunks_into_events() {
         let mut lines = Bytes::from_static(b"{}\n{\"a\":1}\n");
-        assert_eq!(Framing::Lines.split(&mut lines).unwrap(), "{}\n");
-        assert_eq!(Framing::Lines.split(&mut lines).unwrap(), "{\"a\":1}\n");
-        assert!(Framing::Lines.split(&mut lines).is_none());
+        assert_eq!(
+            Framing::NewlineDelimited.split_event(&mut lines).unwrap(),
+            "{}\n"
+        );
+        assert_eq!(
+            Framing::NewlineDelimited.split_event(&mut lines).unwrap(),
+            "{\"a\":1}\n"
+        );
+        assert!(Framing::NewlineDelimited.split_event(&mut lines).is_none());
         let mut frames = Bytes::from_static(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9]);
-        assert_eq!(Framing::Lengths.split(&mut frames).unwrap()[..], [7, 8]);
-        assert_eq!(Framing::Lengths.split(&mut frames).unwrap()[..], [9]);
-        assert!(Framing::Lengths.split(&mut frames).is_none());
+        assert_eq!(
+            Framing::LengthDelimited.split_event(&mut frames).unwrap()[..],
+            [7, 8]
+        );
+        assert_eq!(
+            Framing::LengthDelimited.split_event(&mut frames).unwrap()[..],
+            [9]
+        );
+        assert!(Framing::LengthDelimited.split_event(&mut frames).is_none());
     }
 }

@@ -8,10 +8,10 @@ use http::Method;
 use http::header::AUTHORIZATION;
 use http_body_util::BodyExt;
 use optik_platform::SystemEntropy;
-use optik_serve::pki::{Circumstances, Pair, Pki, server_names};
+use optik_serve::pki::{CertKeyPair, IssuanceContext, Pki, server_names};
 use serde_json::json;
-use support::client::{Client, VERSIONS, Version, request, tls};
-use support::{Port, Running};
+use support::client::{Client, HttpVersion, VERSIONS, request, tls};
+use support::{Port, ScriptedServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -20,8 +20,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 const GOOD: &str = "Bearer secret";
 
 #[tokio::test]
-async fn a_client_certificate_says_who_it_is() {
-    let running = Running::start(Port::Tls).await;
+async fn client_certificate_authenticates_its_common_name() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::certified(&running, version, &running.pki.admin).await;
         let answer = client.get("/who", &[(AUTHORIZATION, "Bearer wrong")]).await;
@@ -41,9 +41,9 @@ fn pem(what: &str, der: &[u8]) -> String {
 
 /// Checklist 96 of policy.
 #[tokio::test]
-async fn name_and_groups_of_a_certificate_e96() {
+async fn client_certificate_gives_name_and_groups_e96() {
     let directory = tempfile::tempdir().unwrap();
-    let at = Circumstances {
+    let at = IssuanceContext {
         now: support::now(),
         entropy: &SystemEntropy,
     };
@@ -63,17 +63,17 @@ async fn name_and_groups_of_a_certificate_e96() {
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &signer).unwrap();
-        Pair {
+        CertKeyPair {
             certificate: pem("CERTIFICATE", certificate.der()),
             key: pem("PRIVATE KEY", &key.serialize_der()),
         }
     };
-    let running = Running::known_by(pki).await;
+    let running = ScriptedServer::start_with_pki(pki).await;
     let devs = alice(&[
         (rcgen::DnType::OrganizationName, "devs"),
         (rcgen::DnType::CommonName, "alice"),
     ]);
-    let mut client = Client::certified(&running, Version::Http2, &devs).await;
+    let mut client = Client::certified(&running, HttpVersion::Http2, &devs).await;
     let who = client.get("/who", &[]).await.json();
     assert_eq!(who["name"], "alice");
     assert_eq!(who["groups"], json!(["devs", "system:authenticated"]));
@@ -82,13 +82,13 @@ async fn name_and_groups_of_a_certificate_e96() {
     assert_eq!(id.len(), 64, "{id}");
     // Without a name nobody is known by it.
     let nameless = alice(&[(rcgen::DnType::OrganizationName, "system:masters")]);
-    let mut client = Client::certified(&running, Version::Http2, &nameless).await;
+    let mut client = Client::certified(&running, HttpVersion::Http2, &nameless).await;
     assert_eq!(client.get("/who", &[]).await.status, 403);
 }
 
 #[tokio::test]
-async fn a_strangers_certificate_is_refused_by_a_status() {
-    let running = Running::start(Port::Tls).await;
+async fn client_certificate_of_unknown_authority_gets_401() {
+    let running = ScriptedServer::start(Port::Tls).await;
     let stranger: Pki = support::pki();
     for version in VERSIONS {
         let mut client = Client::certified(&running, version, &stranger.admin).await;
@@ -102,14 +102,14 @@ async fn a_strangers_certificate_is_refused_by_a_status() {
     }
 }
 
-/// `--anonymous-auth=false`
+/// `--anonymous-auth_methods_use_etcd_paths=false`
 #[tokio::test]
-async fn strangers_can_be_kept_out_altogether() {
-    let options = optik_serve::Options {
+async fn anonymous_auth_false_gives_401_everywhere() {
+    let options = optik_serve::ServeOptions {
         anonymous: false,
         ..support::options()
     };
-    let running = Running::with(Port::Tls, options).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         for path in ["/who", "/healthz", "/livez", "/version", "/metrics"] {
@@ -125,8 +125,8 @@ async fn strangers_can_be_kept_out_altogether() {
 }
 
 #[tokio::test]
-async fn tokens() {
-    let running = Running::start(Port::Tls).await;
+async fn bearer_token_authenticates_and_bad_token_gets_401() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         let who = client.get("/who", &[(AUTHORIZATION, GOOD)]).await.json();
@@ -143,8 +143,8 @@ async fn tokens() {
 }
 
 #[tokio::test]
-async fn nobody_sees_only_the_public_pages() {
-    let running = Running::start(Port::Tls).await;
+async fn anonymous_user_sees_only_health_and_version() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         for path in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"] {
@@ -172,9 +172,9 @@ async fn nobody_sees_only_the_public_pages() {
 
 /// A space too many before a token is told to those whom it makes nobody.
 #[tokio::test]
-async fn a_token_that_is_ignored() {
-    let running = Running::start(Port::Tls).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+async fn bearer_token_with_extra_space_gets_a_warning() {
+    let running = ScriptedServer::start(Port::Tls).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let warning = "299 - \"the provided Authorization header contains extra space before the \
                    bearer token, and is ignored\"";
     for (sent, told) in [
@@ -192,8 +192,8 @@ async fn a_token_that_is_ignored() {
 
 /// The head of an answer is the same without its body.
 #[tokio::test]
-async fn only_the_head() {
-    let running = Running::start(Port::Tls).await;
+async fn head_requests_get_headers_without_a_body() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         for path in ["/whole/4000", "/stream/4000", "/nothing"] {
@@ -213,8 +213,8 @@ async fn only_the_head() {
 }
 
 #[tokio::test]
-async fn the_port_without_tls_makes_everybody_admin_except_web_pages() {
-    let running = Running::start(Port::Plain).await;
+async fn plain_http_port_makes_clients_admin_except_web_pages() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for version in VERSIONS {
         let mut client = Client::plain(&running, version).await;
         let who = client.get("/who", &[]).await.json();
@@ -225,8 +225,8 @@ async fn the_port_without_tls_makes_everybody_admin_except_web_pages() {
 }
 
 #[tokio::test]
-async fn plain_http_on_the_tls_port_is_told_so() {
-    let running = Running::start(Port::Tls).await;
+async fn plain_http_on_the_tls_port_gets_400() {
+    let running = ScriptedServer::start(Port::Tls).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
@@ -240,9 +240,9 @@ async fn plain_http_on_the_tls_port_is_told_so() {
 
 /// HTTP/2 SETTINGS as the first frame has them. Wire 79.
 #[tokio::test]
-async fn http2_settings() {
-    let running = Running::start(Port::Tls).await;
-    let mut stream = tls(&running, Version::Http2, None).await;
+async fn http2_settings_frame_has_upstream_limits() {
+    let running = ScriptedServer::start(Port::Tls).await;
+    let mut stream = tls(&running, HttpVersion::Http2, None).await;
     stream
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
         .await
@@ -263,9 +263,9 @@ async fn http2_settings() {
 }
 
 #[tokio::test]
-async fn many_streams_share_a_connection() {
-    let running = Running::start(Port::Tls).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+async fn http2_connection_carries_many_streams() {
+    let running = ScriptedServer::start(Port::Tls).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let mut watches = Vec::new();
     for _ in 0..99 {
         let watch = request(

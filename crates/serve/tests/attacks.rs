@@ -5,11 +5,11 @@ mod support;
 use http::Method;
 use http::header::{AUTHORIZATION, HeaderName};
 use optik_platform::{ManualClock, UnixMillis};
-use optik_serve::{Options, Tokens};
+use optik_serve::{ServeOptions, TokenFile};
 use std::sync::Arc;
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request, tls};
-use support::{Port, Running, now, options};
+use support::client::{Client, HttpVersion, VERSIONS, request, tls};
+use support::{Port, ScriptedServer, now, options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A certificate counts between its dates, by the server's clock.
 #[tokio::test]
-async fn certificates_before_and_after_their_time() {
-    let at = |millis: u64| Options {
+async fn client_certificate_outside_its_validity_gets_401() {
+    let at = |millis: u64| ServeOptions {
         clock: Arc::new(ManualClock::new(UnixMillis(millis))),
         ..options()
     };
@@ -29,7 +29,7 @@ async fn certificates_before_and_after_their_time() {
         (now().0 - 2 * DAY_MILLIS, 401),
         (now().0 + 731 * DAY_MILLIS, 401),
     ] {
-        let running = Running::with(Port::Tls, at(when)).await;
+        let running = ScriptedServer::start_with(Port::Tls, at(when)).await;
         for version in VERSIONS {
             let mut client = Client::certified(&running, version, &running.pki.admin).await;
             let answer = client.get("/who", &[]).await;
@@ -40,14 +40,14 @@ async fn certificates_before_and_after_their_time() {
 
 /// A connection does not outlive the certificate it was opened with.
 #[tokio::test]
-async fn a_certificate_that_runs_out_while_in_use() {
+async fn expired_client_certificate_is_refused_on_an_open_connection() {
     let clock = Arc::new(ManualClock::new(now()));
-    let options = Options {
+    let options = ServeOptions {
         clock: clock.clone(),
         ..options()
     };
-    let running = Running::with(Port::Tls, options).await;
-    let mut client = Client::certified(&running, Version::Http2, &running.pki.admin).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
+    let mut client = Client::certified(&running, HttpVersion::Http2, &running.pki.admin).await;
     assert_eq!(client.get("/who", &[]).await.status, 200);
     clock.set_wall(UnixMillis(now().0 + 731 * DAY_MILLIS));
     assert_eq!(client.get("/who", &[]).await.status, 401);
@@ -55,8 +55,8 @@ async fn a_certificate_that_runs_out_while_in_use() {
 
 /// No way of writing a path makes it one that strangers may read.
 #[tokio::test]
-async fn paths_in_disguise() {
-    let running = Running::start(Port::Tls).await;
+async fn disguised_paths_are_not_authorized_as_public_ones() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         for path in [
@@ -92,8 +92,8 @@ async fn paths_in_disguise() {
 
 /// Headers by which proxies vouch for users are nobody's proof here.
 #[tokio::test]
-async fn users_that_headers_claim_to_be() {
-    let running = Running::start(Port::Tls).await;
+async fn front_proxy_user_headers_are_ignored() {
+    let running = ScriptedServer::start(Port::Tls).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         for (name, value) in [
@@ -122,7 +122,7 @@ async fn users_that_headers_claim_to_be() {
     }
 }
 
-async fn raw(running: &Running, bytes: &[u8]) -> String {
+async fn send_raw(running: &ScriptedServer, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
@@ -135,8 +135,8 @@ async fn raw(running: &Running, bytes: &[u8]) -> String {
 
 /// Bodies whose end two servers might see in different places.
 #[tokio::test]
-async fn requests_inside_requests() {
-    let running = Running::start(Port::Plain).await;
+async fn request_smuggling_is_refused() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for head in [
         "Content-Length: 4\r\nContent-Length: 40",
         "Content-Length: +4",
@@ -150,7 +150,7 @@ async fn requests_inside_requests() {
     ] {
         let inside = "GET /who HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let text = format!("POST /who HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n{inside}");
-        let answer = raw(&running, text.as_bytes()).await;
+        let answer = send_raw(&running, text.as_bytes()).await;
         assert!(
             answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
             "{head:?}: {answer}"
@@ -164,8 +164,8 @@ async fn requests_inside_requests() {
 
 /// Heads beyond the limit, in one header and in many.
 #[tokio::test]
-async fn heads_without_end() {
-    let running = Running::start(Port::Plain).await;
+async fn oversized_request_headers_are_refused() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let one = format!(
         "GET /who HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
         "a".repeat(2 * 1024 * 1024)
@@ -187,7 +187,7 @@ async fn heads_without_end() {
             "{answer:.100}"
         );
     }
-    let mut client = Client::plain(&running, Version::Http1).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     assert_eq!(client.get("/who", &[]).await.status, 200, "it goes on");
 }
 
@@ -202,8 +202,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Sends until the server has had enough, reads nothing, and sees whether others notice.
-async fn flood(running: &Running, frames: impl Fn(u32) -> Vec<u8>) {
-    let mut stream = tls(running, Version::Http2, None).await;
+async fn flood(running: &ScriptedServer, frames: impl Fn(u32) -> Vec<u8>) {
+    let mut stream = tls(running, HttpVersion::Http2, None).await;
     stream.write_all(PREFACE).await.unwrap();
     stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
     let flooding = async {
@@ -215,14 +215,14 @@ async fn flood(running: &Running, frames: impl Fn(u32) -> Vec<u8>) {
     };
     // It may be hung up on, or left to wait; both are fine.
     let _ = timeout(Duration::from_secs(3), flooding).await;
-    let mut client = Client::new(running, Version::Http2).await;
+    let mut client = Client::new(running, HttpVersion::Http2).await;
     let answer = timeout(PATIENCE, client.get("/healthz", &[])).await;
     assert_eq!(answer.expect("others are served").status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_reset_as_soon_as_they_are_opened() {
-    let running = Running::start(Port::Tls).await;
+async fn http2_rapid_reset_does_not_stop_the_server() {
+    let running = ScriptedServer::start(Port::Tls).await;
     // :method GET, :scheme https, :path /, from the static table.
     let headers = [0x82, 0x87, 0x84];
     flood(&running, |turn| {
@@ -235,8 +235,8 @@ async fn streams_that_are_reset_as_soon_as_they_are_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_and_pings_without_end() {
-    let running = Running::start(Port::Tls).await;
+async fn http2_settings_and_ping_floods_do_not_stop_the_server() {
+    let running = ScriptedServer::start(Port::Tls).await;
     flood(&running, |_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 100])).await;
     flood(&running, |_| frame(6, 0, 0, &[0; 8])).await;
 }
@@ -255,10 +255,10 @@ async fn next_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> (u8, u8, u32) {
 /// Who is refused in the middle of sending a little may finish: a reset would make some
 /// clients forget the answer.
 #[tokio::test]
-async fn a_refusal_lets_the_client_finish() {
+async fn refused_http2_request_may_finish_sending_its_body() {
     const PING: u8 = 6;
-    let running = Running::start(Port::Tls).await;
-    let mut stream = tls(&running, Version::Http2, None).await;
+    let running = ScriptedServer::start(Port::Tls).await;
+    let mut stream = tls(&running, HttpVersion::Http2, None).await;
     stream.write_all(PREFACE).await.unwrap();
     stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
     // :method POST, :scheme https, :path /who, :authority localhost; the body follows.
@@ -291,8 +291,8 @@ async fn a_refusal_lets_the_client_finish() {
 
 /// A head that goes on in ever more frames.
 #[tokio::test(flavor = "multi_thread")]
-async fn continuations_without_end() {
-    let running = Running::start(Port::Tls).await;
+async fn http2_continuation_flood_is_cut_off() {
+    let running = ScriptedServer::start(Port::Tls).await;
     flood(&running, |turn| match turn {
         0 => frame(1, 0, 1, &[0x82, 0x87, 0x84]),
         // A literal header that is not kept, and is never the last.
@@ -307,13 +307,13 @@ async fn continuations_without_end() {
 
 /// What is compressed is not unpacked: a small body stays a small body.
 #[tokio::test]
-async fn bodies_that_would_grow() {
-    let running = Running::start(Port::Plain).await;
+async fn compressed_request_bodies_are_not_decompressed() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut encoder, &vec![b' '; 64 * 1024 * 1024]).unwrap();
     let bomb = encoder.finish().unwrap();
     let length = bomb.len();
-    let mut client = Client::plain(&running, Version::Http1).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     let gzip = [(http::header::CONTENT_ENCODING, "gzip")];
     let answer = client
         .send(request(Method::POST, "/who", &gzip, bomb))
@@ -323,14 +323,14 @@ async fn bodies_that_would_grow() {
 
 /// What strangers ask for is no label: whoever reads the metrics would read it for ever.
 #[tokio::test]
-async fn strangers_do_not_decide_how_long_the_metrics_are() {
+async fn request_metrics_stay_small_under_made_up_paths() {
     let tokens = b"secret,kim,7\nroot,root,1,system:masters\n";
-    let options = Options {
-        tokens: Tokens::parse(tokens).unwrap(),
+    let options = ServeOptions {
+        tokens: TokenFile::parse(tokens).unwrap(),
         ..options()
     };
-    let running = Running::with(Port::Tls, options).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let long = "x".repeat(3_000);
     for number in 0..10 {
         for path in [

@@ -4,41 +4,41 @@ mod support;
 
 use http::Method;
 use http::header::{AUTHORIZATION, HeaderName, ORIGIN, USER_AGENT};
-use optik_access::audit::AuditPolicy;
+use optik_auth::audit_policy::AuditPolicy;
 use optik_platform::SystemClock;
-use optik_serve::{Audit, AuditFile, Limits, Options, Origins, Rotation, Tokens};
+use optik_serve::{AllowedOrigins, Audit, AuditFile, Limits, Rotation, ServeOptions, TokenFile};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request};
+use support::client::{Client, HttpVersion, VERSIONS, request};
 use support::handler::reaches;
-use support::{Port, Running, options};
+use support::{Port, ScriptedServer, options};
 
 const TWO: &str = "a,flood,1\nb,kim,2\nc,root,3,system:masters\n";
 
 /// Two writes at a time, and nobody waits.
-fn narrow() -> Options {
-    Options {
-        tokens: Tokens::parse(TWO.as_bytes()).unwrap(),
+fn tight_limits() -> ServeOptions {
+    ServeOptions {
+        tokens: TokenFile::parse(TWO.as_bytes()).unwrap(),
         limits: Limits {
             writes_max: 2,
             reads_max: 2,
             requests_waiting_per_user_max: 0,
             ..Limits::default()
         },
-        ..Options::default()
+        ..ServeOptions::default()
     }
 }
 
 /// Checklists: wire 85, policy 106. How places go round is shown beside the code.
 #[tokio::test]
-async fn whoever_floods_is_told_to_come_again_85_e106() {
-    let running = Running::with(Port::Tls, narrow()).await;
+async fn max_in_flight_gives_429_with_retry_after_85_e106() {
+    let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
     let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
     let mut waiting = Vec::new();
     for (count, token) in [(1, "Bearer a"), (2, "Bearer a"), (3, "Bearer c")] {
-        let mut client = Client::new(&running, Version::Http2).await;
+        let mut client = Client::new(&running, HttpVersion::Http2).await;
         let request = post(token);
         waiting.push(tokio::spawn(
             async move { client.send(request).await.status },
@@ -46,7 +46,7 @@ async fn whoever_floods_is_told_to_come_again_85_e106() {
         // Administrators, who came last, need no place.
         reaches(&running.handler.begun, count).await;
     }
-    let mut client = Client::new(&running, Version::Http2).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let refused = client.send(post("Bearer a")).await;
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("retry-after"), "1");
@@ -72,7 +72,7 @@ async fn whoever_floods_is_told_to_come_again_85_e106() {
         assert_eq!(write.await.unwrap(), 201);
     }
     // There is room again.
-    let mut again = Client::new(&running, Version::Http2).await;
+    let mut again = Client::new(&running, HttpVersion::Http2).await;
     let request = post("Bearer a");
     let last = tokio::spawn(async move { again.send(request).await.status });
     running.handler.gate.notify_one();
@@ -93,26 +93,29 @@ async fn writes_in_flight(client: &mut Client) -> usize {
 /// Fifty requests of one user are before kim's; she waits for those that are being carried
 /// out and one more, and for none of the rest.
 #[tokio::test]
-async fn a_flood_does_not_hurt_others() {
+async fn max_in_flight_is_fair_between_users() {
     let limits = Limits {
         writes_max: 2,
         ..Limits::default()
     };
-    let options = Options { limits, ..narrow() };
-    let running = Running::with(Port::Tls, options).await;
+    let options = ServeOptions {
+        limits,
+        ..tight_limits()
+    };
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
     let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
     let come = |mut client: Client, token: &str| {
         let request = post(token);
         tokio::spawn(async move { client.send(request).await.status })
     };
-    let mut watchdog = Client::new(&running, Version::Http2).await;
+    let mut watchdog = Client::new(&running, HttpVersion::Http2).await;
     let mut flood = Vec::new();
     for _ in 0..50 {
-        let client = Client::new(&running, Version::Http2).await;
+        let client = Client::new(&running, HttpVersion::Http2).await;
         flood.push(come(client, "Bearer a"));
     }
     while writes_in_flight(&mut watchdog).await < 50 {}
-    let client = Client::new(&running, Version::Http2).await;
+    let client = Client::new(&running, HttpVersion::Http2).await;
     let kim = come(client, "Bearer b");
     while writes_in_flight(&mut watchdog).await < 51 {}
     for count in 1..=4 {
@@ -133,9 +136,9 @@ async fn a_flood_does_not_hurt_others() {
 
 /// Watches take nobody's place.
 #[tokio::test]
-async fn watches_do_not_keep_others_from_working() {
-    let running = Running::with(Port::Tls, narrow()).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+async fn watches_do_not_count_as_in_flight() {
+    let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let mut watches = Vec::new();
     for _ in 0..50 {
         let watch = request(
@@ -154,13 +157,13 @@ async fn watches_do_not_keep_others_from_working() {
 
 /// Checklist: wire 86.
 #[tokio::test]
-async fn pages_of_allowed_origins_86() {
-    let allowed = Origins::new(&["^https://good\\.example$".to_owned()]).unwrap();
-    let options = Options {
+async fn cors_headers_for_allowed_origins_86() {
+    let allowed = AllowedOrigins::new(&["^https://good\\.example$".to_owned()]).unwrap();
+    let options = ServeOptions {
         origins: allowed,
         ..options()
     };
-    let running = Running::with(Port::Tls, options).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
     for version in VERSIONS {
         let mut client = Client::new(&running, version).await;
         let good = (ORIGIN, "https://good.example");
@@ -219,7 +222,7 @@ rules:
 - level: Metadata
 ";
 
-fn audited(path: &Path, policy: &str) -> Options {
+fn options_with_audit(path: &Path, policy: &str) -> ServeOptions {
     let rotation = Rotation {
         bytes_max: 1 << 20,
         files_max: 0,
@@ -230,7 +233,7 @@ fn audited(path: &Path, policy: &str) -> Options {
         policy: AuditPolicy::parse(policy.as_bytes()).unwrap(),
         file: AuditFile::open(path, rotation, clock).unwrap(),
     };
-    Options {
+    ServeOptions {
         audit: Some(Arc::new(audit)),
         ..options()
     }
@@ -256,11 +259,11 @@ rules:
 
 /// Each level has what those before it have; nothing shows what is secret.
 #[tokio::test]
-async fn how_much_is_written_down_e107() {
+async fn audit_policy_levels_decide_what_is_recorded_e107() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
-    let running = Running::with(Port::Tls, audited(&path, LEVELS)).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let running = ScriptedServer::start_with(Port::Tls, options_with_audit(&path, LEVELS)).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let object =
         json!({"kind": "Thing", "metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
     let lean = json!({"kind": "Thing", "metadata": {"name": "a"}});
@@ -323,12 +326,12 @@ async fn how_much_is_written_down_e107() {
 
 /// Checklist 107 of policy.
 #[tokio::test]
-async fn what_was_sent_and_answered_is_written_down_e107() {
+async fn audit_records_request_and_response_objects_e107() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
-    let options = audited(&path, POLICY);
-    let running = Running::with(Port::Tls, options).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let options = options_with_audit(&path, POLICY);
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let headers = [
         (AUTHORIZATION, "Bearer secret"),
         (USER_AGENT, "tester"),
@@ -429,14 +432,14 @@ async fn what_was_sent_and_answered_is_written_down_e107() {
 
 /// However much a stranger sends, a line of the log is short; and there always is one.
 #[tokio::test]
-async fn strangers_cannot_wash_out_the_log() {
+async fn audit_events_stay_short_for_hostile_requests() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
-    let options = audited(&path, policy);
-    let running = Running::with(Port::Tls, options.clone()).await;
-    let plain = Running::with(Port::Plain, options).await;
-    let mut client = Client::new(&running, Version::Http1).await;
+    let options = options_with_audit(&path, policy);
+    let running = ScriptedServer::start_with(Port::Tls, options.clone()).await;
+    let plain = ScriptedServer::start_with(Port::Plain, options).await;
+    let mut client = Client::new(&running, HttpVersion::Http1).await;
     let audit_id = HeaderName::from_static("audit-id");
     let forwarded = HeaderName::from_static("x-forwarded-for");
     let long = "x".repeat(300_000);
@@ -463,7 +466,7 @@ async fn strangers_cannot_wash_out_the_log() {
         let id = [(audit_id.clone(), "early")];
         client.get(&format!("/who?{query}"), &id).await;
     }
-    let mut browser = Client::plain(&plain, Version::Http1).await;
+    let mut browser = Client::plain(&plain, HttpVersion::Http1).await;
     let page = [(ORIGIN, "https://evil.example"), (audit_id, "early")];
     assert_eq!(browser.get("/who", &page).await.status, 403);
     let text = std::fs::read_to_string(&path).unwrap();

@@ -5,9 +5,9 @@ mod support;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT_ENCODING, HeaderName, USER_AGENT};
 use std::io::Read;
-use support::client::{Client, VERSIONS, Version};
+use support::client::{Client, HttpVersion, VERSIONS};
 use support::handler::numbers;
-use support::{Port, Running};
+use support::{Port, ScriptedServer};
 
 const THRESHOLD: usize = 131_072;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -21,8 +21,8 @@ fn unzip(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn every_answer_has_its_headers() {
-    let running = Running::start(Port::Plain).await;
+async fn responses_have_audit_id_and_cache_control_headers() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for version in VERSIONS {
         let mut client = Client::plain(&running, version).await;
         for path in [
@@ -43,9 +43,9 @@ async fn every_answer_has_its_headers() {
 }
 
 #[tokio::test]
-async fn people_get_indented_json() {
-    let running = Running::start(Port::Plain).await;
-    let mut client = Client::plain(&running, Version::Http1).await;
+async fn curl_gets_indented_json() {
+    let running = ScriptedServer::start(Port::Plain).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     let curl = [(USER_AGENT, "curl/8.5.0")];
     let compact = numbers(5000);
     let value: serde_json::Value = serde_json::from_str(&compact).unwrap();
@@ -63,8 +63,8 @@ async fn people_get_indented_json() {
 }
 
 #[tokio::test]
-async fn long_bodies_are_compressed_if_the_client_can_take_it() {
-    let running = Running::start(Port::Plain).await;
+async fn long_responses_are_gzipped_when_accepted() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let gzip = [(ACCEPT_ENCODING, "deflate, gzip")];
     for version in VERSIONS {
         let mut client = Client::plain(&running, version).await;

@@ -5,12 +5,12 @@ mod support;
 use futures::future::join_all;
 use http::Method;
 use optik_platform::{ManualClock, UnixMillis};
-use optik_serve::{Options, StoreHealth};
+use optik_serve::{ServeOptions, StoreHealth};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::client::{Client, Version, request};
-use support::{Port, Running};
+use support::client::{Client, HttpVersion, request};
+use support::{Port, ScriptedServer};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -26,13 +26,13 @@ async fn until(client: &mut Client, path: &str, status: u16) {
     assert!(came.is_ok(), "{path} never answers {status}");
 }
 
-async fn client(running: &Running) -> Client {
-    Client::plain(running, Version::Http1).await
+async fn client(running: &ScriptedServer) -> Client {
+    Client::plain(running, HttpVersion::Http1).await
 }
 
 #[tokio::test]
-async fn healthy() {
-    let running = Running::start(Port::Plain).await;
+async fn health_endpoints_report_all_checks() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let mut client = client(&running).await;
     let passed = format!("{ALL}readyz check passed\n");
     let lively = "[+]ping ok\n[+]log ok\n[+]etcd ok\n\
@@ -72,12 +72,12 @@ async fn healthy() {
 }
 
 #[tokio::test]
-async fn an_unreadable_store_is_neither_alive_nor_ready() {
-    let options = Options {
+async fn livez_and_readyz_fail_when_the_store_is_unreadable() {
+    let options = ServeOptions {
         store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::Unreadable))),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     let mut client = client(&running).await;
     let answer = client.get("/livez", &[]).await;
     assert_eq!(answer.status, 500);
@@ -93,7 +93,7 @@ async fn an_unreadable_store_is_neither_alive_nor_ready() {
 
 /// What is only upkeep is shown, but others can be served meanwhile.
 #[tokio::test]
-async fn a_task_that_is_down_is_shown_under_its_name() {
+async fn readyz_names_a_background_task_that_is_down() {
     for (name, ready) in [
         ("idle-connections", 200),
         ("listener", 500),
@@ -101,7 +101,7 @@ async fn a_task_that_is_down_is_shown_under_its_name() {
     ] {
         let options = support::options();
         let supervisor = options.supervisor.clone();
-        let running = Running::with(Port::Plain, options).await;
+        let running = ScriptedServer::start_with(Port::Plain, options).await;
         let mut client = client(&running).await;
         // By now the connection is accepted.
         assert_eq!(client.get("/readyz", &[]).await.status, 200);
@@ -126,18 +126,18 @@ async fn a_task_that_is_down_is_shown_under_its_name() {
         until(&mut client, &path, 200).await;
         assert_eq!(client.get("/readyz", &[]).await.status, 200);
         // The port still lets clients in, also if its own task was the one.
-        let mut another = Client::plain(&running, Version::Http2).await;
+        let mut another = Client::plain(&running, HttpVersion::Http2).await;
         assert_eq!(another.get("/healthz", &[]).await.status, 200);
     }
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_writes_is_alive_but_not_ready() {
-    let options = Options {
+async fn readyz_fails_and_livez_passes_when_the_store_is_read_only() {
+    let options = ServeOptions {
         store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::ReadOnly))),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     let mut client = client(&running).await;
     for (path, status) in [
         ("/livez", 200),
@@ -155,12 +155,12 @@ async fn a_store_that_refuses_writes_is_alive_but_not_ready() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_nearly_full_is_no_failure_but_is_told() {
-    let options = Options {
+async fn readyz_warns_when_the_store_disk_is_nearly_full() {
+    let options = ServeOptions {
         store: Arc::new(|| Box::pin(std::future::ready(StoreHealth::NearlyFull))),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     let mut client = client(&running).await;
     for path in [
         "/livez",
@@ -188,22 +188,22 @@ async fn a_disk_that_is_nearly_full_is_no_failure_but_is_told() {
 
 /// Anybody may ask; the store is asked once a second all the same.
 #[tokio::test]
-async fn the_store_is_asked_once_for_all() {
+async fn health_checks_probe_the_store_once_a_second() {
     let asked = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&asked);
     let clock = Arc::new(ManualClock::new(UnixMillis(1)));
-    let options = Options {
+    let options = ServeOptions {
         clock: clock.clone(),
         store: Arc::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
             Box::pin(async {
                 tokio::task::yield_now().await;
-                StoreHealth::Well
+                StoreHealth::Healthy
             })
         }),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     for times in 1..=2 {
         let crowd = (0..20).map(|_| async {
             let mut client = client(&running).await;
@@ -217,24 +217,24 @@ async fn the_store_is_asked_once_for_all() {
 
 /// Also if whoever asked has gone before there was an answer.
 #[tokio::test]
-async fn a_question_outlives_those_who_asked() {
+async fn store_health_probe_outlives_its_requests() {
     let asked = Arc::new(AtomicU32::new(0));
     let gate = Arc::new(Notify::new());
     let (counter, answers) = (Arc::clone(&asked), Arc::clone(&gate));
-    let options = Options {
+    let options = ServeOptions {
         store: Arc::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
             let answers = Arc::clone(&answers);
             Box::pin(async move {
                 answers.notified().await;
-                StoreHealth::Well
+                StoreHealth::Healthy
             })
         }),
         clock: Arc::new(ManualClock::new(UnixMillis(1))),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
-    let mut client = Client::plain(&running, Version::Http2).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
+    let mut client = Client::plain(&running, HttpVersion::Http2).await;
     let mut other = client.share();
     for _ in 0..3 {
         let mut probe = Box::pin(other.get("/readyz", &[]));
@@ -251,10 +251,10 @@ async fn a_question_outlives_those_who_asked() {
 
 /// Nobody's requests wait while a thread writes down what the server counts.
 #[tokio::test]
-async fn metrics_are_written_beside_requests() {
-    let running = Running::start(Port::Plain).await;
+async fn metrics_rendering_does_not_block_requests() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let (done, waiting) = mpsc::channel();
-    *running.handler.counting.lock().unwrap() = Some(waiting);
+    *running.handler.metrics_gate.lock().unwrap() = Some(waiting);
     let mut scraper = client(&running).await;
     let mut other = client(&running).await;
     let meanwhile = async {
@@ -267,8 +267,8 @@ async fn metrics_are_written_beside_requests() {
 }
 
 #[tokio::test]
-async fn a_server_is_alive_before_it_is_ready() {
-    let running = Running::starting().await;
+async fn livez_passes_before_readyz() {
+    let running = ScriptedServer::starting().await;
     let mut client = client(&running).await;
     let answer = client.get("/readyz", &[]).await;
     assert_eq!(answer.status, 500);
@@ -279,13 +279,13 @@ async fn a_server_is_alive_before_it_is_ready() {
     );
     assert!(answer.text().ends_with("readyz check failed\n"));
     assert_eq!(client.get("/livez", &[]).await.status, 200);
-    running.server.ready();
+    running.server.set_ready();
     assert_eq!(client.get("/readyz", &[]).await.status, 200);
 }
 
 #[tokio::test]
-async fn version() {
-    let running = Running::start(Port::Plain).await;
+async fn version_endpoint_reports_kubernetes_version() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let answer = client(&running).await.get("/version", &[]).await;
     let version = answer.json();
     assert_eq!(

@@ -5,18 +5,18 @@ mod support;
 use http::Method;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use optik_apiserver::BODY_BYTES_MAX;
-use optik_listener::Connections;
-use optik_serve::{Limits, Options};
+use optik_listener::ConnectionLimiter;
+use optik_serve::{Limits, ServeOptions};
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request, tls};
+use support::client::{Client, HttpVersion, VERSIONS, request, tls};
 use support::handler::reaches;
-use support::{Port, Running};
+use support::{Port, ScriptedServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn bodies_up_to_the_limit() {
-    let running = Running::start(Port::Plain).await;
+async fn request_body_of_the_maximum_size_is_accepted() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for version in VERSIONS {
         let mut client = Client::plain(&running, version).await;
         let body = vec![b' '; BODY_BYTES_MAX];
@@ -26,8 +26,8 @@ async fn bodies_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_body_that_says_it_is_too_long_is_not_read() {
-    let running = Running::start(Port::Plain).await;
+async fn request_with_too_large_content_length_gets_413() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for method in ["GET", "POST"] {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         let head = format!(
@@ -43,8 +43,8 @@ async fn a_body_that_says_it_is_too_long_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_body_that_turns_out_too_long_is_refused() {
-    let running = Running::start(Port::Plain).await;
+async fn chunked_request_body_over_the_limit_gets_413() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let head = b"POST /who HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head).await.unwrap();
@@ -68,8 +68,8 @@ async fn a_body_that_turns_out_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn deadlines() {
-    let running = Running::start(Port::Plain).await;
+async fn timeout_parameter_gets_504_and_rejects_bad_values() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for version in VERSIONS {
         let mut client = Client::plain(&running, version).await;
         let late = client.get("/stuck?timeout=1ns", &[]).await;
@@ -91,16 +91,16 @@ async fn deadlines() {
 }
 
 #[tokio::test]
-async fn the_deadline_holds_for_slow_bodies_and_for_the_server_limit() {
+async fn request_timeout_covers_slow_bodies_and_the_server_limit() {
     let limits = Limits {
         request_max: Duration::from_millis(20),
         ..Limits::default()
     };
-    let options = Options {
+    let options = ServeOptions {
         limits,
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let head = b"POST /who HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12";
     stream.write_all(head).await.unwrap();
@@ -108,24 +108,24 @@ async fn the_deadline_holds_for_slow_bodies_and_for_the_server_limit() {
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(answer, b"HTTP/1.1 504");
 
-    let mut client = Client::plain(&running, Version::Http2).await;
+    let mut client = Client::plain(&running, HttpVersion::Http2).await;
     assert_eq!(client.get("/stuck?timeout=1h", &[]).await.status, 504);
 }
 
 #[tokio::test]
-async fn the_slow_and_the_silent_are_cut_off() {
+async fn slow_and_idle_connections_are_closed() {
     let limits = Limits {
         head_max: Duration::from_millis(40),
         idle_max: Duration::from_millis(40),
         handshake_max: Duration::from_millis(40),
         ..Limits::default()
     };
-    let options = Options {
+    let options = ServeOptions {
         limits,
         ..support::options()
     };
-    let plain = Running::with(Port::Plain, options.clone()).await;
-    let secure = Running::with(Port::Tls, options).await;
+    let plain = ScriptedServer::start_with(Port::Plain, options.clone()).await;
+    let secure = ScriptedServer::start_with(Port::Tls, options).await;
     for (address, said) in [
         (plain.address, &b""[..]),
         (plain.address, b"GET /healthz HT"),
@@ -142,27 +142,27 @@ async fn the_slow_and_the_silent_are_cut_off() {
         // Until the server has closed it; a reset will do, too.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
-    let mut stream = tls(&secure, Version::Http1, None).await;
+    let mut stream = tls(&secure, HttpVersion::Http1, None).await;
     stream.write_all(b"GET /healthz HT").await.unwrap();
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_leaves_the_server_serving() {
-    let running = Running::start(Port::Plain).await;
+async fn server_survives_clients_that_vanish_mid_request() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let head = b"POST /who HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\nhalf";
     for _ in 0..3 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         stream.write_all(head).await.unwrap();
         drop(stream);
     }
-    let mut client = Client::plain(&running, Version::Http1).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     assert_eq!(client.get("/healthz", &[]).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_write_is_carried_out_without_its_client() {
-    let running = Running::start(Port::Plain).await;
+async fn write_completes_after_its_client_disconnects() {
+    let running = ScriptedServer::start(Port::Plain).await;
     for (round, version) in (1..).zip(VERSIONS) {
         let mut client = Client::plain(&running, version).await;
         let headers = [(CONTENT_TYPE, "application/json"), (CONTENT_LENGTH, "2")];
@@ -179,9 +179,9 @@ async fn a_write_is_carried_out_without_its_client() {
 }
 
 #[tokio::test]
-async fn a_panicking_write_is_an_internal_error() {
-    let running = Running::start(Port::Plain).await;
-    let mut client = Client::plain(&running, Version::Http1).await;
+async fn panic_in_a_write_gets_500() {
+    let running = ScriptedServer::start(Port::Plain).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     let answer = client.send(request(Method::POST, "/panic", &[], "")).await;
     assert_eq!(answer.status, 500);
     assert_eq!(answer.json()["reason"], "InternalError");
@@ -189,15 +189,15 @@ async fn a_panicking_write_is_an_internal_error() {
 }
 
 #[tokio::test]
-async fn a_full_house_lets_the_next_in_when_one_leaves() {
-    let options = Options {
-        connections: Connections::new(1),
+async fn connection_limit_admits_the_next_client_when_one_leaves() {
+    let options = ServeOptions {
+        connections: ConnectionLimiter::new(1),
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
-    let mut first = Client::plain(&running, Version::Http1).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
+    let mut first = Client::plain(&running, HttpVersion::Http1).await;
     assert_eq!(first.get("/healthz", &[]).await.status, 200);
-    let mut second = Client::plain(&running, Version::Http1).await;
+    let mut second = Client::plain(&running, HttpVersion::Http1).await;
     let mut waiting = Box::pin(second.get("/healthz", &[]));
     assert!(futures::poll!(&mut waiting).is_pending());
     drop(first);

@@ -4,7 +4,7 @@ mod support;
 
 use optik_platform::{SystemEntropy, UnixMillis};
 use optik_serve::pki::{
-    Circumstances, Pki, PkiError, create_authority, server_names, write_private,
+    IssuanceContext, Pki, PkiError, create_authority, server_names, write_private,
 };
 use optik_serve::{Kubeconfig, TlsMaterial};
 use std::fs;
@@ -19,7 +19,7 @@ fn names(host: &str) -> Vec<String> {
 }
 
 fn open(directory: &Path, host: &str, now: UnixMillis) -> Result<Pki, PkiError> {
-    let at = Circumstances {
+    let at = IssuanceContext {
         now,
         entropy: &SystemEntropy,
     };
@@ -31,7 +31,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn certificates_are_kept_and_renewed_when_they_must() {
+fn pki_directory_keeps_certificates_and_renews_expiring_ones() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("deep/pki");
     let first = open(&directory, "one", now()).unwrap();
@@ -61,7 +61,7 @@ fn certificates_are_kept_and_renewed_when_they_must() {
 }
 
 #[test]
-fn keys_are_for_their_owner() {
+fn pki_key_files_are_private() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("pki");
     open(&directory, "one", now()).unwrap();
@@ -83,7 +83,7 @@ fn keys_are_for_their_owner() {
 }
 
 #[test]
-fn keys_that_others_can_read_are_closed_to_them() {
+fn pki_restricts_key_files_that_others_can_read() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(directory.path(), "one", now()).unwrap();
     let keys = ["ca.key", "apiserver.key", "admin.key"].map(|key| directory.path().join(key));
@@ -99,14 +99,14 @@ fn keys_that_others_can_read_are_closed_to_them() {
 
 /// Servers that share an authority have certificates of their own, which last.
 #[test]
-fn certificates_by_an_authority_that_is_kept_elsewhere() {
-    let at = |now| Circumstances {
+fn shared_authority_issues_certificates_that_are_reused() {
+    let at = |now| IssuanceContext {
         now,
         entropy: &SystemEntropy,
     };
     let authority = create_authority(at(now())).unwrap();
     let pki = |known: Option<&Pki>, host: &str, now| {
-        Pki::by_authority(&authority, known, names(host), at(now)).unwrap()
+        Pki::issued_by(&authority, known, names(host), at(now)).unwrap()
     };
     let one = pki(None, "one", now());
     let two = pki(None, "two", now());
@@ -116,12 +116,12 @@ fn certificates_by_an_authority_that_is_kept_elsewhere() {
     assert!(pki(Some(&one), "two", now()).server != one.server);
     let late = UnixMillis(now().0 + 710 * DAY_MILLIS);
     assert!(pki(Some(&one), "one", late).server != one.server);
-    let years = (one.authority_ends().unwrap().0 - now().0) / (365 * DAY_MILLIS);
+    let years = (one.authority_not_after().unwrap().0 - now().0) / (365 * DAY_MILLIS);
     assert!((9..=10).contains(&years), "{years}");
 }
 
 #[test]
-fn a_server_certificate_by_somebody_else_is_left_alone() {
+fn pki_directory_keeps_a_foreign_server_certificate() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path();
     let key = rcgen::KeyPair::generate().unwrap();
@@ -146,7 +146,7 @@ fn pem(der: &[u8], what: &str) -> String {
 }
 
 #[test]
-fn a_certificate_of_a_former_authority_is_replaced() {
+fn pki_directory_replaces_certificates_of_a_former_authority() {
     let scratch = tempfile::tempdir().unwrap();
     let first = open(scratch.path(), "one", now()).unwrap();
     for file in ["ca.crt", "ca.key"] {
@@ -160,7 +160,7 @@ fn a_certificate_of_a_former_authority_is_replaced() {
 }
 
 #[test]
-fn a_damaged_authority_is_named() {
+fn damaged_certificate_authority_error_names_the_file() {
     let scratch = tempfile::tempdir().unwrap();
     open(scratch.path(), "one", now()).unwrap();
     let admin_key = fs::read(scratch.path().join("admin.key")).unwrap();
@@ -171,7 +171,7 @@ fn a_damaged_authority_is_named() {
 }
 
 #[test]
-fn a_kubeconfig_is_private_and_complete() {
+fn kubeconfig_is_private_and_complete() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("new/kubeconfig");
     let pki = support::pki();
@@ -199,11 +199,11 @@ fn a_kubeconfig_is_private_and_complete() {
 /// Certificates are replaced under a running server: new connections see the new one, and
 /// those that are open go on.
 #[tokio::test]
-async fn certificates_are_replaced_while_the_server_runs() {
-    use support::client::{Client, Version};
-    use support::{Port, Running};
-    let mut running = Running::start(Port::Tls).await;
-    let mut old = Client::certified(&running, Version::Http2, &running.pki.admin).await;
+async fn tls_certificates_are_reloaded_while_the_server_runs() {
+    use support::client::{Client, HttpVersion};
+    use support::{Port, ScriptedServer};
+    let mut running = ScriptedServer::start(Port::Tls).await;
+    let mut old = Client::certified(&running, HttpVersion::Http2, &running.pki.admin).await;
     assert_eq!(old.get("/who", &[]).await.status, 200);
     let before = running.pki.clone();
     let newer = support::pki();
@@ -211,14 +211,14 @@ async fn certificates_are_replaced_while_the_server_runs() {
     assert_eq!(old.get("/who", &[]).await.status, 200);
     // This client believes only the new authority.
     running.pki = newer.clone();
-    let mut client = Client::certified(&running, Version::Http2, &newer.admin).await;
+    let mut client = Client::certified(&running, HttpVersion::Http2, &newer.admin).await;
     assert_eq!(client.get("/who", &[]).await.status, 200);
-    let mut outdated = Client::certified(&running, Version::Http2, &before.admin).await;
+    let mut outdated = Client::certified(&running, HttpVersion::Http2, &before.admin).await;
     assert_eq!(outdated.get("/who", &[]).await.status, 401);
 }
 
 #[test]
-fn a_server_that_listens_everywhere_has_a_name_for_it() {
+fn server_certificate_names_loopback_for_wildcard_address() {
     let names = server_names("0.0.0.0".parse().unwrap(), None);
     assert!(names.iter().all(|name| name != "0.0.0.0"), "{names:?}");
     assert!(names.contains(&"127.0.0.1".to_owned()));
@@ -227,7 +227,7 @@ fn a_server_that_listens_everywhere_has_a_name_for_it() {
 /// Keys as `openssl` has long written them: SEC 1 with and without a block for its curve, and
 /// PKCS#1. A key of somebody else's certificate is refused.
 #[test]
-fn keys_in_older_forms() {
+fn tls_accepts_sec1_and_pkcs1_keys() {
     let pairs: [(&[u8], &[u8]); 3] = [
         (
             include_bytes!("keys/sec1.crt"),

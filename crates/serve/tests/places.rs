@@ -6,27 +6,27 @@ mod support;
 use http::Method;
 use http::header::AUTHORIZATION;
 use http_body_util::BodyExt;
-use optik_serve::{Limits, Options, Tokens};
+use optik_serve::{Limits, ServeOptions, TokenFile};
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request};
+use support::client::{Client, HttpVersion, VERSIONS, request};
 use support::handler::reaches;
-use support::{Port, Running};
+use support::{Port, ScriptedServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than fits into the windows and buffers between a server and a reader.
 const LONG_BYTES: usize = 24 << 20;
 
 /// One read and two writes at a time, and nobody waits.
-fn narrow() -> Options {
-    Options {
-        tokens: Tokens::parse(b"a,flood,1\nb,kim,2\n").unwrap(),
+fn tight_limits() -> ServeOptions {
+    ServeOptions {
+        tokens: TokenFile::parse(b"a,flood,1\nb,kim,2\n").unwrap(),
         limits: Limits {
             writes_max: 2,
             reads_max: 1,
             requests_waiting_per_user_max: 0,
             ..Limits::default()
         },
-        ..Options::default()
+        ..ServeOptions::default()
     }
 }
 
@@ -34,16 +34,16 @@ const FLOOD: [(http::HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer a")];
 const KIM: [(http::HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer b")];
 
 /// Asks until the answer is this one.
-async fn becomes(client: &mut Client, path: &str, status: u16) {
+async fn wait_for_status(client: &mut Client, path: &str, status: u16) {
     let asking = async { while client.get(path, &KIM).await.status != status {} };
     let became = tokio::time::timeout(PATIENCE, asking).await;
     became.unwrap_or_else(|_| panic!("{path} never becomes {status}"));
 }
 
 #[tokio::test]
-async fn a_write_that_outlives_its_deadline_keeps_its_place() {
+async fn write_past_its_deadline_keeps_its_inflight_permit() {
     for version in VERSIONS {
-        let running = Running::with(Port::Tls, narrow()).await;
+        let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
         let mut client = Client::new(&running, version).await;
         for count in 1..=2 {
             // On a slow machine it may be late before it has begun.
@@ -73,9 +73,9 @@ async fn a_write_that_outlives_its_deadline_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn a_write_that_outlives_its_client_keeps_its_place() {
+async fn write_of_a_gone_client_keeps_its_inflight_permit() {
     for version in VERSIONS {
-        let running = Running::with(Port::Tls, narrow()).await;
+        let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
         for count in 1..=2 {
             let mut client = Client::new(&running, version).await;
             let post = request(Method::POST, "/gate", &FLOOD, "");
@@ -95,15 +95,15 @@ async fn a_write_that_outlives_its_client_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_read_keeps_its_place() {
+async fn unread_response_keeps_its_inflight_permit() {
     for version in VERSIONS {
         for path in ["stream", "whole"] {
-            let running = Running::with(Port::Tls, narrow()).await;
+            let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
             let mut slow = Client::new(&running, version).await;
             let get = format!("/{path}/{LONG_BYTES}");
             let unread = slow.begin(request(Method::GET, &get, &FLOOD, "")).await;
             assert_eq!(unread.status(), 200);
-            let mut client = Client::new(&running, Version::Http2).await;
+            let mut client = Client::new(&running, HttpVersion::Http2).await;
             for _ in 0..20 {
                 let refused = client.get("/who", &KIM).await.status;
                 assert_eq!(refused, 429, "{version:?} {path}");
@@ -113,7 +113,7 @@ async fn an_answer_that_is_not_read_keeps_its_place() {
                 "stream" => drop(unread),
                 _ => assert_eq!(read(unread).await, Some(LONG_BYTES)),
             }
-            becomes(&mut client, "/who", 200).await;
+            wait_for_status(&mut client, "/who", 200).await;
         }
     }
 }
@@ -125,20 +125,20 @@ async fn read(response: http::Response<hyper::body::Incoming>) -> Option<usize> 
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_read_in_time_is_given_up() {
-    let mut options = narrow();
+async fn unread_response_is_aborted_after_the_send_deadline() {
+    let mut options = tight_limits();
     options.limits.request_max = Duration::from_millis(100);
     for version in VERSIONS {
         for path in ["stream", "whole"] {
-            let running = Running::with(Port::Tls, options.clone()).await;
+            let running = ScriptedServer::start_with(Port::Tls, options.clone()).await;
             let mut slow = Client::new(&running, version).await;
             let get = format!("/{path}/{LONG_BYTES}");
             let unread = slow.begin(request(Method::GET, &get, &FLOOD, "")).await;
-            let mut client = Client::new(&running, Version::Http2).await;
+            let mut client = Client::new(&running, HttpVersion::Http2).await;
             assert_eq!(client.get("/who", &KIM).await.status, 429);
-            becomes(&mut client, "/who", 200).await;
+            wait_for_status(&mut client, "/who", 200).await;
             assert_eq!(read(unread).await, None, "{version:?} {path}");
-            if version == Version::Http2 {
+            if version == HttpVersion::Http2 {
                 // Only the stream was reset.
                 assert_eq!(slow.get("/who", &KIM).await.status, 200);
             }
@@ -148,25 +148,25 @@ async fn an_answer_that_is_not_read_in_time_is_given_up() {
 
 /// A small answer for which the other end has no room is given up as well.
 #[tokio::test]
-async fn a_stream_without_a_window_is_given_up() {
-    let mut options = narrow();
+async fn http2_stream_without_a_window_is_aborted() {
+    let mut options = tight_limits();
     options.limits.request_max = Duration::from_millis(100);
-    let running = Running::with(Port::Tls, options).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
     let mut slow = Client::windowless(&running).await;
     let unread = slow.begin(request(Method::GET, "/who", &FLOOD, "")).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     assert_eq!(client.get("/who", &KIM).await.status, 429);
-    becomes(&mut client, "/who", 200).await;
+    wait_for_status(&mut client, "/who", 200).await;
     assert_eq!(read(unread).await, None);
 }
 
 /// Watches have no place, and no deadline.
 #[tokio::test]
-async fn watches_are_never_due() {
-    let mut options = narrow();
+async fn watches_have_no_send_deadline_and_no_inflight_permit() {
+    let mut options = tight_limits();
     options.limits.request_max = Duration::from_millis(1);
-    let running = Running::with(Port::Tls, options).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let running = ScriptedServer::start_with(Port::Tls, options).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let watch = request(Method::GET, "/api/v1/pods?watch=1", &FLOOD, "");
     let mut watch = client.begin(watch).await;
     let first = watch.body_mut().frame().await.expect("an event");

@@ -4,17 +4,17 @@ mod support;
 
 use http::Method;
 use http_body_util::BodyExt;
-use optik_serve::{Limits, Options};
+use optik_serve::{Limits, ServeOptions};
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request};
+use support::client::{Client, HttpVersion, VERSIONS, request};
 use support::handler::reaches;
-use support::{Port, Running};
+use support::{Port, ScriptedServer};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn watches_end_cleanly_and_the_port_is_closed() {
+async fn shutdown_ends_watches_cleanly_and_closes_the_port() {
     for version in VERSIONS {
-        let running = Running::start(Port::Plain).await;
+        let running = ScriptedServer::start(Port::Plain).await;
         let address = running.address;
         let mut client = Client::plain(&running, version).await;
         let watch = request(Method::GET, "/api/v1/pods?watch=1", &[], "");
@@ -31,11 +31,11 @@ async fn watches_end_cleanly_and_the_port_is_closed() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_hold_it_up() {
-    let running = Running::start(Port::Plain).await;
+async fn shutdown_does_not_wait_for_idle_connections() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let silent = TcpStream::connect(running.address).await.unwrap();
-    let mut idle = Client::plain(&running, Version::Http1).await;
-    let mut idle2 = Client::plain(&running, Version::Http2).await;
+    let mut idle = Client::plain(&running, HttpVersion::Http1).await;
+    let mut idle2 = Client::plain(&running, HttpVersion::Http2).await;
     for client in [&mut idle, &mut idle2] {
         assert_eq!(client.get("/healthz", &[]).await.status, 200);
     }
@@ -44,10 +44,10 @@ async fn idle_connections_do_not_hold_it_up() {
 }
 
 #[tokio::test]
-async fn requests_in_flight_finish() {
-    let running = Running::start(Port::Plain).await;
+async fn shutdown_lets_requests_in_flight_finish() {
+    let running = ScriptedServer::start(Port::Plain).await;
     let handler = running.handler.clone();
-    let mut client = Client::plain(&running, Version::Http1).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     let mut write = Box::pin(client.send(request(Method::POST, "/gate", &[], "{}")));
     tokio::select! {
         _ = &mut write => panic!("the gate is closed"),
@@ -62,17 +62,17 @@ async fn requests_in_flight_finish() {
 
 /// Wire 84, with the watches above.
 #[tokio::test]
-async fn readyz_fails_before_the_port_is_closed() {
+async fn shutdown_fails_readyz_before_closing_the_port() {
     let limits = Limits {
-        stop_delay: Duration::from_secs(3600),
+        shutdown_delay: Duration::from_secs(3600),
         ..Limits::default()
     };
-    let options = Options {
+    let options = ServeOptions {
         limits,
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
-    let mut client = Client::plain(&running, Version::Http1).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
+    let mut client = Client::plain(&running, HttpVersion::Http1).await;
     assert_eq!(client.get("/readyz", &[]).await.status, 200);
     let address = running.address;
     let stopping = running.stop();
@@ -90,24 +90,24 @@ async fn readyz_fails_before_the_port_is_closed() {
             .contains("[-]shutdown failed: reason withheld\n")
     );
     assert_eq!(client.get("/livez", &[]).await.status, 200);
-    let mut late = Client::plain_at(address, Version::Http1).await;
+    let mut late = Client::plain_at(address, HttpVersion::Http1).await;
     assert_eq!(late.get("/who", &[]).await.status, 200);
     stopping.abort();
 }
 
 #[tokio::test]
-async fn those_who_take_too_long_are_cut_off() {
+async fn shutdown_cuts_off_requests_after_the_drain_time() {
     let limits = Limits {
         drain_max: Duration::from_millis(20),
         ..Limits::default()
     };
-    let options = Options {
+    let options = ServeOptions {
         limits,
         ..support::options()
     };
-    let running = Running::with(Port::Plain, options).await;
+    let running = ScriptedServer::start_with(Port::Plain, options).await;
     let handler = running.handler.clone();
-    let mut client = Client::plain(&running, Version::Http2).await;
+    let mut client = Client::plain(&running, HttpVersion::Http2).await;
     let mut write = Box::pin(client.begin(request(Method::GET, "/gate", &[], "")));
     tokio::select! {
         _ = &mut write => panic!("the gate is closed"),

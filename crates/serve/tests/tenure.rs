@@ -7,12 +7,12 @@ use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use optik_platform::{ManualClock, UnixMillis};
-use optik_serve::{Limits, Options};
+use optik_serve::{Limits, ServeOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request};
-use support::{Port, Running, now, options};
+use support::client::{Client, HttpVersion, VERSIONS, request};
+use support::{Port, ScriptedServer, now, options};
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,15 +20,18 @@ const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 /// What THREAT_MODEL.md and GUARANTEES.md promise.
 #[test]
-fn the_bound_is_the_one_that_is_documented() {
-    assert_eq!(Limits::default().review_period, Duration::from_secs(10));
+fn stream_reauth_period_is_the_documented_one() {
+    assert_eq!(
+        Limits::default().stream_reauth_period,
+        Duration::from_secs(10)
+    );
 }
 
-fn often(clock: &Arc<ManualClock>) -> Options {
-    Options {
+fn frequent_reauth(clock: &Arc<ManualClock>) -> ServeOptions {
+    ServeOptions {
         clock: clock.clone(),
         limits: Limits {
-            review_period: Duration::from_millis(5),
+            stream_reauth_period: Duration::from_millis(5),
             ..Limits::default()
         },
         ..options()
@@ -36,10 +39,10 @@ fn often(clock: &Arc<ManualClock>) -> Options {
 }
 
 /// Only a change of roles makes it look.
-fn seldom() -> Options {
-    Options {
+fn rare_reauth() -> ServeOptions {
+    ServeOptions {
         limits: Limits {
-            review_period: Duration::from_secs(3600),
+            stream_reauth_period: Duration::from_secs(3600),
             ..Limits::default()
         },
         ..options()
@@ -57,7 +60,7 @@ async fn watch(client: &mut Client, headers: &[(HeaderName, &str)]) -> Response<
 }
 
 /// Ends in order, not in the middle of something.
-async fn ends(mut watch: Response<Incoming>) {
+async fn expect_end(mut watch: Response<Incoming>) {
     let rest = async {
         while let Some(frame) = watch.body_mut().frame().await {
             let data = frame.expect("no error").into_data();
@@ -67,7 +70,7 @@ async fn ends(mut watch: Response<Incoming>) {
     timeout(PATIENCE, rest).await.expect("an end");
 }
 
-async fn goes_on(watch: &mut Response<Incoming>) {
+async fn expect_open(watch: &mut Response<Incoming>) {
     let rounds = timeout(Duration::from_millis(100), watch.body_mut().frame()).await;
     assert!(rounds.is_err(), "{rounds:?}");
 }
@@ -76,73 +79,82 @@ const KIM: (HeaderName, &str) = (AUTHORIZATION, "Bearer secret");
 const ROBOT: (HeaderName, &str) = (AUTHORIZATION, "Bearer signed");
 
 #[tokio::test]
-async fn with_the_certificate() {
+async fn watch_ends_when_client_certificate_expires() {
     for version in VERSIONS {
         let clock = Arc::new(ManualClock::new(now()));
-        let running = Running::with(Port::Tls, often(&clock)).await;
+        let running = ScriptedServer::start_with(Port::Tls, frequent_reauth(&clock)).await;
         let mut certified = Client::certified(&running, version, &running.pki.admin).await;
         let mut tokened = Client::new(&running, version).await;
         let mut by_certificate = watch(&mut certified, &[]).await;
         let mut by_token = watch(&mut tokened, &[KIM]).await;
-        goes_on(&mut by_certificate).await;
+        expect_open(&mut by_certificate).await;
         clock.set_wall(UnixMillis(now().0 + 731 * DAY_MILLIS));
-        ends(by_certificate).await;
-        goes_on(&mut by_token).await;
+        expect_end(by_certificate).await;
+        expect_open(&mut by_token).await;
     }
 }
 
 #[tokio::test]
-async fn with_the_token() {
+async fn watch_ends_when_bearer_token_is_revoked() {
     let clock = Arc::new(ManualClock::new(now()));
-    let running = Running::with(Port::Tls, often(&clock)).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+    let running = ScriptedServer::start_with(Port::Tls, frequent_reauth(&clock)).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let mut robots = watch(&mut client, &[ROBOT]).await;
     let mut kims = watch(&mut client, &[KIM]).await;
-    goes_on(&mut robots).await;
-    running.handler.robot.store(false, Ordering::Release);
-    ends(robots).await;
-    goes_on(&mut kims).await;
+    expect_open(&mut robots).await;
+    running
+        .handler
+        .robot_token_valid
+        .store(false, Ordering::Release);
+    expect_end(robots).await;
+    expect_open(&mut kims).await;
 }
 
 #[tokio::test]
-async fn with_the_role_at_once() {
-    let running = Running::with(Port::Tls, seldom()).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+async fn watch_ends_at_once_when_its_role_is_revoked() {
+    let running = ScriptedServer::start_with(Port::Tls, rare_reauth()).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let kims = watch(&mut client, &[KIM]).await;
     let mut robots = watch(&mut client, &[ROBOT]).await;
     running.handler.banned.send_replace(vec!["kim"]);
-    ends(kims).await;
-    goes_on(&mut robots).await;
+    expect_end(kims).await;
+    expect_open(&mut robots).await;
 }
 
 /// Whoever acts as somebody else needs the right to do so for as long as it goes on.
 #[tokio::test]
-async fn with_the_right_to_act_as_somebody_else() {
-    let running = Running::with(Port::Tls, seldom()).await;
-    let mut client = Client::new(&running, Version::Http2).await;
+async fn watch_ends_when_impersonation_is_revoked() {
+    let running = ScriptedServer::start_with(Port::Tls, rare_reauth()).await;
+    let mut client = Client::new(&running, HttpVersion::Http2).await;
     let as_robot = (HeaderName::from_static("impersonate-user"), "robot");
     let acting = watch(&mut client, &[KIM, as_robot]).await;
     let mut robots = watch(&mut client, &[ROBOT]).await;
     running.handler.banned.send_replace(vec!["kim"]);
-    ends(acting).await;
-    goes_on(&mut robots).await;
+    expect_end(acting).await;
+    expect_open(&mut robots).await;
 }
 
 /// All that hang on one credential end together, again and again.
 #[tokio::test]
-async fn many_streams() {
+async fn all_watches_of_a_revoked_token_end() {
     let clock = Arc::new(ManualClock::new(now()));
-    let running = Running::with(Port::Tls, often(&clock)).await;
+    let running = ScriptedServer::start_with(Port::Tls, frequent_reauth(&clock)).await;
     for _ in 0..3 {
-        let mut client = Client::new(&running, Version::Http2).await;
+        let mut client = Client::new(&running, HttpVersion::Http2).await;
         let mut watches = Vec::new();
         for _ in 0..90 {
             watches.push(watch(&mut client, &[ROBOT]).await);
         }
-        running.handler.robot.store(false, Ordering::Release);
+        running
+            .handler
+            .robot_token_valid
+            .store(false, Ordering::Release);
         for watch in watches {
-            ends(watch).await;
+            expect_end(watch).await;
         }
-        running.handler.robot.store(true, Ordering::Release);
+        running
+            .handler
+            .robot_token_valid
+            .store(true, Ordering::Release);
     }
 }

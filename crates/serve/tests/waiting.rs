@@ -8,11 +8,11 @@ use futures::stream::FuturesUnordered;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{Method, StatusCode};
 use optik_apiserver::BODY_BYTES_MAX;
-use optik_serve::{Limits, Options, Tokens};
+use optik_serve::{Limits, ServeOptions, TokenFile};
 use std::time::Duration;
-use support::client::{Client, VERSIONS, Version, request};
+use support::client::{Client, HttpVersion, VERSIONS, request};
 use support::handler::reaches;
-use support::{Port, Running};
+use support::{Port, ScriptedServer};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -22,17 +22,17 @@ const KIM: [(HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer b")];
 const ADMIN: [(HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer c")];
 
 /// Two writes at a time; others wait for as long as a test may take.
-async fn narrow() -> Running {
-    let options = Options {
-        tokens: Tokens::parse(&b"a,flood,1\nb,kim,2\nc,root,3,system:masters\n"[..]).unwrap(),
+async fn start_with_two_writes() -> ScriptedServer {
+    let options = ServeOptions {
+        tokens: TokenFile::parse(&b"a,flood,1\nb,kim,2\nc,root,3,system:masters\n"[..]).unwrap(),
         limits: Limits {
             writes_max: 2,
-            wait_max: Duration::from_secs(60),
+            queue_wait_max: Duration::from_secs(60),
             ..Limits::default()
         },
-        ..Options::default()
+        ..ServeOptions::default()
     };
-    Running::with(Port::Tls, options).await
+    ScriptedServer::start_with(Port::Tls, options).await
 }
 
 /// Sends a write on a connection that others may be sent on.
@@ -43,7 +43,10 @@ fn write(client: &Client, body: usize) -> JoinHandle<StatusCode> {
 }
 
 /// Takes both places.
-async fn fill(running: &Running, client: &Client) -> Vec<JoinHandle<StatusCode>> {
+async fn fill_inflight_limit(
+    running: &ScriptedServer,
+    client: &Client,
+) -> Vec<JoinHandle<StatusCode>> {
     let mut held = Vec::new();
     for count in 1..=2 {
         held.push(write(client, 0));
@@ -53,7 +56,7 @@ async fn fill(running: &Running, client: &Client) -> Vec<JoinHandle<StatusCode>>
 }
 
 /// Lets everybody through who comes, until it is dropped.
-async fn open_gate(running: &Running) {
+async fn open_gate(running: &ScriptedServer) {
     for count in 1.. {
         reaches(&running.handler.begun, count).await;
         running.handler.gate.notify_one();
@@ -67,23 +70,23 @@ async fn all(writes: impl IntoIterator<Item = JoinHandle<StatusCode>>) -> Vec<St
 }
 
 /// Returns when so many writes have come.
-async fn writes_reach(client: &mut Client, count: usize) {
+async fn wait_for_writes_inflight(client: &mut Client, count: usize) {
     let line = format!("inflight_requests{{request_kind=\"mutating\"}} {count}\n");
     while !client.get("/metrics", &ADMIN).await.text().contains(&line) {}
 }
 
 /// However many connections, and streams on them: what waits has a bound in bytes.
 #[tokio::test]
-async fn one_user_makes_the_server_hold_little() {
+async fn queued_requests_of_one_user_hold_bounded_memory() {
     const STREAMS: usize = 90;
     const BODY: usize = 250 * 1024;
     let limit = Limits::default().waiting_per_user_bytes_max;
-    let running = narrow().await;
-    let first = Client::new(&running, Version::Http2).await;
-    let held = fill(&running, &first).await;
+    let running = start_with_two_writes().await;
+    let first = Client::new(&running, HttpVersion::Http2).await;
+    let held = fill_inflight_limit(&running, &first).await;
     let mut writes = FuturesUnordered::new();
     for _ in 0..3 {
-        let client = Client::new(&running, Version::Http2).await;
+        let client = Client::new(&running, HttpVersion::Http2).await;
         writes.extend((0..STREAMS).map(|_| write(&client, BODY)));
     }
     let least = writes.len() - limit / BODY;
@@ -96,7 +99,7 @@ async fn one_user_makes_the_server_hold_little() {
     let came = timeout(PATIENCE, refused).await;
     came.unwrap_or_else(|_| panic!("{} wait", writes.len()));
     // Others are not refused for that.
-    let mut kim = Client::new(&running, Version::Http2).await;
+    let mut kim = Client::new(&running, HttpVersion::Http2).await;
     let post = request(Method::POST, "/gate", &KIM, vec![b' '; BODY]);
     let kim = tokio::spawn(async move { kim.send(post).await.status });
     let served = tokio::select! {
@@ -110,10 +113,10 @@ async fn one_user_makes_the_server_hold_little() {
 
 /// A body that lay unread would fill the window that all requests of a connection share.
 #[tokio::test]
-async fn whoever_waits_keeps_no_connection_busy() {
-    let running = narrow().await;
-    let client = Client::new(&running, Version::Http2).await;
-    let held = fill(&running, &client).await;
+async fn queued_request_bodies_do_not_block_their_connection() {
+    let running = start_with_two_writes().await;
+    let client = Client::new(&running, HttpVersion::Http2).await;
+    let held = fill_inflight_limit(&running, &client).await;
     let waiting: Vec<_> = (0..2).map(|_| write(&client, BODY_BYTES_MAX)).collect();
     let mut admin = client.share();
     let post = request(Method::POST, "/who", &ADMIN, vec![b' '; BODY_BYTES_MAX]);
@@ -129,19 +132,19 @@ async fn whoever_waits_keeps_no_connection_busy() {
 
 /// What was received before its turn is what is carried out.
 #[tokio::test]
-async fn what_waited_is_whole() {
+async fn queued_request_bodies_arrive_whole() {
     for version in VERSIONS {
         for bytes in [4, 5, 100_000, BODY_BYTES_MAX - 10] {
-            let running = narrow().await;
-            let first = Client::new(&running, Version::Http2).await;
-            let held = fill(&running, &first).await;
+            let running = start_with_two_writes().await;
+            let first = Client::new(&running, HttpVersion::Http2).await;
+            let held = fill_inflight_limit(&running, &first).await;
             let mut client = Client::new(&running, version).await;
             let body = support::handler::numbers(bytes);
             let path = "/apis/g/v1/things";
             let post = request(Method::POST, path, &FLOOD, format!("{{{body}"));
             let waiting = tokio::spawn(async move { client.send(post).await });
             let mut admin = first.share();
-            writes_reach(&mut admin, 3).await;
+            wait_for_writes_inflight(&mut admin, 3).await;
             let answer = tokio::select! {
                 (answer, _) = future::join(waiting, all(held)) => answer.unwrap(),
                 () = open_gate(&running) => unreachable!("it stays open"),

@@ -33,7 +33,7 @@ fn filled(keys: usize) -> Store {
         let puts = chunk
             .iter()
             .map(|n| Op::Put(Put::new(key(*n), vec![b'x'; 1024])));
-        let done = block_on(store.commit(Txn::of(puts.collect()), Origin::default()));
+        let done = block_on(store.commit(Txn::from_ops(puts.collect()), Origin::default()));
         done.expect("commits");
     }
     store
@@ -95,7 +95,7 @@ fn dispatch(bencher: Bencher<'_, '_>, watchers: usize) {
     bencher.counter(ItemsCount::new(watchers)).bench_local(|| {
         let put = Put::new(key(1), vec![b'z'; 1024]);
         let done = block_on(store.commit(Txn::put(put), Origin::default())).expect("commits");
-        block_on(store.dispatched(done.revision));
+        block_on(store.wait_dispatched(done.revision));
         let mut cx = Context::from_waker(Waker::noop());
         for watch in &mut watches {
             let next = watch.poll_next(&mut cx);
@@ -119,6 +119,6 @@ fn commit_with_idle_watches(bencher: Bencher<'_, '_>, watchers: usize) {
     bencher.bench(|| {
         let put = Put::new(key(1), vec![b'z'; 1024]);
         let done = block_on(store.commit(Txn::put(put), Origin::default())).expect("commits");
-        block_on(store.dispatched(done.revision));
+        block_on(store.wait_dispatched(done.revision));
     });
 }

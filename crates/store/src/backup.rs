@@ -10,14 +10,14 @@
 //! The tail is shaped as etcd's clients expect of a snapshot, so that
 //! `etcdctl snapshot save` can check what it has received.
 
-use crate::disk::{Restoring, decode_version, encode_version};
+use crate::disk::{RestoreWriter, decode_version, encode_version};
 use crate::error::OpenError;
 use crate::history::Commit;
 use crate::index::Index;
 use crate::key::{Key, KeyRange};
 use crate::lease::LeaseId;
-use crate::origin::Origins;
-use crate::replay::Place;
+use crate::origin::OriginInterner;
+use crate::replay::VersionPosition;
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::version::Version;
@@ -44,25 +44,25 @@ const VERSION_BYTES_MAX: u32 = 64 << 20;
 /// It holds one state of the store and no lock: writes go on meanwhile.
 #[derive(Debug)]
 pub struct Export {
-    source: Source,
+    source: ExportSource,
     hash: Sha256,
     sent: u64,
-    stage: Stage,
+    stage: ExportStage,
     bytes: u64,
 }
 
 #[derive(Debug)]
-enum Stage {
-    Head,
+enum ExportStage {
+    Header,
     Base { after: Option<Key> },
     Commits { next: usize },
-    Tail,
+    Padding,
     Hash,
     Done,
 }
 
 #[derive(Debug)]
-struct Source {
+struct ExportSource {
     id: u64,
     floor: Revision,
     index: Index,
@@ -86,7 +86,7 @@ impl Export {
                 .entry(event.version.key.clone())
                 .or_insert_with(|| event.prior.clone());
         }
-        let source = Source {
+        let source = ExportSource {
             id,
             floor,
             index,
@@ -99,7 +99,7 @@ impl Export {
             source,
             hash: Sha256::new(),
             sent: 0,
-            stage: Stage::Head,
+            stage: ExportStage::Header,
             bytes,
         }
     }
@@ -116,26 +116,26 @@ impl Export {
         self.source.index.revision()
     }
 
-    fn piece(&mut self) -> Option<Vec<u8>> {
+    fn next_chunk(&mut self) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(CHUNK_BYTES + 4096);
         match &mut self.stage {
-            Stage::Head => {
-                self.source.head(&mut out);
-                self.stage = Stage::Base { after: None };
+            ExportStage::Header => {
+                self.source.write_header(&mut out);
+                self.stage = ExportStage::Base { after: None };
             }
-            Stage::Base { after } => {
-                *after = self.source.base(after.as_ref(), &mut out);
+            ExportStage::Base { after } => {
+                *after = self.source.write_base(after.as_ref(), &mut out);
                 if after.is_none() {
-                    self.stage = Stage::Commits { next: 0 };
+                    self.stage = ExportStage::Commits { next: 0 };
                 }
             }
-            Stage::Commits { next } => {
-                *next = self.source.some_commits(*next, &mut out);
+            ExportStage::Commits { next } => {
+                *next = self.source.write_commits(*next, &mut out);
                 if *next >= self.source.commits.len() {
-                    self.stage = Stage::Tail;
+                    self.stage = ExportStage::Padding;
                 }
             }
-            Stage::Tail => {
+            ExportStage::Padding => {
                 out.push(TAG_END);
                 let length = self.sent + out.len() as u64;
                 let padding = length.next_multiple_of(PAGE_BYTES) - length;
@@ -143,13 +143,13 @@ impl Export {
                     0,
                     usize::try_from(padding).unwrap_or(0),
                 ));
-                self.stage = Stage::Hash;
+                self.stage = ExportStage::Hash;
             }
-            Stage::Hash => {
+            ExportStage::Hash => {
                 out.extend(std::mem::take(&mut self.hash).finalize());
-                self.stage = Stage::Done;
+                self.stage = ExportStage::Done;
             }
-            Stage::Done => return None,
+            ExportStage::Done => return None,
         }
         Some(out)
     }
@@ -160,7 +160,7 @@ impl Iterator for Export {
 
     fn next(&mut self) -> Option<Bytes> {
         loop {
-            let piece = self.piece()?;
+            let piece = self.next_chunk()?;
             if !piece.is_empty() {
                 self.hash.update(&piece);
                 self.sent += piece.len() as u64;
@@ -170,8 +170,8 @@ impl Iterator for Export {
     }
 }
 
-impl Source {
-    fn head(&self, out: &mut Vec<u8>) {
+impl ExportSource {
+    fn write_header(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
         out.extend(FORMAT.to_be_bytes());
         out.extend(self.id.to_be_bytes());
@@ -194,7 +194,7 @@ impl Source {
     }
 
     /// A chunk of the state before all `commits`; returns the key to go on behind.
-    fn base(&self, after: Option<&Key>, out: &mut Vec<u8>) -> Option<Key> {
+    fn write_base(&self, after: Option<&Key>, out: &mut Vec<u8>) -> Option<Key> {
         let rest = match after {
             Some(key) => KeyRange::all().after(key),
             None => KeyRange::all(),
@@ -211,7 +211,7 @@ impl Source {
         None
     }
 
-    fn some_commits(&self, from: usize, out: &mut Vec<u8>) -> usize {
+    fn write_commits(&self, from: usize, out: &mut Vec<u8>) -> usize {
         let mut next = from;
         while let Some(commit) = self.commits.get(next) {
             if out.len() >= CHUNK_BYTES {
@@ -234,17 +234,17 @@ impl Source {
             write(&mut out);
             total += out.len() as u64;
         };
-        count(&mut |out| self.head(out));
+        count(&mut |out| self.write_header(out));
         let mut after = None;
         loop {
-            count(&mut |out| after = self.base(after.as_ref(), out));
+            count(&mut |out| after = self.write_base(after.as_ref(), out));
             if after.is_none() {
                 break;
             }
         }
         let mut next = 0;
         while next < self.commits.len() {
-            count(&mut |out| next = self.some_commits(next, out));
+            count(&mut |out| next = self.write_commits(next, out));
         }
         (total + 1).next_multiple_of(PAGE_BYTES) + HASH_BYTES as u64
     }
@@ -267,7 +267,7 @@ pub enum RestoreError {
     #[error("this is not a snapshot of Optik")]
     NotASnapshot,
     #[error("the snapshot was made by a newer Optik (format {found}; this one reads {FORMAT})")]
-    Newer { found: u32 },
+    NewerFormat { found: u32 },
     #[error("the snapshot is damaged: {0}")]
     Damaged(&'static str),
     #[error("{path} holds data already; restore into a new directory")]
@@ -280,7 +280,7 @@ pub enum RestoreError {
 
 /// What was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreSummary {
     pub revision: Revision,
     pub versions: u64,
 }
@@ -289,14 +289,14 @@ pub struct Restored {
 ///
 /// # Errors
 /// If the snapshot is not whole, or the directory is not new.
-pub fn restore(snapshot: impl Read, directory: &Path) -> Result<Restored, RestoreError> {
-    let mut input = Hashed::new(snapshot);
-    let head = Head::read(&mut input)?;
-    let target = Restoring::begin(directory, head.id, head.floor)?;
+pub fn restore(snapshot: impl Read, directory: &Path) -> Result<RestoreSummary, RestoreError> {
+    let mut input = HashingReader::new(snapshot);
+    let head = BackupHeader::read(&mut input)?;
+    let target = RestoreWriter::begin(directory, head.id, head.floor)?;
     let mut target = target.ok_or_else(|| RestoreError::NotEmpty {
         path: directory.to_owned(),
     })?;
-    let mut restored = Restored {
+    let mut restored = RestoreSummary {
         revision: head.revision,
         versions: 0,
     };
@@ -321,7 +321,9 @@ pub fn restore(snapshot: impl Read, directory: &Path) -> Result<Restored, Restor
     Ok(restored)
 }
 
-fn read_version(input: &mut Hashed<impl Read>) -> Result<(Place, Vec<u8>), RestoreError> {
+fn read_version(
+    input: &mut HashingReader<impl Read>,
+) -> Result<(VersionPosition, Vec<u8>), RestoreError> {
     let revision = Revision::new(u64::from_be_bytes(input.array()?));
     let place = (revision, u32::from_be_bytes(input.array()?));
     let length = u32::from_be_bytes(input.array()?);
@@ -329,26 +331,26 @@ fn read_version(input: &mut Hashed<impl Read>) -> Result<(Place, Vec<u8>), Resto
         return Err(RestoreError::Damaged("a version is too long"));
     }
     let body = input.bytes(length as usize)?;
-    decode_version(place, &body, &mut Origins::default())
+    decode_version(place, &body, &mut OriginInterner::default())
         .map_err(|_| RestoreError::Damaged("a version cannot be read"))?;
     Ok((place, body))
 }
 
-struct Head {
+struct BackupHeader {
     id: u64,
     floor: Revision,
     revision: Revision,
 }
 
-impl Head {
-    fn read(input: &mut Hashed<impl Read>) -> Result<Self, RestoreError> {
+impl BackupHeader {
+    fn read(input: &mut HashingReader<impl Read>) -> Result<Self, RestoreError> {
         let magic: [u8; 8] = input.array().map_err(|_| RestoreError::NotASnapshot)?;
         if magic != *MAGIC {
             return Err(RestoreError::NotASnapshot);
         }
         let found = u32::from_be_bytes(input.array()?);
         if found > FORMAT {
-            return Err(RestoreError::Newer { found });
+            return Err(RestoreError::NewerFormat { found });
         }
         Ok(Self {
             id: u64::from_be_bytes(input.array()?),
@@ -359,13 +361,13 @@ impl Head {
 }
 
 /// Keeps the hash of what has been read.
-struct Hashed<R> {
+struct HashingReader<R> {
     input: R,
     hash: Sha256,
     read: u64,
 }
 
-impl<R: Read> Hashed<R> {
+impl<R: Read> HashingReader<R> {
     fn new(input: R) -> Self {
         Self {
             input,

@@ -3,7 +3,6 @@
 //! Pure: no disk, no locks, no clock. The sequencer makes a draft durable and then
 //! publishes it, or throws it away.
 
-use crate::check::{TxnLimits, check};
 use crate::error::{LeaseError, RangeError, TxnError};
 use crate::history::{Commit, Event};
 use crate::index::Index;
@@ -13,6 +12,7 @@ use crate::origin::Origin;
 use crate::revision::Revision;
 use crate::sync::{Arc, Mutex};
 use crate::txn::{Compare, Op, OpResult, Put, RangeQuery, RangeResult, Txn, TxnResult};
+use crate::txn_validation::{TxnLimits, validate_txn};
 use crate::version::Version;
 use bytes::Bytes;
 use optik_platform::{Monotonic, UnixMillis};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// When and by whom a transaction is made.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct CommitContext {
     pub(crate) time: UnixMillis,
     pub(crate) now: Monotonic,
     pub(crate) origin: Option<Arc<Origin>>,
@@ -40,20 +40,20 @@ pub(crate) struct Draft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseChange {
     Granted { id: LeaseId, ttl: Duration },
-    Gone { id: LeaseId },
+    Revoked { id: LeaseId },
 }
 
 /// The operations that will run, nested branches already chosen.
-struct Path<'txn> {
+struct TxnPlan<'txn> {
     succeeded: bool,
-    steps: Vec<Step<'txn>>,
+    ops: Vec<PlannedOp<'txn>>,
 }
 
-enum Step<'txn> {
+enum PlannedOp<'txn> {
     Range(&'txn RangeQuery),
     Put(&'txn Put),
     Delete(&'txn KeyRange),
-    Txn(Path<'txn>),
+    Txn(TxnPlan<'txn>),
 }
 
 impl Draft {
@@ -73,22 +73,26 @@ impl Draft {
     }
 
     /// Carries a transaction out. On an error nothing of it has happened.
-    pub(crate) fn execute(&mut self, txn: &Txn, stamp: &Stamp) -> Result<TxnResult, TxnError> {
-        check(txn, &self.limits)?;
-        let path = self.choose(txn);
-        self.check_path(&path)?;
-        let mut changes = Changes::new(self.index.revision().next());
-        let results = self.run(&path, &mut changes, stamp);
-        self.record(changes, stamp);
-        Ok(self.number(path.succeeded, results))
+    pub(crate) fn execute(
+        &mut self,
+        txn: &Txn,
+        stamp: &CommitContext,
+    ) -> Result<TxnResult, TxnError> {
+        validate_txn(txn, &self.limits)?;
+        let path = self.plan(txn);
+        self.check_plan(&path)?;
+        let mut changes = TxnChanges::new(self.index.revision().next());
+        let results = self.run_plan(&path, &mut changes, stamp);
+        self.push_commit(changes, stamp);
+        Ok(self.set_revision(path.succeeded, results))
     }
 
     /// Nested answers carry the revision of the whole.
-    fn number(&self, succeeded: bool, mut results: Vec<OpResult>) -> TxnResult {
+    fn set_revision(&self, succeeded: bool, mut results: Vec<OpResult>) -> TxnResult {
         for result in &mut results {
             if let OpResult::Txn(inner) = result {
                 let inner_results = std::mem::take(&mut inner.results);
-                *inner = self.number(inner.succeeded, inner_results);
+                *inner = self.set_revision(inner.succeeded, inner_results);
             }
         }
         TxnResult {
@@ -99,7 +103,7 @@ impl Draft {
     }
 
     /// Decides all compares, nested ones too, on the state before the first write.
-    fn choose<'txn>(&self, txn: &'txn Txn) -> Path<'txn> {
+    fn plan<'txn>(&self, txn: &'txn Txn) -> TxnPlan<'txn> {
         let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
         let branch = if succeeded {
             &txn.success
@@ -107,14 +111,14 @@ impl Draft {
             &txn.failure
         };
         let steps = branch.iter().map(|op| match op {
-            Op::Range(query) => Step::Range(query),
-            Op::Put(put) => Step::Put(put),
-            Op::Delete(range) => Step::Delete(range),
-            Op::Txn(inner) => Step::Txn(self.choose(inner)),
+            Op::Range(query) => PlannedOp::Range(query),
+            Op::Put(put) => PlannedOp::Put(put),
+            Op::Delete(range) => PlannedOp::Delete(range),
+            Op::Txn(inner) => PlannedOp::Txn(self.plan(inner)),
         });
-        Path {
+        TxnPlan {
             succeeded,
-            steps: steps.collect(),
+            ops: steps.collect(),
         }
     }
 
@@ -129,12 +133,12 @@ impl Draft {
         entries.all(|version| compare.holds(Some(version)))
     }
 
-    fn check_path(&self, path: &Path<'_>) -> Result<(), TxnError> {
-        path.steps.iter().try_for_each(|step| match step {
-            Step::Range(query) => self.check_query(query),
-            Step::Put(put) => self.check_put(put),
-            Step::Delete(_) => Ok(()),
-            Step::Txn(inner) => self.check_path(inner),
+    fn check_plan(&self, path: &TxnPlan<'_>) -> Result<(), TxnError> {
+        path.ops.iter().try_for_each(|step| match step {
+            PlannedOp::Range(query) => self.check_query(query),
+            PlannedOp::Put(put) => self.check_put(put),
+            PlannedOp::Delete(_) => Ok(()),
+            PlannedOp::Txn(inner) => self.check_plan(inner),
         })
     }
 
@@ -164,21 +168,26 @@ impl Draft {
         }
     }
 
-    fn run(&mut self, path: &Path<'_>, changes: &mut Changes, stamp: &Stamp) -> Vec<OpResult> {
-        let steps = path.steps.iter();
+    fn run_plan(
+        &mut self,
+        path: &TxnPlan<'_>,
+        changes: &mut TxnChanges,
+        stamp: &CommitContext,
+    ) -> Vec<OpResult> {
+        let steps = path.ops.iter();
         steps
             .map(|step| match step {
-                Step::Range(query) => OpResult::Range(self.query(query)),
-                Step::Put(put) => OpResult::Put {
+                PlannedOp::Range(query) => OpResult::Range(self.query(query)),
+                PlannedOp::Put(put) => OpResult::Put {
                     prior: self.put(put, changes, stamp),
                 },
-                Step::Delete(range) => OpResult::Delete {
+                PlannedOp::Delete(range) => OpResult::Delete {
                     deleted: self.delete(range, changes, stamp),
                 },
-                Step::Txn(inner) => OpResult::Txn(TxnResult {
+                PlannedOp::Txn(inner) => OpResult::Txn(TxnResult {
                     revision: Revision::ZERO,
                     succeeded: inner.succeeded,
-                    results: self.run(inner, changes, stamp),
+                    results: self.run_plan(inner, changes, stamp),
                 }),
             })
             .collect()
@@ -191,7 +200,12 @@ impl Draft {
         }
     }
 
-    fn put(&mut self, put: &Put, changes: &mut Changes, stamp: &Stamp) -> Option<Arc<Version>> {
+    fn put(
+        &mut self,
+        put: &Put,
+        changes: &mut TxnChanges,
+        stamp: &CommitContext,
+    ) -> Option<Arc<Version>> {
         let newest = self.index.newest(&put.key).cloned();
         let prior = newest.clone().filter(|version| !version.is_deletion());
         let (create_revision, version, key) = match &prior {
@@ -216,15 +230,15 @@ impl Draft {
             origin: stamp.origin.clone(),
             prior: Mutex::new(newest),
         });
-        self.change(version, prior.clone(), changes);
+        self.push_change(version, prior.clone(), changes);
         prior
     }
 
     fn delete(
         &mut self,
         range: &KeyRange,
-        changes: &mut Changes,
-        stamp: &Stamp,
+        changes: &mut TxnChanges,
+        stamp: &CommitContext,
     ) -> Vec<Arc<Version>> {
         let doomed: Vec<_> = match range.as_one() {
             Some(key) => self.index.live_version(key).cloned().into_iter().collect(),
@@ -243,18 +257,23 @@ impl Draft {
                 origin: stamp.origin.clone(),
                 prior: Mutex::new(Some(Arc::clone(prior))),
             });
-            self.change(deletion, Some(Arc::clone(prior)), changes);
+            self.push_change(deletion, Some(Arc::clone(prior)), changes);
         }
         doomed
     }
 
-    fn change(&mut self, version: Arc<Version>, prior: Option<Arc<Version>>, to: &mut Changes) {
+    fn push_change(
+        &mut self,
+        version: Arc<Version>,
+        prior: Option<Arc<Version>>,
+        to: &mut TxnChanges,
+    ) {
         self.leases.follow(prior.as_deref(), &version);
         self.index.insert(Arc::clone(&version));
         to.events.push(Event { version, prior });
     }
 
-    fn record(&mut self, changes: Changes, stamp: &Stamp) {
+    fn push_commit(&mut self, changes: TxnChanges, stamp: &CommitContext) {
         if changes.events.is_empty() {
             return;
         }
@@ -262,7 +281,7 @@ impl Draft {
         self.commits.push(Arc::new(Commit {
             revision: changes.revision,
             time: stamp.time,
-            known: stamp.now,
+            known_since: stamp.now,
             origin: stamp.origin.clone(),
             events: changes.events.into_boxed_slice(),
         }));
@@ -291,25 +310,25 @@ impl Draft {
     }
 
     /// Ends a lease; its keys go in one new revision.
-    pub(crate) fn revoke(&mut self, id: LeaseId, stamp: &Stamp) -> Result<(), LeaseError> {
+    pub(crate) fn revoke(&mut self, id: LeaseId, stamp: &CommitContext) -> Result<(), LeaseError> {
         let keys = self.leases.remove(id).ok_or(LeaseError::NotFound)?;
-        self.lease_changes.push(LeaseChange::Gone { id });
-        let mut changes = Changes::new(self.index.revision().next());
+        self.lease_changes.push(LeaseChange::Revoked { id });
+        let mut changes = TxnChanges::new(self.index.revision().next());
         for key in &keys {
             self.delete(&KeyRange::one(key), &mut changes, stamp);
         }
-        self.record(changes, stamp);
+        self.push_commit(changes, stamp);
         Ok(())
     }
 }
 
 /// The changes of one transaction so far.
-struct Changes {
+struct TxnChanges {
     revision: Revision,
     events: Vec<Event>,
 }
 
-impl Changes {
+impl TxnChanges {
     fn new(revision: Revision) -> Self {
         Self {
             revision,

@@ -1,13 +1,13 @@
 //! The engine inside this process: a queue, the sequencer behind it, and a disk or none.
 
+use crate::batch_receiver::{BatchReceiver, QueuedRequest};
 use crate::disk::{Disk, revive_leases};
 use crate::error::{CommitError, OpenError};
 use crate::index::Index;
-use crate::intake::{Intake, Queued};
 use crate::lease::Leases;
 use crate::options::Options;
 use crate::revision::Revision;
-use crate::sequencer::{Reply, Request, Sequencer};
+use crate::sequencer::{Reply, Sequencer, SequencerRequest};
 use crate::sync::Arc;
 use crate::view::View;
 use optik_supervisor::{Supervisor, Task};
@@ -17,28 +17,28 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch as signal};
 /// Requests that wait for the sequencer hold this much memory at most.
 const QUEUE_KIB_MAX: u32 = 64 << 10;
 
-const SEQUENCER: Task = Task::serving("store-sequencer");
+const SEQUENCER_TASK: Task = Task::serving("store-sequencer");
 /// It returns when the hub is stopped.
-const DISPATCHER: Task = Task::serving("store-dispatcher").that_completes();
-const FAILED: &str = "the task that makes revisions panicked; restart Optik to go on with what \
+const DISPATCHER_TASK: Task = Task::serving("store-dispatcher").that_completes();
+const SEQUENCER_FAILED: &str = "the task that makes revisions panicked; restart Optik to go on with what \
     is on disk";
 
 #[derive(Debug)]
-pub(crate) struct Embedded {
-    queue: mpsc::UnboundedSender<Queued>,
-    room: Arc<Semaphore>,
-    end: Arc<End>,
+pub(crate) struct EmbeddedEngine {
+    queue: mpsc::UnboundedSender<QueuedRequest>,
+    queue_permits: Arc<Semaphore>,
+    exit: Arc<SequencerExit>,
     id: u64,
 }
 
 /// How the sequencer ended, once it has.
 #[derive(Debug, Default)]
-struct End {
+struct SequencerExit {
     failed: OnceLock<()>,
     ended: signal::Sender<bool>,
 }
 
-impl Embedded {
+impl EmbeddedEngine {
     pub(crate) fn open(options: Options) -> Result<(Self, Arc<View>), OpenError> {
         let opened = match &options.directory {
             Some(path) => {
@@ -57,18 +57,18 @@ impl Embedded {
         };
         let (disk, view, leases, id) = opened;
         let (queue, requests) = mpsc::unbounded_channel();
-        let workplace = options.workplace.clone();
+        let workplace = options.executor.clone();
         let supervisor = options.supervisor.clone();
-        let requests = Intake::new(requests, &workplace, Arc::clone(&options.clock));
+        let requests = BatchReceiver::new(requests, &workplace, Arc::clone(&options.clock));
         let sequencer = Sequencer::new(Arc::clone(&view), disk, options, leases);
-        let end = Arc::new(End::default());
-        let sequencing = sequence(&supervisor, sequencer, requests, &view, &end);
-        workplace.run("optik-sequencer", sequencing);
-        workplace.run("optik-dispatcher", dispatch(&supervisor, &view));
+        let end = Arc::new(SequencerExit::default());
+        let sequencing = run_sequencer(&supervisor, sequencer, requests, &view, &end);
+        workplace.spawn("optik-sequencer", sequencing);
+        workplace.spawn("optik-dispatcher", run_dispatcher(&supervisor, &view));
         let embedded = Self {
             queue,
-            room: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
-            end,
+            queue_permits: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
+            exit: end,
             id,
         };
         Ok((embedded, view))
@@ -80,18 +80,20 @@ impl Embedded {
 
     /// Hands a request to the sequencer and waits for its answer. Dropping the future
     /// gives up only the waiting: what has been handed over is carried out.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn call<T>(
         &self,
-        request: impl FnOnce(Reply<T>) -> Request,
+        request: impl FnOnce(Reply<T>) -> SequencerRequest,
     ) -> Result<T, CommitError> {
         let (reply, answer) = oneshot::channel();
         let request = request(reply);
         let kib = u32::try_from(request.size() >> 10).unwrap_or(u32::MAX);
         let share = kib.saturating_add(1).min(QUEUE_KIB_MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(share).await;
-        let queued = Queued {
+        let room = Arc::clone(&self.queue_permits)
+            .acquire_many_owned(share)
+            .await;
+        let queued = QueuedRequest {
             request,
-            _share: room.map_err(|_| CommitError::Stopped)?,
+            _permit: room.map_err(|_| CommitError::Stopped)?,
         };
         if self.queue.send(queued).is_err() {
             return Err(match self.check() {
@@ -101,30 +103,30 @@ impl Embedded {
         }
         match answer.await {
             Ok(answer) => Ok(answer),
-            Err(_) => Err(self.end.without_answer().await),
+            Err(_) => Err(self.exit.lost_reply_error().await),
         }
     }
 
     /// Whether what was published last is still the newest that there is.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        match self.end.failed.get() {
+        match self.exit.failed.get() {
             None => Ok(()),
-            Some(()) => Err(FAILED),
+            Some(()) => Err(SEQUENCER_FAILED),
         }
     }
 }
 
-impl End {
+impl SequencerExit {
     /// What to say to somebody whose request is lost: it may have reached the disk, if the
     /// sequencer panicked meanwhile.
-    async fn without_answer(&self) -> CommitError {
+    async fn lost_reply_error(&self) -> CommitError {
         let mut ended = self.ended.subscribe();
         // The answers go first, and how it ended is known a little later. The sender lives
         // as long as `self`.
         let _ = ended.wait_for(|ended| *ended).await;
         match self.failed.get() {
             None => CommitError::Stopped,
-            Some(()) => CommitError::Unknown(FAILED.into()),
+            Some(()) => CommitError::Unknown(SEQUENCER_FAILED.into()),
         }
     }
 }
@@ -132,16 +134,16 @@ impl End {
 /// The one task that cannot be started again: what it knows of the disk, and the disk of
 /// it, may differ after a panic. Then nothing is acknowledged any more, and a new process
 /// begins with what is on disk.
-fn sequence(
+fn run_sequencer(
     supervisor: &Supervisor,
     sequencer: Sequencer,
-    requests: Intake,
+    requests: BatchReceiver,
     view: &Arc<View>,
-    end: &Arc<End>,
+    end: &Arc<SequencerExit>,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let ending = Ending(Arc::clone(end));
+    let ending = ExitGuard(Arc::clone(end));
     let (view, end) = (Arc::clone(view), Arc::clone(end));
-    let work = supervisor.supervise_once(SEQUENCER, sequencer.run(requests), move |_| {
+    let work = supervisor.supervise_once(SEQUENCER_TASK, sequencer.run(requests), move |_| {
         let _ = end.failed.set(());
         view.hub().stop();
     });
@@ -152,21 +154,21 @@ fn sequence(
 }
 
 /// Says so when the sequencer has ended, also if its runtime did.
-struct Ending(Arc<End>);
+struct ExitGuard(Arc<SequencerExit>);
 
-impl Drop for Ending {
+impl Drop for ExitGuard {
     fn drop(&mut self) {
         self.0.ended.send_replace(true);
     }
 }
 
 /// Tells watches of commits. If that fails, they go on with the history meanwhile.
-pub(crate) fn dispatch(
+pub(crate) fn run_dispatcher(
     supervisor: &Supervisor,
     view: &Arc<View>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let view = Arc::clone(view);
-    supervisor.supervise(DISPATCHER, move || {
+    supervisor.supervise(DISPATCHER_TASK, move || {
         let view = Arc::clone(&view);
         async move { view.hub().run(&view).await }
     })

@@ -20,7 +20,7 @@ pub enum TxnError {
     #[error("the lease does not exist")]
     LeaseNotFound,
     #[error("a key that is written lies outside the range of this store")]
-    OutOfReach,
+    KeyOutOfRange,
     #[error(transparent)]
     Range(#[from] RangeError),
 }
@@ -124,13 +124,13 @@ pub enum OpenError {
     #[error("{path} is in use by another process")]
     InUse { path: PathBuf },
     #[error("{path} was written by a newer Optik (format {found}; this one reads {known})")]
-    Newer {
+    NewerFormat {
         path: PathBuf,
         found: u32,
         known: u32,
     },
     #[error("{path} is not an Optik data directory: {reason}")]
-    NotOurs { path: PathBuf, reason: String },
+    NotADataDirectory { path: PathBuf, reason: String },
     #[error("{path} is damaged: {reason}")]
     Damaged { path: PathBuf, reason: String },
     #[error("cannot {action} {path}")]
@@ -141,7 +141,7 @@ pub enum OpenError {
         cause: std::io::Error,
     },
     #[error("others on this machine may read {path}, and that cannot be changed")]
-    Exposed {
+    PermissionsTooOpen {
         path: PathBuf,
         #[source]
         cause: std::io::Error,

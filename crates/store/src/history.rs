@@ -16,7 +16,7 @@ pub struct Commit {
     /// What the wall clock said. It may have been wrong: nothing is forgotten by it.
     pub(crate) time: UnixMillis,
     /// Since when this process has known it. Its age is counted from here.
-    pub(crate) known: Monotonic,
+    pub(crate) known_since: Monotonic,
     pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) events: Box<[Event]>,
 }
@@ -57,14 +57,18 @@ impl Commit {
     }
 
     fn size(&self) -> u64 {
-        let events: u64 = self.events.iter().map(|event| event.version.size()).sum();
+        let events: u64 = self
+            .events
+            .iter()
+            .map(|event| event.version.memory_bytes())
+            .sum();
         COMMIT_OVERHEAD_BYTES + events
     }
 }
 
 const COMMIT_OVERHEAD_BYTES: u64 = 100;
 /// Room for so many commits is not given back.
-const IDLE_CAPACITY: usize = 1024;
+const IDLE_CAPACITY_COMMITS_MAX: usize = 1024;
 
 impl Event {
     /// What the key became; a deletion if it went away.
@@ -156,14 +160,14 @@ impl History {
             .filter(|oldest| oldest.revision < revision)?;
         let oldest = self.commits.pop_front()?;
         self.bytes -= oldest.size();
-        self.give_room_back();
+        self.shrink_capacity();
         Some(oldest)
     }
 
     /// A history that was once long does not stay so.
-    fn give_room_back(&mut self) {
+    fn shrink_capacity(&mut self) {
         let room = self.commits.capacity();
-        if room > IDLE_CAPACITY && self.commits.len() < room / 4 {
+        if room > IDLE_CAPACITY_COMMITS_MAX && self.commits.len() < room / 4 {
             self.commits.shrink_to(room / 2);
         }
     }
@@ -184,7 +188,7 @@ impl History {
         let mut left = self.bytes;
         let mut target = None;
         for commit in &self.commits {
-            if now.since(commit.known) < age_max && left <= bytes_max {
+            if now.since(commit.known_since) < age_max && left <= bytes_max {
                 break;
             }
             left -= commit.size();
@@ -199,13 +203,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_given_back_with_what_is_forgotten() {
+    fn history_capacity_shrinks_with_compaction() {
         let mut history = History::default();
         for revision in 1..=100_000 {
             history.append(Arc::new(Commit {
                 revision: Revision::new(revision),
                 time: UnixMillis::default(),
-                known: Monotonic::default(),
+                known_since: Monotonic::default(),
                 origin: None,
                 events: Box::default(),
             }));
@@ -216,7 +220,7 @@ mod tests {
             next += 1;
             let (room, used) = (history.commits.capacity(), history.len());
             assert!(
-                room <= IDLE_CAPACITY * 2 || room <= used * 4,
+                room <= IDLE_CAPACITY_COMMITS_MAX * 2 || room <= used * 4,
                 "{room} for {used}"
             );
         }

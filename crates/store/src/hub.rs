@@ -4,14 +4,14 @@
 //! cost a writer nothing.
 
 use crate::error::WatchError;
+use crate::executor::yield_to_others;
 use crate::history::Commit;
-use crate::interest::Interest;
 use crate::key::KeyRange;
 use crate::mailbox::Mailbox;
 use crate::revision::Revision;
 use crate::sync::{Arc, Mutex};
 use crate::view::View;
-use crate::workplace::after_others;
+use crate::watcher_index::WatcherIndex;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Poll, Waker};
@@ -21,33 +21,33 @@ use tokio::task;
 /// How many commits are handed out under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
 /// How many watches are woken before they get the thread.
-const WOKEN_TOGETHER: usize = 32;
+const WAKE_GROUP_SIZE: usize = 32;
 /// How many commits a writer looks at itself before it leaves that to the dispatcher.
-const UNINTERESTING_COMMITS_MAX: usize = 64;
+const UNWATCHED_COMMITS_MAX: usize = 64;
 
 /// Lock order: `state`, then a mailbox. `bell` is held alone.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    state: Mutex<State>,
-    bell: Mutex<Bell>,
+    state: Mutex<HubState>,
+    dispatch_signal: Mutex<DispatchSignal>,
     /// Tells those who wait until watches have been told.
     dispatched: signal::Sender<Revision>,
 }
 
 #[derive(Debug)]
-struct State {
-    interest: Interest<Arc<Mailbox>>,
+struct HubState {
+    watchers: WatcherIndex<Arc<Mailbox>>,
     /// Every commit up to here is in the mailboxes of those who care.
     dispatched: Revision,
     stopped: bool,
 }
 
 #[derive(Debug)]
-struct Bell {
+struct DispatchSignal {
     announced: Revision,
     stopped: bool,
     /// The dispatcher, when it has nothing to do.
-    listener: Option<Waker>,
+    dispatcher: Option<Waker>,
 }
 
 /// Whether a watch may rely on its mailbox from now on.
@@ -62,15 +62,15 @@ pub(crate) enum Subscription {
 impl Hub {
     pub(crate) fn new(revision: Revision) -> Self {
         Self {
-            state: Mutex::new(State {
-                interest: Interest::default(),
+            state: Mutex::new(HubState {
+                watchers: WatcherIndex::default(),
                 dispatched: revision,
                 stopped: false,
             }),
-            bell: Mutex::new(Bell {
+            dispatch_signal: Mutex::new(DispatchSignal {
                 announced: revision,
                 stopped: false,
-                listener: None,
+                dispatcher: None,
             }),
             dispatched: signal::Sender::new(revision),
         }
@@ -78,16 +78,16 @@ impl Hub {
 
     /// Says that commits up to `revision` are in the history of `view`.
     pub(crate) fn announce(&self, view: &View, revision: Revision) {
-        if !self.nobody_cares(view, revision) {
-            self.ring(revision);
+        if !self.skip_unwatched(view, revision) {
+            self.wake_dispatcher(revision);
         }
     }
 
-    fn ring(&self, revision: Revision) {
+    fn wake_dispatcher(&self, revision: Revision) {
         let listener = {
-            let mut bell = self.bell.lock();
+            let mut bell = self.dispatch_signal.lock();
             bell.announced = bell.announced.max(revision);
-            bell.listener.take()
+            bell.dispatcher.take()
         };
         if let Some(listener) = listener {
             listener.wake();
@@ -95,32 +95,31 @@ impl Hub {
     }
 
     /// For what nobody watches there is nothing to hand out, and nobody to wake for it.
-    fn nobody_cares(&self, view: &View, revision: Revision) -> bool {
+    fn skip_unwatched(&self, view: &View, revision: Revision) -> bool {
         // If the dispatcher is at work, it can do this too.
         let Some(mut state) = self.state.try_lock() else {
             return false;
         };
-        if !state.interest.is_empty() {
+        if !state.watchers.is_empty() {
             let next = state.dispatched.next();
-            let commits = view.with_history(|history| {
-                history.between(next, revision, UNINTERESTING_COMMITS_MAX + 1)
-            });
-            let few = commits.len() <= UNINTERESTING_COMMITS_MAX;
-            if !few || commits.iter().any(|commit| state.cares(commit)) {
+            let commits = view
+                .with_history(|history| history.between(next, revision, UNWATCHED_COMMITS_MAX + 1));
+            let few = commits.len() <= UNWATCHED_COMMITS_MAX;
+            if !few || commits.iter().any(|commit| state.is_watched(commit)) {
                 return false;
             }
         }
         state.dispatched = state.dispatched.max(revision);
         let dispatched = state.dispatched;
         drop(state);
-        self.tell(dispatched);
+        self.publish_dispatched(dispatched);
         true
     }
 
     /// Hands out commits until the hub is stopped. If that panics it can be called again.
     pub(crate) async fn run(&self, view: &View) {
         let mut done = self.dispatched();
-        while let Some(announced) = self.announced_beyond(done).await {
+        while let Some(announced) = self.wait_announced_beyond(done).await {
             let wakers;
             (done, wakers) = self.dispatch(view, announced);
             wake_in_groups(wakers).await;
@@ -128,16 +127,16 @@ impl Hub {
     }
 
     /// None when the hub is stopped.
-    async fn announced_beyond(&self, done: Revision) -> Option<Revision> {
+    async fn wait_announced_beyond(&self, done: Revision) -> Option<Revision> {
         poll_fn(|cx| {
-            let mut bell = self.bell.lock();
+            let mut bell = self.dispatch_signal.lock();
             if bell.stopped {
                 return Poll::Ready(None);
             }
             if bell.announced > done {
                 return Poll::Ready(Some(bell.announced));
             }
-            bell.listener = Some(cx.waker().clone());
+            bell.dispatcher = Some(cx.waker().clone());
             Poll::Pending
         })
         .await
@@ -169,7 +168,7 @@ impl Hub {
         state.dispatched = state.dispatched.max(through);
         let dispatched = state.dispatched;
         drop(state);
-        self.tell(dispatched);
+        self.publish_dispatched(dispatched);
         (dispatched, wakers)
     }
 
@@ -179,18 +178,18 @@ impl Hub {
 
     /// Tells those who wait. The lock is not held any more: whoever was ahead of us
     /// may have told of more already, and that must stand.
-    fn tell(&self, dispatched: Revision) {
-        raise(&self.dispatched, dispatched);
+    fn publish_dispatched(&self, dispatched: Revision) {
+        raise_revision(&self.dispatched, dispatched);
     }
 
     /// As [`Hub::dispatched`] or a little less, without waiting for the dispatcher.
-    pub(crate) fn handed_out(&self) -> Revision {
+    pub(crate) fn dispatched_at_least(&self) -> Revision {
         *self.dispatched.borrow()
     }
 
     /// Waits until every watch that reads has been offered what was committed up to
     /// `revision`.
-    pub(crate) async fn reached(&self, revision: Revision) {
+    pub(crate) async fn wait_dispatched(&self, revision: Revision) {
         let mut dispatched = self.dispatched.subscribe();
         // The sender lives as long as `self`.
         let _ = dispatched.wait_for(|done| *done >= revision).await;
@@ -210,14 +209,14 @@ impl Hub {
             return Subscription::Behind;
         }
         mailbox.open(next);
-        state.interest.add(range, Arc::clone(mailbox));
+        state.watchers.add(range, Arc::clone(mailbox));
         Subscription::Live
     }
 
     pub(crate) fn unsubscribe(&self, range: &KeyRange, mailbox: &Arc<Mailbox>) {
         let mut state = self.state.lock();
         state
-            .interest
+            .watchers
             .remove(range, |other| Arc::ptr_eq(other, mailbox));
     }
 
@@ -227,17 +226,17 @@ impl Hub {
         let mut state = self.state.lock();
         let revision = replace(state.dispatched);
         state.dispatched = revision;
-        let ended: Vec<_> = state.interest.drain().collect();
+        let ended: Vec<_> = state.watchers.drain().collect();
         drop(state);
-        self.ring(revision);
-        self.tell(revision);
+        self.wake_dispatcher(revision);
+        self.publish_dispatched(revision);
         let wakers = ended.iter().filter_map(|mailbox| mailbox.end(reason));
         wakers.for_each(Waker::wake);
     }
 
     /// Ends every watch and the dispatcher.
     pub(crate) fn stop(&self) {
-        self.bell.lock().stopped = true;
+        self.dispatch_signal.lock().stopped = true;
         self.state.lock().stopped = true;
         // This rings the bell.
         self.end_all(WatchError::Stopped, |dispatched| dispatched);
@@ -250,11 +249,11 @@ impl Hub {
 async fn wake_in_groups(wakers: Vec<Waker>) {
     let mut wakers = wakers.into_iter();
     loop {
-        wakers.by_ref().take(WOKEN_TOGETHER).for_each(Waker::wake);
+        wakers.by_ref().take(WAKE_GROUP_SIZE).for_each(Waker::wake);
         if wakers.len() == 0 {
             break;
         }
-        after_others().await;
+        yield_to_others().await;
     }
     // Those who were just woken may be waiting for this very thread. They are few: no other
     // one need be called for them.
@@ -262,7 +261,7 @@ async fn wake_in_groups(wakers: Vec<Waker>) {
 }
 
 /// Tells those who wait for a revision, if there is news. Never takes back what it said.
-pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
+pub(crate) fn raise_revision(signal: &signal::Sender<Revision>, to: Revision) {
     signal.send_if_modified(|told| {
         let newer = to > *told;
         *told = to.max(*told);
@@ -270,28 +269,29 @@ pub(crate) fn raise(signal: &signal::Sender<Revision>, to: Revision) {
     });
 }
 
-impl State {
+impl HubState {
     /// Sends every live watch to the history, from where it is. Returns whom to wake.
     fn interrupt(&mut self) -> Vec<Waker> {
         let next = self.dispatched.next();
-        let live = self.interest.drain();
+        let live = self.watchers.drain();
         live.filter_map(|mailbox| mailbox.interrupt(next)).collect()
     }
 
-    fn cares(&self, commit: &Commit) -> bool {
+    fn is_watched(&self, commit: &Commit) -> bool {
         let mut keys = commit.events().iter().map(|event| event.version().key());
         keys.any(|key| {
             let mut found = false;
-            self.interest.find(key, |_| found = true);
+            self.watchers.for_each_watcher(key, |_| found = true);
             found
         })
     }
 
     fn offer(&self, commit: &Arc<Commit>, wakers: &mut Vec<Waker>) {
         for event in commit.events() {
-            self.interest.find(event.version().key(), |mailbox| {
-                wakers.extend(mailbox.offer(commit));
-            });
+            self.watchers
+                .for_each_watcher(event.version().key(), |mailbox| {
+                    wakers.extend(mailbox.offer(commit));
+                });
         }
     }
 }
@@ -313,12 +313,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_watches_do_not_wait_for_the_last() {
+    fn hub_wakes_watchers_in_groups() {
         let woken = std::sync::Arc::new(Count::default());
         let waker = Waker::from(std::sync::Arc::clone(&woken));
-        let mut waking = pin!(wake_in_groups(vec![waker; 2 * WOKEN_TOGETHER + 1]));
+        let mut waking = pin!(wake_in_groups(vec![waker; 2 * WAKE_GROUP_SIZE + 1]));
         let mut here = Context::from_waker(Waker::noop());
-        for so_far in [WOKEN_TOGETHER, 2 * WOKEN_TOGETHER, 2 * WOKEN_TOGETHER + 1] {
+        for so_far in [
+            WAKE_GROUP_SIZE,
+            2 * WAKE_GROUP_SIZE,
+            2 * WAKE_GROUP_SIZE + 1,
+        ] {
             assert!(waking.as_mut().poll(&mut here).is_pending());
             assert_eq!(woken.0.load(Ordering::Relaxed), so_far);
         }

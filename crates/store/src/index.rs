@@ -15,22 +15,22 @@ use imbl::OrdMap;
 pub(crate) struct Index {
     live: OrdMap<Key, Arc<Version>>,
     /// Keys whose newest version is a deletion; none of them is live.
-    gone: OrdMap<Key, Arc<Version>>,
+    tombstones: OrdMap<Key, Arc<Version>>,
     revision: Revision,
-    size: Size,
+    size: LiveSize,
     /// What the live versions take on disk.
-    stored: u64,
+    stored_bytes: u64,
 }
 
 /// What the live keys amount to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct LiveSize {
     pub keys: u64,
     /// Keys and values, without bookkeeping.
     pub bytes: u64,
 }
 
-impl Size {
+impl LiveSize {
     fn add(&mut self, version: &Version) {
         self.keys += 1;
         self.bytes += (version.key.len() + version.value.len()) as u64;
@@ -46,16 +46,16 @@ impl Index {
     pub(crate) fn new(revision: Revision) -> Self {
         Self {
             live: OrdMap::new(),
-            gone: OrdMap::new(),
+            tombstones: OrdMap::new(),
             revision,
-            size: Size::default(),
-            stored: 0,
+            size: LiveSize::default(),
+            stored_bytes: 0,
         }
     }
 
     /// What the live versions take on disk.
     pub(crate) fn stored_bytes(&self) -> u64 {
-        self.stored
+        self.stored_bytes
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -73,7 +73,7 @@ impl Index {
 
     /// The newest version of a key, even if that is its deletion.
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Arc<Version>> {
-        self.live.get(key).or_else(|| self.gone.get(key))
+        self.live.get(key).or_else(|| self.tombstones.get(key))
     }
 
     pub(crate) fn live_version(&self, key: &[u8]) -> Option<&Arc<Version>> {
@@ -85,39 +85,40 @@ impl Index {
         let key = version.key.clone();
         if version.is_deletion() {
             self.take_live(&key);
-            self.gone.insert(key, version);
+            self.tombstones.insert(key, version);
             return;
         }
         self.size.add(&version);
-        self.stored += version.stored_bytes();
+        self.stored_bytes += version.stored_bytes();
         match self.live.insert(key.clone(), version) {
             Some(old) => self.subtract(&old),
-            None => drop(take(&mut self.gone, &key)),
+            None => drop(remove_existing(&mut self.tombstones, &key)),
         }
     }
 
     fn take_live(&mut self, key: &[u8]) -> Option<Arc<Version>> {
-        let old = take(&mut self.live, key)?;
+        let old = remove_existing(&mut self.live, key)?;
         self.subtract(&old);
         Some(old)
     }
 
     fn subtract(&mut self, old: &Version) {
         self.size.subtract(old);
-        self.stored -= old.stored_bytes();
+        self.stored_bytes -= old.stored_bytes();
     }
 
     /// Drops a key whose newest version is `deletion`, which nobody needs any more.
-    pub(crate) fn forget(&mut self, deletion: &Arc<Version>) {
-        let newest = self.gone.get(&*deletion.key);
+    pub(crate) fn remove_tombstone(&mut self, deletion: &Arc<Version>) {
+        let newest = self.tombstones.get(&*deletion.key);
         if newest.is_some_and(|newest| Arc::ptr_eq(newest, deletion)) {
-            self.gone.remove(&*deletion.key);
+            self.tombstones.remove(&*deletion.key);
         }
     }
 
     /// Drops a key altogether and returns its newest version.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Version>> {
-        self.take_live(key).or_else(|| take(&mut self.gone, key))
+        self.take_live(key)
+            .or_else(|| remove_existing(&mut self.tombstones, key))
     }
 
     /// Every key of a range with its newest version, deletions included.
@@ -126,7 +127,7 @@ impl Index {
         range: &KeyRange,
     ) -> impl Iterator<Item = &'a Arc<Version>> + use<'a> {
         let mut live = self.live_entries(range).peekable();
-        let gone = self.gone.range::<_, [u8]>(range.bounds());
+        let gone = self.tombstones.range::<_, [u8]>(range.bounds());
         let mut gone = gone.map(|(_, version)| version).peekable();
         std::iter::from_fn(move || match (live.peek(), gone.peek()) {
             (Some(there), Some(not)) if not.key < there.key => gone.next(),
@@ -145,7 +146,7 @@ impl Index {
 
     /// Carries out a query on everything that is in here.
     pub(crate) fn query_newest(&self, query: &RangeQuery) -> RangeResult {
-        collect(query, self.live_entries(&query.range).cloned())
+        collect_range(query, self.live_entries(&query.range).cloned())
     }
 
     /// Carries out a query on the state at `at`, which must be kept.
@@ -155,20 +156,20 @@ impl Index {
             .newest_entries(&query.range)
             .filter_map(|version| visible(version, at))
             .filter(|version| !version.is_deletion());
-        collect(query, state)
+        collect_range(query, state)
     }
 }
 
 /// Takes a key out, if it is in there: to remove one that is not would copy the way to
 /// where it would be, and most keys that are written were never deleted.
-fn take(map: &mut OrdMap<Key, Arc<Version>>, key: &[u8]) -> Option<Arc<Version>> {
+fn remove_existing(map: &mut OrdMap<Key, Arc<Version>>, key: &[u8]) -> Option<Arc<Version>> {
     if !map.contains_key(key) {
         return None;
     }
     map.remove(key)
 }
 
-fn collect(query: &RangeQuery, state: impl Iterator<Item = Arc<Version>>) -> RangeResult {
+fn collect_range(query: &RangeQuery, state: impl Iterator<Item = Arc<Version>>) -> RangeResult {
     let mut result = RangeResult::default();
     for version in state {
         result.count += 1;
@@ -214,7 +215,7 @@ impl Snapshot {
     }
 
     #[must_use]
-    pub fn size(&self) -> Size {
+    pub fn size(&self) -> LiveSize {
         self.index.size
     }
 
@@ -308,7 +309,7 @@ mod tests {
 
     /// A key is live or gone, never both, and in order either way.
     #[test]
-    fn a_deleted_key_is_found_but_not_walked_over() {
+    fn index_keeps_tombstones_out_of_live_entries() {
         let mut index = Index::new(Revision::FIRST);
         for (revision, key) in (2..).zip(["a", "b", "c", "d"]) {
             index.insert(change(key, revision, Some("12")));
@@ -324,14 +325,14 @@ mod tests {
         assert!(index.live_version(b"b").is_none());
 
         index.insert(change("d", 8, Some("3")));
-        assert_eq!((index.live.len(), index.gone.len()), (3, 1));
-        index.forget(&change("b", 6, None));
+        assert_eq!((index.live.len(), index.tombstones.len()), (3, 1));
+        index.remove_tombstone(&change("b", 6, None));
         assert_eq!(keys(index.newest_entries(&all)), "a b c d", "another one");
-        index.forget(&deletion);
+        index.remove_tombstone(&deletion);
         assert_eq!(keys(index.newest_entries(&all)), "a c d");
         assert_eq!((index.size.keys, index.size.bytes), (3, 8));
 
         assert!(index.remove(b"d").is_some() && index.remove(b"d").is_none());
-        assert_eq!((index.size.keys, index.gone.len()), (2, 0));
+        assert_eq!((index.size.keys, index.tombstones.len()), (2, 0));
     }
 }

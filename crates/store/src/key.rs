@@ -42,18 +42,18 @@ impl fmt::Debug for Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRange {
     start: Key,
-    end: End,
+    end: RangeEnd,
 }
 
 /// Where a range stops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
+enum RangeEnd {
     /// It holds nothing but its start.
-    OneKey,
+    SingleKey,
     /// It holds every key that begins with its start.
     Prefix,
     Before(Key),
-    Never,
+    Unbounded,
 }
 
 impl KeyRange {
@@ -61,7 +61,7 @@ impl KeyRange {
     pub fn one(key: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&key),
-            end: End::OneKey,
+            end: RangeEnd::SingleKey,
         }
     }
 
@@ -69,7 +69,7 @@ impl KeyRange {
     pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&prefix),
-            end: End::Prefix,
+            end: RangeEnd::Prefix,
         }
     }
 
@@ -79,9 +79,9 @@ impl KeyRange {
         // Most ranges arrive as prefixes spelt out. Recognising them keeps the
         // watch index fast.
         let end = if !start.is_empty() && successor_of_prefix(start).as_deref() == Some(end) {
-            End::Prefix
+            RangeEnd::Prefix
         } else {
-            End::Before(Key::from(end))
+            RangeEnd::Before(Key::from(end))
         };
         Self {
             start: Key::from(start),
@@ -93,7 +93,7 @@ impl KeyRange {
     pub fn from_key(start: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&start),
-            end: End::Never,
+            end: RangeEnd::Unbounded,
         }
     }
 
@@ -110,33 +110,33 @@ impl KeyRange {
     /// The key, if the range is exactly one.
     #[must_use]
     pub fn as_one(&self) -> Option<&Key> {
-        matches!(self.end, End::OneKey).then_some(&self.start)
+        matches!(self.end, RangeEnd::SingleKey).then_some(&self.start)
     }
 
     /// The prefix, if the range is all keys under one.
     #[must_use]
     pub fn as_prefix(&self) -> Option<&Key> {
-        matches!(self.end, End::Prefix).then_some(&self.start)
+        matches!(self.end, RangeEnd::Prefix).then_some(&self.start)
     }
 
     /// The first key behind the range; `None` if there is no such bound.
     #[must_use]
     pub fn end(&self) -> Option<Vec<u8>> {
         match &self.end {
-            End::OneKey => Some([&self.start[..], &[0]].concat()),
-            End::Prefix => successor_of_prefix(&self.start),
-            End::Before(key) => Some(key.to_vec()),
-            End::Never => None,
+            RangeEnd::SingleKey => Some([&self.start[..], &[0]].concat()),
+            RangeEnd::Prefix => successor_of_prefix(&self.start),
+            RangeEnd::Before(key) => Some(key.to_vec()),
+            RangeEnd::Unbounded => None,
         }
     }
 
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         match &self.end {
-            End::OneKey => *self.start == *key,
-            End::Prefix => key.starts_with(&self.start),
-            End::Before(end) => *self.start <= *key && *key < **end,
-            End::Never => *self.start <= *key,
+            RangeEnd::SingleKey => *self.start == *key,
+            RangeEnd::Prefix => key.starts_with(&self.start),
+            RangeEnd::Before(end) => *self.start <= *key && *key < **end,
+            RangeEnd::Unbounded => *self.start <= *key,
         }
     }
 
@@ -150,7 +150,7 @@ impl KeyRange {
 
     /// The range as bounds for an ordered map.
     pub(crate) fn bounds(&self) -> impl RangeBounds<[u8]> {
-        Bounds {
+        KeyBounds {
             start: self.start.clone(),
             end: self.end(),
         }
@@ -163,19 +163,19 @@ impl KeyRange {
         match self.end() {
             Some(end) => Self {
                 start: Key::from(&start),
-                end: End::Before(Key::from(&end)),
+                end: RangeEnd::Before(Key::from(&end)),
             },
             None => Self::from_key(start),
         }
     }
 }
 
-struct Bounds {
+struct KeyBounds {
     start: Key,
     end: Option<Vec<u8>>,
 }
 
-impl RangeBounds<[u8]> for Bounds {
+impl RangeBounds<[u8]> for KeyBounds {
     fn start_bound(&self) -> Bound<&[u8]> {
         Bound::Included(&self.start)
     }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_contain_what_they_say() {
+    fn key_range_contains_only_keys_within_bounds() {
         type Keys = &'static [&'static [u8]];
         let cases: &[(KeyRange, Keys, Keys)] = &[
             (KeyRange::one("a"), &[b"a"], &[b"", b"a\0", b"b"]),
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spelt_out_prefix_is_recognised() {
+    fn key_range_between_prefix_bounds_becomes_prefix() {
         assert_eq!(KeyRange::between("a/", "a0"), KeyRange::prefix("a/"));
         assert_eq!(KeyRange::between(b"a\xff", "b"), KeyRange::prefix(b"a\xff"));
         assert_eq!(KeyRange::between("a", "c").as_prefix(), None);
     }
 
     #[test]
-    fn overlap_needs_a_common_key() {
+    fn key_ranges_overlap_only_with_a_common_key() {
         let cases = [
             (KeyRange::one("a"), KeyRange::one("a"), true),
             (KeyRange::one("a"), KeyRange::one("b"), false),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_after_a_key_begins_behind_it() {
+    fn key_range_after_excludes_the_key() {
         let rest = KeyRange::prefix("a/").after(b"a/k");
         assert!(!rest.contains(b"a/k"));
         assert!(rest.contains(b"a/k\0"));

@@ -13,32 +13,32 @@ pub(crate) const MAILBOX_COMMITS_MAX: usize = 1024;
 const MAILBOX_IDLE_CAPACITY_MAX: usize = 32;
 
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox(Mutex<Contents>);
+pub(crate) struct Mailbox(Mutex<MailboxContents>);
 
 #[derive(Debug, Default)]
-struct Contents {
+struct MailboxContents {
     commits: VecDeque<Arc<Commit>>,
     /// Earlier commits have been read from the history.
     from: Revision,
     /// The first commit that found no room. Nothing is taken in after it.
-    missed: Option<Revision>,
+    overflowed_at: Option<Revision>,
     ended: Option<WatchError>,
     reader: Option<Waker>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum MailboxRead {
     Commits(Vec<Arc<Commit>>),
     /// Nothing yet; the reader will be woken.
-    Nothing,
+    Empty,
     /// Everything that fitted has been read; go on from here in the history.
-    Missed(Revision),
+    Overflowed(Revision),
     Ended(WatchError),
 }
 
 impl Mailbox {
     #[cfg(test)]
-    pub(crate) fn hold(&self) -> impl Drop + '_ {
+    pub(crate) fn lock_for_test(&self) -> impl Drop + '_ {
         self.0.lock()
     }
 
@@ -47,7 +47,7 @@ impl Mailbox {
         let mut contents = self.0.lock();
         debug_assert!(contents.commits.is_empty(), "unread commits would be lost");
         contents.from = from;
-        contents.missed = None;
+        contents.overflowed_at = None;
     }
 
     /// Takes a commit in, and returns whom to wake.
@@ -55,14 +55,14 @@ impl Mailbox {
         let mut contents = self.0.lock();
         let last = contents.commits.back().map(|last| last.revision);
         let unwanted = commit.revision < contents.from
-            || contents.missed.is_some()
+            || contents.overflowed_at.is_some()
             // It touches several keys that we watch, and we have it.
             || last == Some(commit.revision);
         if unwanted {
             return None;
         }
         if contents.commits.len() >= MAILBOX_COMMITS_MAX {
-            contents.missed = Some(commit.revision);
+            contents.overflowed_at = Some(commit.revision);
             return None;
         }
         contents.commits.push_back(Arc::clone(commit));
@@ -72,18 +72,18 @@ impl Mailbox {
     /// Takes nothing in any more: the reader goes on in the history, behind what is in here.
     /// Everything before `next` has been offered. Returns whom to wake.
     pub(crate) fn interrupt(&self, next: Revision) -> Option<Waker> {
-        let mut contents = self.0.lock_again();
+        let mut contents = self.0.lock_clearing_poison();
         let last = contents.commits.back();
         let unread = last.map_or(next, |last| last.revision.next().max(next));
         let missed = unread.max(contents.from);
-        contents.missed.get_or_insert(missed);
+        contents.overflowed_at.get_or_insert(missed);
         contents.reader.take()
     }
 
-    pub(crate) fn take(&self, max: usize, cx: &Context<'_>) -> Taken {
+    pub(crate) fn take(&self, max: usize, cx: &Context<'_>) -> MailboxRead {
         let mut contents = self.0.lock();
         if contents.commits.is_empty() {
-            return contents.nothing_left(cx);
+            return contents.read_empty(cx);
         }
         let count = contents.commits.len().min(max);
         let taken: Vec<_> = contents.commits.drain(..count).collect();
@@ -94,13 +94,13 @@ impl Mailbox {
         if contents.commits.is_empty() {
             contents.commits.shrink_to(MAILBOX_IDLE_CAPACITY_MAX);
         }
-        Taken::Commits(taken)
+        MailboxRead::Commits(taken)
     }
 
     /// Whether everything offered has been read.
     pub(crate) fn is_drained(&self) -> bool {
         let contents = self.0.lock();
-        contents.commits.is_empty() && contents.missed.is_none() && contents.ended.is_none()
+        contents.commits.is_empty() && contents.overflowed_at.is_none() && contents.ended.is_none()
     }
 
     pub(crate) fn end(&self, reason: WatchError) -> Option<Waker> {
@@ -110,15 +110,15 @@ impl Mailbox {
     }
 }
 
-impl Contents {
-    fn nothing_left(&mut self, cx: &Context<'_>) -> Taken {
+impl MailboxContents {
+    fn read_empty(&mut self, cx: &Context<'_>) -> MailboxRead {
         if let Some(reason) = self.ended {
-            return Taken::Ended(reason);
+            return MailboxRead::Ended(reason);
         }
-        if let Some(missed) = self.missed {
-            return Taken::Missed(missed);
+        if let Some(missed) = self.overflowed_at {
+            return MailboxRead::Overflowed(missed);
         }
         self.reader = Some(cx.waker().clone());
-        Taken::Nothing
+        MailboxRead::Empty
     }
 }

@@ -1,5 +1,5 @@
-use crate::check::TxnLimits;
-use crate::workplace::Workplace;
+use crate::executor::Executor;
+use crate::txn_validation::TxnLimits;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_supervisor::Supervisor;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub struct Options {
     /// The data lies in files that are written until they are this large (larger, if there
     /// is much of it). How much garbage may lie around follows from it.
     pub segment_bytes: u64,
-    pub workplace: Workplace,
+    pub executor: Executor,
     /// Looks after the tasks of the store.
     pub supervisor: Supervisor,
     pub clock: Arc<dyn Clock>,
@@ -81,7 +81,7 @@ impl Options {
             retention: Retention::default(),
             limits: TxnLimits::default(),
             segment_bytes: 4 << 20,
-            workplace: Workplace::default(),
+            executor: Executor::default(),
             supervisor: Supervisor::default(),
             clock: Arc::new(SystemClock::default()),
             entropy: Arc::new(SystemEntropy),

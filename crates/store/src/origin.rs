@@ -42,7 +42,7 @@ impl Origin {
         })
     }
 
-    fn cut(&mut self) {
+    fn truncate(&mut self) {
         let [user, agent, manager, verb] = self.parts().map(str::len);
         self.user.truncate(user);
         self.agent.truncate(agent);
@@ -63,28 +63,28 @@ impl Origin {
 
 /// Keeps one copy of each origin: a cluster has few writers and many writes.
 #[derive(Debug, Default)]
-pub(crate) struct Origins {
-    known: BTreeSet<Arc<Origin>>,
+pub(crate) struct OriginInterner {
+    interned: BTreeSet<Arc<Origin>>,
 }
 
 /// Beyond this many the set starts again; copies in use stay alive by themselves.
 const ORIGINS_MAX: usize = 4096;
 
-impl Origins {
+impl OriginInterner {
     pub(crate) fn intern(&mut self, mut origin: Origin) -> Option<Arc<Origin>> {
         if origin.is_unknown() {
             return None;
         }
         // Now, so that it reads the same before and after a restart.
-        origin.cut();
-        if let Some(known) = self.known.get(&origin) {
+        origin.truncate();
+        if let Some(known) = self.interned.get(&origin) {
             return Some(Arc::clone(known));
         }
-        if self.known.len() >= ORIGINS_MAX {
-            self.known.clear();
+        if self.interned.len() >= ORIGINS_MAX {
+            self.interned.clear();
         }
         let fresh = Arc::new(origin);
-        self.known.insert(Arc::clone(&fresh));
+        self.interned.insert(Arc::clone(&fresh));
         Some(fresh)
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn equal_origins_share_one_allocation() {
-        let mut origins = Origins::default();
+        let mut origins = OriginInterner::default();
         let first = origins.intern(Origin::system("expire")).expect("known");
         let second = origins.intern(Origin::system("expire")).expect("known");
         assert!(Arc::ptr_eq(&first, &second));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn long_parts_are_cut_between_characters() {
+    fn long_origin_parts_are_truncated_at_char_boundary() {
         let long = Origin {
             user: "é".repeat(400),
             ..Origin::default()

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use optik_platform::{Monotonic, UnixMillis};
 
 /// Where a version is kept: its revision and its place in the transaction.
-pub(crate) type Place = (Revision, u32);
+pub(crate) type VersionPosition = (Revision, u32);
 
 /// A version as it was written, before it is linked to the one before it.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct VersionRecord {
     pub(crate) key: Key,
     pub(crate) value: Bytes,
     pub(crate) create_revision: Revision,
@@ -37,10 +37,10 @@ pub(crate) struct Replay {
     /// Commits from the floor on.
     pub(crate) history: Vec<Arc<Commit>>,
     /// Versions that no reader can reach any more, and what each takes on disk.
-    pub(crate) garbage: Vec<(Place, u64)>,
+    pub(crate) garbage: Vec<(VersionPosition, u64)>,
     floor: Revision,
     now: Monotonic,
-    open: Vec<Event>,
+    pending_events: Vec<Event>,
 }
 
 impl Replay {
@@ -53,11 +53,11 @@ impl Replay {
             garbage: Vec::new(),
             floor,
             now,
-            open: Vec::new(),
+            pending_events: Vec::new(),
         }
     }
 
-    pub(crate) fn push(&mut self, written: Written) {
+    pub(crate) fn push(&mut self, written: VersionRecord) {
         let revision = written.mod_revision;
         self.close_commit_before(revision);
         self.index.advance_to(revision);
@@ -69,27 +69,27 @@ impl Replay {
     }
 
     /// Before the floor only the last version of a key counts, if it is not a deletion.
-    fn push_compacted(&mut self, written: Written) {
+    fn push_compacted(&mut self, written: VersionRecord) {
         let old = self.index.remove(&written.key);
-        self.garbage.extend(old.map(|old| on_disk(&old)));
+        self.garbage.extend(old.map(|old| garbage_entry(&old)));
         let version = link(written, None);
         if version.is_deletion() {
-            self.garbage.push(on_disk(&version));
+            self.garbage.push(garbage_entry(&version));
         } else {
             self.index.insert(Arc::new(version));
         }
     }
 
-    fn push_recent(&mut self, written: Written) {
+    fn push_recent(&mut self, written: VersionRecord) {
         let newest = self.index.newest(&written.key).cloned();
         let prior = newest.clone().filter(|version| !version.is_deletion());
         let version = Arc::new(link(written, newest));
         self.index.insert(Arc::clone(&version));
-        self.open.push(Event { version, prior });
+        self.pending_events.push(Event { version, prior });
     }
 
     fn close_commit_before(&mut self, revision: Revision) {
-        let Some(first) = self.open.first() else {
+        let Some(first) = self.pending_events.first() else {
             return;
         };
         let first = Arc::clone(&first.version);
@@ -99,9 +99,9 @@ impl Replay {
         self.history.push(Arc::new(Commit {
             revision: first.mod_revision,
             time: first.time,
-            known: self.now,
+            known_since: self.now,
             origin: first.origin.clone(),
-            events: std::mem::take(&mut self.open).into_boxed_slice(),
+            events: std::mem::take(&mut self.pending_events).into_boxed_slice(),
         }));
     }
 
@@ -111,11 +111,11 @@ impl Replay {
     }
 }
 
-fn on_disk(version: &Version) -> (Place, u64) {
+fn garbage_entry(version: &Version) -> (VersionPosition, u64) {
     ((version.mod_revision, version.sub), version.stored_bytes())
 }
 
-fn link(written: Written, newest: Option<Arc<Version>>) -> Version {
+fn link(written: VersionRecord, newest: Option<Arc<Version>>) -> Version {
     let key = newest
         .as_ref()
         .map_or(written.key, |newest| newest.key.clone());

@@ -4,19 +4,19 @@
 //! works out all that have gathered, makes them durable with one sync, shows them to
 //! the world, and only then answers.
 
-use crate::disk::{Change, Cleaning, Disk, DiskError, DiskStatus, State};
-use crate::draft::{Draft, Stamp};
+use crate::batch_receiver::{BatchReceiver, QueuedRequest};
+use crate::compaction::{
+    SWEEP_COMMITS, compaction_target, frontier, has_garbage, is_history_too_large, sweep,
+};
+use crate::disk::{CleaningMode, Disk, DiskError, DiskStatus, DiskWrite, LogMeta};
+use crate::draft::{CommitContext, Draft};
 use crate::error::{CommitError, CompactError, LeaseError};
 use crate::history::Commit;
 use crate::index::Index;
-use crate::intake::{Intake, Queued};
 use crate::lease::{LeaseId, LeaseInfo, Leases};
 use crate::options::Options;
-use crate::origin::{Origin, Origins};
+use crate::origin::{Origin, OriginInterner};
 use crate::revision::Revision;
-use crate::sweep::{
-    SWEEP_COMMITS, compaction_target, frontier, has_garbage, is_history_too_large, sweep,
-};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -25,21 +25,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How often the sequencer looks at the time when nobody asks it anything.
-const TICK: Duration = Duration::from_secs(1);
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long it leaves a failed disk alone before it tries again.
-const REPAIR_PAUSE: Duration = Duration::from_millis(500);
+const REPAIR_INTERVAL: Duration = Duration::from_millis(500);
 /// How many leases end in one batch.
-const EXPIRIES_MAX: usize = 256;
+const BATCH_EXPIRIES_MAX: usize = 256;
 /// How many quiet ticks make a good time for cleaning the disk.
-const QUIET_TICKS: u32 = 5;
+const QUIET_TICKS_MIN: u32 = 5;
 /// A tick is quiet if there were no more commits: somebody always renews a lease.
-const QUIET_COMMITS: u64 = 20;
+const QUIET_TICK_COMMITS_MAX: u64 = 20;
 /// How often the sequencer looks whether the disk is clean.
-const CLEANING_PAUSE: Duration = Duration::from_millis(20);
+const CLEANING_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-pub(crate) enum Request {
+pub(crate) enum SequencerRequest {
     Commit {
         txn: Txn,
         origin: Origin,
@@ -73,14 +73,14 @@ pub(crate) enum Request {
     Tick {
         reply: Reply<()>,
     },
-    DiskState {
-        reply: Reply<DiskState>,
+    BackendStatus {
+        reply: Reply<BackendStatus>,
     },
     /// A whole state: published, so durable.
     Export {
-        reply: Reply<Exported>,
+        reply: Reply<ExportState>,
     },
-    Shrink {
+    Defragment {
         reply: Reply<Result<(), CommitError>>,
     },
     Stop {
@@ -90,21 +90,21 @@ pub(crate) enum Request {
 
 /// How what holds the data is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DiskState {
+pub(crate) struct BackendStatus {
     pub(crate) bytes: u64,
     /// Of an embedded engine on disk.
     pub(crate) status: Option<DiskStatus>,
-    pub(crate) takes_writes: bool,
+    pub(crate) accepts_writes: bool,
 }
 
 /// What an export is made of, as of one moment.
-pub(crate) struct Exported {
+pub(crate) struct ExportState {
     pub(crate) floor: Revision,
     pub(crate) state: (Vec<Arc<Commit>>, Index),
     pub(crate) leases: Vec<(LeaseId, Duration)>,
 }
 
-impl Request {
+impl SequencerRequest {
     /// About how much of a batch it fills.
     pub(crate) fn size(&self) -> usize {
         match self {
@@ -121,31 +121,31 @@ pub(crate) struct Sequencer {
     /// As published, but for what compaction has cleared away since.
     index: Index,
     leases: Leases,
-    origins: Origins,
-    failure: Option<Failure>,
+    origins: OriginInterner,
+    failure: Option<DiskFailure>,
     last_tick: Monotonic,
-    noted: Revision,
+    last_synced: Revision,
     /// How many ticks there have been in which little was written.
-    quiet: u32,
+    quiet_ticks: u32,
     /// Since the last batch.
-    asked_to_shrink: Vec<Reply<Result<(), CommitError>>>,
+    defragment_requests: Vec<Reply<Result<(), CommitError>>>,
     /// Answered when the disk is clean.
-    shrinking: Vec<Reply<Result<(), CommitError>>>,
-    stopping: Option<Reply<()>>,
+    defragment_waiters: Vec<Reply<Result<(), CommitError>>>,
+    stop_reply: Option<Reply<()>>,
 }
 
 /// The disk refuses writes; reads go on.
-struct Failure {
+struct DiskFailure {
     error: CommitError,
-    tried: Monotonic,
+    last_attempt: Monotonic,
 }
 
 /// An answer that is ready, but must not be given before the batch is durable.
-type Answer = Box<dyn FnOnce(Option<&CommitError>) + Send>;
+type PendingReply = Box<dyn FnOnce(Option<&CommitError>) + Send>;
 
-struct Batch {
+struct CommitBatch {
     draft: Draft,
-    answers: Vec<Answer>,
+    replies: Vec<PendingReply>,
     floor: Option<Revision>,
 }
 
@@ -162,29 +162,29 @@ impl Sequencer {
             disk,
             index,
             leases,
-            origins: Origins::default(),
+            origins: OriginInterner::default(),
             failure: None,
             last_tick: options.clock.monotonic(),
-            noted: Revision::ZERO,
-            quiet: 0,
-            asked_to_shrink: Vec::new(),
-            shrinking: Vec::new(),
-            stopping: None,
+            last_synced: Revision::ZERO,
+            quiet_ticks: 0,
+            defragment_requests: Vec::new(),
+            defragment_waiters: Vec::new(),
+            stop_reply: None,
             options,
         }
     }
 
     /// Carries requests out until it is told to stop, or nobody is left who could.
-    pub(crate) async fn run(mut self, mut requests: Intake) {
-        while self.stopping.is_none() {
-            let Some(batch) = requests.next(self.pause()).await else {
+    pub(crate) async fn run(mut self, mut requests: BatchReceiver) {
+        while self.stop_reply.is_none() {
+            let Some(batch) = requests.next_batch(self.idle_timeout()).await else {
                 break;
             };
             let made = batch.len();
             self.process(batch);
             self.sweep(SWEEP_COMMITS.max(2 * made));
-            if !self.asked_to_shrink.is_empty() {
-                self.begin_shrinking();
+            if !self.defragment_requests.is_empty() {
+                self.begin_defragment();
             }
             self.clean_disk();
         }
@@ -192,63 +192,63 @@ impl Sequencer {
     }
 
     /// How long nothing needs to be done unless somebody asks.
-    fn pause(&self) -> Duration {
+    fn idle_timeout(&self) -> Duration {
         let now = self.options.clock.monotonic();
         let to_expiry = self.leases.next_expiry().map(|expiry| expiry.since(now));
-        let pause = to_expiry.map_or(TICK, |pause| pause.min(TICK));
+        let pause = to_expiry.map_or(TICK_INTERVAL, |pause| pause.min(TICK_INTERVAL));
         if has_garbage(&self.view) {
             return Duration::ZERO;
         }
         // A lease that ran out while the disk fails must not make us spin.
         if self.failure.is_some() {
-            return TICK;
+            return TICK_INTERVAL;
         }
         if self.disk.as_ref().is_some_and(Disk::is_cleaning) {
-            return pause.min(CLEANING_PAUSE);
+            return pause.min(CLEANING_POLL_INTERVAL);
         }
         pause
     }
 
-    fn process(&mut self, requests: Vec<Queued>) {
+    fn process(&mut self, requests: Vec<QueuedRequest>) {
         let now = self.options.clock.monotonic();
         if self.failure.is_some() {
             self.try_repair(now);
         }
-        let mut batch = Batch {
+        let mut batch = CommitBatch {
             draft: Draft::new(
                 self.index.clone(),
                 self.leases.clone(),
                 self.view.floor().get(),
                 self.options.limits,
             ),
-            answers: Vec::with_capacity(requests.len()),
+            replies: Vec::with_capacity(requests.len()),
             floor: None,
         };
         self.expire_leases(&mut batch, now);
         for queued in requests {
-            self.plan(queued.request, &mut batch, now);
+            self.execute_request(queued.request, &mut batch, now);
         }
-        let ticked = now.since(self.last_tick) >= TICK;
+        let ticked = now.since(self.last_tick) >= TICK_INTERVAL;
         if ticked {
             self.last_tick = now;
         }
         if ticked || is_history_too_large(&self.view, self.options.retention) {
             self.plan_compaction(&mut batch, now);
         }
-        self.finish(batch);
+        self.commit_batch(batch);
         if ticked {
-            self.note_quiet();
+            self.update_quiet_ticks();
             if let Some(disk) = &mut self.disk {
                 disk.tick();
             }
-            self.note_synced();
+            self.sync_disk();
         }
     }
 
-    fn expire_leases(&mut self, batch: &mut Batch, now: Monotonic) {
+    fn expire_leases(&mut self, batch: &mut CommitBatch, now: Monotonic) {
         // The others follow with the next batches: leases that were granted at the same time
         // may hold millions of keys.
-        for _ in 0..EXPIRIES_MAX {
+        for _ in 0..BATCH_EXPIRIES_MAX {
             let Some(id) = batch.draft.leases.expired(now) else {
                 return;
             };
@@ -258,78 +258,83 @@ impl Sequencer {
         }
     }
 
-    fn stamp(&mut self, origin: Origin, now: Monotonic) -> Stamp {
-        Stamp {
+    fn stamp(&mut self, origin: Origin, now: Monotonic) -> CommitContext {
+        CommitContext {
             time: self.options.clock.wall(),
             now,
             origin: self.origins.intern(origin),
         }
     }
 
-    fn plan(&mut self, request: Request, batch: &mut Batch, now: Monotonic) {
+    fn execute_request(
+        &mut self,
+        request: SequencerRequest,
+        batch: &mut CommitBatch,
+        now: Monotonic,
+    ) {
         let draft = &mut batch.draft;
         let answer = match request {
-            Request::Commit { txn, origin, reply } => {
+            SequencerRequest::Commit { txn, origin, reply } => {
                 let stamp = self.stamp(origin, now);
                 let result = draft.execute(&txn, &stamp).map_err(CommitError::from);
-                answer(reply, result, |error| error)
+                reply_when_durable(reply, result, |error| error)
             }
-            Request::Compact { revision, reply } => {
+            SequencerRequest::Compact { revision, reply } => {
                 let result = batch.compact(revision, self.view.floor().get());
-                answer(reply, result, CompactError::from)
+                reply_when_durable(reply, result, CompactError::from)
             }
-            Request::Grant { id, ttl, reply } => {
+            SequencerRequest::Grant { id, ttl, reply } => {
                 let id = id.unwrap_or_else(|| self.free_lease_id(&draft.leases));
                 let result = draft.grant(id, ttl, now).map(|()| id);
-                answer(reply, result, LeaseError::from)
+                reply_when_durable(reply, result, LeaseError::from)
             }
-            Request::Revoke { id, reply } => {
+            SequencerRequest::Revoke { id, reply } => {
                 let stamp = self.stamp(Origin::system("revoke"), now);
                 let result = draft.revoke(id, &stamp).map(|()| draft.index.revision());
-                answer(reply, result, LeaseError::from)
+                reply_when_durable(reply, result, LeaseError::from)
             }
-            Request::KeepAlive { id, reply } => {
+            SequencerRequest::KeepAlive { id, reply } => {
                 let result = draft.leases.renew(id, now).ok_or(LeaseError::NotFound);
-                answer(reply, result, LeaseError::from)
+                reply_when_durable(reply, result, LeaseError::from)
             }
-            Request::LeaseInfo { id, reply } => {
+            SequencerRequest::LeaseInfo { id, reply } => {
                 let result = draft.leases.info(id, now).ok_or(LeaseError::NotFound);
-                answer(reply, result, LeaseError::from)
+                reply_when_durable(reply, result, LeaseError::from)
             }
-            Request::Leases { reply } => {
+            SequencerRequest::Leases { reply } => {
                 let ids = draft.leases.ids();
-                answer(reply, Ok(ids), LeaseError::from)
+                reply_when_durable(reply, Ok(ids), LeaseError::from)
             }
-            Request::Tick { reply } => {
+            SequencerRequest::Tick { reply } => {
                 self.plan_compaction(batch, now);
-                always(reply, ())
+                reply_regardless(reply, ())
             }
-            Request::DiskState { reply } => {
-                let state = DiskState {
+            SequencerRequest::BackendStatus { reply } => {
+                let state = BackendStatus {
                     bytes: self.disk.as_ref().map_or(0, Disk::bytes),
                     status: self.disk.as_ref().map(|disk| disk.status(&self.index)),
-                    takes_writes: self.failure.is_none(),
+                    accepts_writes: self.failure.is_none(),
                 };
-                always(reply, state)
+                reply_regardless(reply, state)
             }
-            Request::Export { reply } => {
-                let exported = Exported {
+            SequencerRequest::Export { reply } => {
+                let exported = ExportState {
                     floor: self.view.floor().get(),
                     state: self.view.state_with_history(),
                     leases: self.leases.iter().collect(),
                 };
-                always(reply, exported)
+                reply_regardless(reply, exported)
             }
-            Request::Shrink { reply } => {
-                self.asked_to_shrink.push(reply);
+            SequencerRequest::Defragment { reply } => {
+                self.defragment_requests.push(reply);
                 return;
             }
-            Request::Stop { reply } => {
-                self.stopping = Some(reply);
+            SequencerRequest::Stop { reply } => {
+                self.stop_reply = Some(reply);
                 return;
             }
         };
-        batch.answers.push(answer);
+        batch.replies.push(answer);
     }
 
     fn free_lease_id(&self, leases: &Leases) -> LeaseId {
@@ -342,7 +347,7 @@ impl Sequencer {
         }
     }
 
-    fn plan_compaction(&self, batch: &mut Batch, now: Monotonic) {
+    fn plan_compaction(&self, batch: &mut CommitBatch, now: Monotonic) {
         if let Some(target) = compaction_target(&self.view, self.options.retention, now) {
             batch.floor = batch.floor.max(Some(target));
         }
@@ -352,22 +357,22 @@ impl Sequencer {
     ///
     /// Watchers are told last. Waking their thread takes longer than all answers, and
     /// they cannot tell the difference.
-    fn finish(&mut self, mut batch: Batch) {
+    fn commit_batch(&mut self, mut batch: CommitBatch) {
         let written = self.write(&batch);
         let before = match written {
             Ok(()) => self.publish(&mut batch),
             Err(_) => None,
         };
         let error = written.err();
-        for answer in batch.answers {
+        for answer in batch.replies {
             answer(error.as_ref());
         }
         if before.is_some() {
-            self.view.tell_watchers(self.index.revision());
+            self.view.notify_watchers(self.index.revision());
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), CommitError> {
+    fn write(&mut self, batch: &CommitBatch) -> Result<(), CommitError> {
         if !batch.draft.has_changes() && batch.floor.is_none() {
             return Ok(());
         }
@@ -378,25 +383,25 @@ impl Sequencer {
             return Err(failure.error.clone());
         }
         let floor = self.view.floor().get();
-        let written = disk.write(&Change {
+        let written = disk.write(&DiskWrite {
             commits: &batch.draft.commits,
             leases: &batch.draft.lease_changes,
             floor: batch.floor,
-            state: State {
+            state: LogMeta {
                 floor: batch.floor.unwrap_or(floor),
                 leases: &batch.draft.leases,
             },
         });
-        written.map_err(|error| self.fail(error))
+        written.map_err(|error| self.record_failure(error))
     }
 
     /// Returns the state before, if there is a new one.
-    fn publish(&mut self, batch: &mut Batch) -> Option<Index> {
+    fn publish(&mut self, batch: &mut CommitBatch) -> Option<Index> {
         let commits = std::mem::take(&mut batch.draft.commits);
         self.leases = batch.draft.leases.clone();
         let before = (!commits.is_empty()).then(|| {
             self.index = batch.draft.index.clone();
-            self.view.show(self.index.clone(), commits)
+            self.view.publish_to_readers(self.index.clone(), commits)
         });
         if let Some(floor) = batch.floor {
             tracing::debug!(%floor, "compacted");
@@ -405,12 +410,12 @@ impl Sequencer {
         before
     }
 
-    fn fail(&mut self, error: DiskError) -> CommitError {
+    fn record_failure(&mut self, error: DiskError) -> CommitError {
         let error = CommitError::from(error);
         tracing::error!(%error, "the disk refuses writes; reads go on, and it will be tried again");
-        self.failure = Some(Failure {
+        self.failure = Some(DiskFailure {
             error: error.clone(),
-            tried: self.options.clock.monotonic(),
+            last_attempt: self.options.clock.monotonic(),
         });
         error
     }
@@ -419,11 +424,11 @@ impl Sequencer {
         let (Some(failure), Some(disk)) = (&mut self.failure, &mut self.disk) else {
             return;
         };
-        if now.since(failure.tried) < REPAIR_PAUSE {
+        if now.since(failure.last_attempt) < REPAIR_INTERVAL {
             return;
         }
-        failure.tried = now;
-        let state = State {
+        failure.last_attempt = now;
+        let state = LogMeta {
             floor: self.view.floor().get(),
             leases: &self.leases,
         };
@@ -444,7 +449,7 @@ impl Sequencer {
         let disk = &mut self.disk;
         sweep(&self.view, &mut self.index, commits, |version| {
             if let Some(disk) = disk {
-                disk.note_dead(version);
+                disk.mark_dead(version);
             }
         });
     }
@@ -454,22 +459,22 @@ impl Sequencer {
         let Some(disk) = &mut self.disk else {
             return;
         };
-        let cleaning = if self.quiet >= QUIET_TICKS {
-            Cleaning::Idle
+        let cleaning = if self.quiet_ticks >= QUIET_TICKS_MIN {
+            CleaningMode::Idle
         } else {
-            Cleaning::Busy
+            CleaningMode::Busy
         };
-        let state = State {
+        let state = LogMeta {
             floor: self.view.floor().get(),
             leases: &self.leases,
         };
         let result = disk.clean(cleaning, frontier(&self.view), state);
         let shrunk = disk.take_full_cleaning_result();
         if let (Err(error), None) = (result, &self.failure) {
-            self.fail(error);
+            self.record_failure(error);
         }
         if let Some(shrunk) = shrunk {
-            self.end_shrinking(&shrunk.map_err(CommitError::from));
+            self.finish_defragment(&shrunk.map_err(CommitError::from));
         }
     }
 
@@ -477,62 +482,63 @@ impl Sequencer {
     /// write meanwhile.
     ///
     /// Not in the middle of a batch: its draft began with the state before.
-    fn begin_shrinking(&mut self) {
+    fn begin_defragment(&mut self) {
         while has_garbage(&self.view) {
             self.sweep(SWEEP_COMMITS);
         }
-        self.shrinking.append(&mut self.asked_to_shrink);
+        self.defragment_waiters
+            .append(&mut self.defragment_requests);
         match (&self.failure, &mut self.disk) {
             (Some(failure), _) => {
                 let error = failure.error.clone();
-                self.end_shrinking(&Err(error));
+                self.finish_defragment(&Err(error));
             }
             (None, Some(disk)) => disk.request_full_cleaning(),
-            (None, None) => self.end_shrinking(&Ok(())),
+            (None, None) => self.finish_defragment(&Ok(())),
         }
     }
 
-    fn end_shrinking(&mut self, result: &Result<(), CommitError>) {
-        for reply in self.shrinking.drain(..) {
+    fn finish_defragment(&mut self, result: &Result<(), CommitError>) {
+        for reply in self.defragment_waiters.drain(..) {
             let _ = reply.send(result.clone());
         }
     }
 
     /// The disk is cleaned less thoroughly while somebody writes.
-    fn note_quiet(&mut self) {
-        let commits = self.index.revision().get() - self.noted.get();
-        self.quiet = if commits > QUIET_COMMITS {
+    fn update_quiet_ticks(&mut self) {
+        let commits = self.index.revision().get() - self.last_synced.get();
+        self.quiet_ticks = if commits > QUIET_TICK_COMMITS_MAX {
             0
         } else {
-            self.quiet.saturating_add(1)
+            self.quiet_ticks.saturating_add(1)
         };
     }
 
-    fn note_synced(&mut self) {
+    fn sync_disk(&mut self) {
         let newest = self.index.revision();
         let (Some(disk), None) = (&mut self.disk, &self.failure) else {
             return;
         };
         match disk.sync(newest) {
-            Ok(()) => self.noted = newest,
-            Err(error) => drop(self.fail(error)),
+            Ok(()) => self.last_synced = newest,
+            Err(error) => drop(self.record_failure(error)),
         }
     }
 
     fn close(mut self) {
-        self.note_synced();
+        self.sync_disk();
         self.view.hub().stop();
         // Close the disk before saying so: whoever waits may open it again.
         if let Some(disk) = self.disk.take() {
             disk.close();
         }
-        if let Some(reply) = self.stopping.take() {
+        if let Some(reply) = self.stop_reply.take() {
             let _ = reply.send(());
         }
     }
 }
 
-impl Batch {
+impl CommitBatch {
     fn compact(&mut self, to: Revision, floor: Revision) -> Result<(), CompactError> {
         let oldest = self.floor.unwrap_or(floor);
         if to <= oldest && oldest > Revision::FIRST || to < oldest {
@@ -548,11 +554,11 @@ impl Batch {
 }
 
 /// Keeps a result back until the batch is durable; if it is not, that is the answer.
-fn answer<T: Send + 'static, E: Send + 'static>(
+fn reply_when_durable<T: Send + 'static, E: Send + 'static>(
     reply: Reply<Result<T, E>>,
     result: Result<T, E>,
     failed: impl FnOnce(CommitError) -> E + Send + 'static,
-) -> Answer {
+) -> PendingReply {
     Box::new(move |error| {
         let result = match error {
             // What was refused for its own sake is refused whatever the disk does.
@@ -565,7 +571,7 @@ fn answer<T: Send + 'static, E: Send + 'static>(
 }
 
 /// An answer that does not depend on the disk.
-fn always<T: Send + 'static>(reply: Reply<T>, result: T) -> Answer {
+fn reply_regardless<T: Send + 'static>(reply: Reply<T>, result: T) -> PendingReply {
     Box::new(move |_: Option<&CommitError>| drop(reply.send(result)))
 }
 

@@ -1,16 +1,16 @@
 use crate::backup::Export;
 use crate::disk::DiskStatus;
-use crate::embedded::Embedded;
+use crate::embedded::EmbeddedEngine;
 use crate::error::{
     CommitError, CompactError, ConnectError, LeaseError, OpenError, ReadError, WatchError,
 };
-use crate::etcd::{Etcd, EtcdOptions};
-use crate::index::{Size, Snapshot};
+use crate::etcd::{EtcdEngine, EtcdOptions};
+use crate::index::{LiveSize, Snapshot};
 use crate::lease::{LeaseId, LeaseInfo};
 use crate::options::Options;
 use crate::origin::Origin;
 use crate::revision::Revision;
-use crate::sequencer::{Exported, Request};
+use crate::sequencer::{ExportState, SequencerRequest};
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
 use crate::view::View;
@@ -23,9 +23,9 @@ use std::time::Duration;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use optik_store::{Options, Origin, Put, Revision, Store, Txn};
+/// use optik_store::{Options, Origin, Put, Revision, StoreProbe, Txn};
 ///
-/// let store = Store::open(Options::ephemeral())?;
+/// let store = StoreProbe::open(Options::ephemeral())?;
 /// let created = store.commit(Txn::put(Put::new("a", "1")), Origin::default()).await?;
 /// assert_eq!(created.revision, Revision::new(2));
 ///
@@ -37,30 +37,30 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreInner {
     view: Arc<View>,
     engine: Engine,
 }
 
 #[derive(Debug)]
 enum Engine {
-    Embedded(Embedded),
-    Etcd(Etcd),
+    Embedded(EmbeddedEngine),
+    Etcd(EtcdEngine),
 }
 
 /// What the store amounts to.
 #[derive(Clone, Copy, Debug)]
-pub struct Status {
+pub struct StoreStatus {
     /// The same for all time; different for every store.
     pub id: u64,
     pub revision: Revision,
     /// The oldest revision that can be read.
     pub oldest: Revision,
-    pub live: Size,
+    pub live: LiveSize,
     /// Commits that can be watched.
     pub history_commits: usize,
     /// What they keep in memory at most.
@@ -71,7 +71,7 @@ pub struct Status {
     pub disk: Option<DiskStatus>,
     /// False from a write that the disk refused until it works again, or while etcd says
     /// that it has no room.
-    pub takes_writes: bool,
+    pub accepts_writes: bool,
 }
 
 impl Store {
@@ -80,9 +80,9 @@ impl Store {
     /// # Errors
     /// If the directory cannot be used; see [`OpenError`].
     pub fn open(options: Options) -> Result<Self, OpenError> {
-        let (embedded, view) = Embedded::open(options)?;
+        let (embedded, view) = EmbeddedEngine::open(options)?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(StoreInner {
                 view,
                 engine: Engine::Embedded(embedded),
             }),
@@ -95,9 +95,9 @@ impl Store {
     /// # Errors
     /// If the cluster cannot be reached or used; see [`ConnectError`].
     pub async fn connect(options: EtcdOptions) -> Result<Self, ConnectError> {
-        let (etcd, view) = Box::pin(Etcd::connect(options)).await?;
+        let (etcd, view) = Box::pin(EtcdEngine::connect(options)).await?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(StoreInner {
                 view,
                 engine: Engine::Etcd(etcd),
             }),
@@ -114,8 +114,8 @@ impl Store {
     pub async fn commit(&self, txn: Txn, origin: Origin) -> Result<TxnResult, CommitError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::Commit { txn, origin, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::Commit { txn, origin, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.commit(txn, origin).await,
         }
@@ -142,24 +142,24 @@ impl Store {
         }
     }
 
-    /// Whether [`Store::snapshot`] may be acted upon: on a cluster, it may not once nothing
+    /// Whether [`StoreProbe::snapshot`] may be acted upon: on a cluster, it may not once nothing
     /// has proven for ten seconds that it is what the cluster has. Costs next to nothing.
     ///
     /// # Errors
     /// If that proof is missing.
-    pub fn confirmed(&self) -> Result<(), ReadError> {
+    pub fn check_staleness(&self) -> Result<(), ReadError> {
         match &self.inner.engine {
             // Nobody else could have changed anything.
             Engine::Embedded(_) => Ok(()),
-            Engine::Etcd(etcd) => etcd.confirmed(),
+            Engine::Etcd(etcd) => etcd.check_staleness(),
         }
     }
 
     /// Waits until `revision` has been reached, for as long as it takes.
-    pub async fn reached(&self, revision: Revision) -> Snapshot {
+    pub async fn wait_for_revision(&self, revision: Revision) -> Snapshot {
         match &self.inner.engine {
-            Engine::Embedded(_) => self.inner.view.reached(revision).await,
-            Engine::Etcd(etcd) => etcd.cluster().reached_at_last(revision).await,
+            Engine::Embedded(_) => self.inner.view.wait_for_revision(revision).await,
+            Engine::Etcd(etcd) => etcd.cluster().wait_for_revision_unbounded(revision).await,
         }
         self.snapshot()
     }
@@ -172,8 +172,8 @@ impl Store {
 
     /// Waits until watches that keep reading have been handed everything up to
     /// `revision`: then [`Watch::through`] is at least that once they have read it.
-    pub async fn dispatched(&self, revision: Revision) {
-        self.inner.view.hub().reached(revision).await;
+    pub async fn wait_dispatched(&self, revision: Revision) {
+        self.inner.view.hub().wait_dispatched(revision).await;
     }
 
     /// Forgets what was before `revision`. Reads at it still work.
@@ -183,8 +183,8 @@ impl Store {
     pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::Compact { revision, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::Compact { revision, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.compact(revision).await,
         }
@@ -202,8 +202,8 @@ impl Store {
         let id = id.filter(|id| *id != LeaseId::NONE);
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::Grant { id, ttl, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::Grant { id, ttl, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.cluster().grant_lease(id, ttl).await,
         }
@@ -216,8 +216,8 @@ impl Store {
     pub async fn revoke_lease(&self, id: LeaseId) -> Result<Revision, LeaseError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::Revoke { id, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::Revoke { id, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.cluster().revoke_lease(id).await,
         }
@@ -230,8 +230,8 @@ impl Store {
     pub async fn keep_lease_alive(&self, id: LeaseId) -> Result<Duration, LeaseError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::KeepAlive { id, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::KeepAlive { id, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.cluster().keep_lease_alive(id).await,
         }
@@ -242,8 +242,8 @@ impl Store {
     pub async fn lease(&self, id: LeaseId) -> Result<LeaseInfo, LeaseError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let request = |reply| Request::LeaseInfo { id, reply };
-                embedded.ask(request).await?
+                let request = |reply| SequencerRequest::LeaseInfo { id, reply };
+                embedded.call(request).await?
             }
             Engine::Etcd(etcd) => etcd.cluster().lease(id).await,
         }
@@ -253,25 +253,31 @@ impl Store {
     /// If the store cannot be asked.
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
         match &self.inner.engine {
-            Engine::Embedded(embedded) => embedded.ask(|reply| Request::Leases { reply }).await?,
+            Engine::Embedded(embedded) => {
+                embedded
+                    .call(|reply| SequencerRequest::Leases { reply })
+                    .await?
+            }
             Engine::Etcd(etcd) => etcd.cluster().leases().await,
         }
     }
 
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn status(&self) -> Result<Status, ReadError> {
+    pub async fn status(&self) -> Result<StoreStatus, ReadError> {
         let snapshot = self.snapshot();
         let (id, disk) = match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let disk = embedded.ask(|reply| Request::DiskState { reply }).await;
+                let disk = embedded
+                    .call(|reply| SequencerRequest::BackendStatus { reply })
+                    .await;
                 (embedded.id(), disk.map_err(|_| ReadError::Stopped)?)
             }
-            Engine::Etcd(etcd) => (etcd.id(), etcd.disk_state().await?),
+            Engine::Etcd(etcd) => (etcd.id(), etcd.backend_status().await?),
         };
         let history = |history: &crate::history::History| (history.len(), history.bytes());
         let (history_commits, history_bytes) = self.inner.view.with_history(history);
-        Ok(Status {
+        Ok(StoreStatus {
             id,
             revision: snapshot.revision(),
             oldest: snapshot.oldest(),
@@ -280,11 +286,11 @@ impl Store {
             history_bytes,
             disk_bytes: disk.bytes,
             disk: disk.status,
-            takes_writes: disk.takes_writes,
+            accepts_writes: disk.accepts_writes,
         })
     }
 
-    /// The id of the store; see [`Status::id`].
+    /// The id of the store; see [`StoreStatus::id`].
     #[must_use]
     pub fn id(&self) -> u64 {
         match &self.inner.engine {
@@ -299,7 +305,9 @@ impl Store {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
                 // A store that has stopped has nothing due.
-                let _ = embedded.ask(|reply| Request::Tick { reply }).await;
+                let _ = embedded
+                    .call(|reply| SequencerRequest::Tick { reply })
+                    .await;
             }
             Engine::Etcd(etcd) => etcd.tick().await,
         }
@@ -312,8 +320,10 @@ impl Store {
     pub async fn export(&self) -> Result<Export, ReadError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                let exported = embedded.ask(|reply| Request::Export { reply }).await;
-                let Exported {
+                let exported = embedded
+                    .call(|reply| SequencerRequest::Export { reply })
+                    .await;
+                let ExportState {
                     floor,
                     state,
                     leases,
@@ -328,10 +338,14 @@ impl Store {
     ///
     /// # Errors
     /// If the disk fails.
-    pub async fn shrink(&self) -> Result<(), CommitError> {
+    pub async fn defragment(&self) -> Result<(), CommitError> {
         match &self.inner.engine {
-            Engine::Embedded(embedded) => embedded.ask(|reply| Request::Shrink { reply }).await?,
-            Engine::Etcd(etcd) => etcd.shrink().await,
+            Engine::Embedded(embedded) => {
+                embedded
+                    .call(|reply| SequencerRequest::Defragment { reply })
+                    .await?
+            }
+            Engine::Etcd(etcd) => etcd.defragment().await,
         }
     }
 
@@ -340,7 +354,9 @@ impl Store {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
                 // Closed already is as good as closed.
-                let _ = embedded.ask(|reply| Request::Stop { reply }).await;
+                let _ = embedded
+                    .call(|reply| SequencerRequest::Stop { reply })
+                    .await;
             }
             Engine::Etcd(etcd) => etcd.close().await,
         }

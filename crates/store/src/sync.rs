@@ -25,14 +25,14 @@ impl<T> Mutex<T> {
 
     /// Takes it over from whoever panicked while holding it. For those who do not rely on
     /// what that left half done: they put something else in its place.
-    pub(crate) fn lock_again(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock_clearing_poison(&self) -> MutexGuard<'_, T> {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.clear_poison();
         guard
     }
 
     /// `None` if somebody panicked while holding it, and nobody has taken it over yet.
-    pub(crate) fn lock_if_whole(&self) -> Option<MutexGuard<'_, T>> {
+    pub(crate) fn lock_unless_poisoned(&self) -> Option<MutexGuard<'_, T>> {
         self.0.lock().ok()
     }
 

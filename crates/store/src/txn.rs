@@ -187,7 +187,7 @@ pub enum OpResult {
 impl Txn {
     /// A transaction without conditions.
     #[must_use]
-    pub fn of(success: Vec<Op>) -> Self {
+    pub fn from_ops(success: Vec<Op>) -> Self {
         Self {
             compares: Vec::new(),
             success,
@@ -197,12 +197,12 @@ impl Txn {
 
     #[must_use]
     pub fn put(put: Put) -> Self {
-        Self::of(vec![Op::Put(put)])
+        Self::from_ops(vec![Op::Put(put)])
     }
 
     #[must_use]
     pub fn delete(range: KeyRange) -> Self {
-        Self::of(vec![Op::Delete(range)])
+        Self::from_ops(vec![Op::Delete(range)])
     }
 
     /// A write that takes effect only if the key is still at `revision`

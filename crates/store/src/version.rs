@@ -112,7 +112,7 @@ impl Version {
         STORED_OVERHEAD_BYTES + (origin + self.key.len() + self.value.len()) as u64
     }
 
-    pub(crate) fn size(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64 + VERSION_OVERHEAD_BYTES
     }
 
@@ -121,7 +121,7 @@ impl Version {
     }
 
     /// Forgets everything before this version.
-    pub(crate) fn cut(&self) -> Option<Arc<Self>> {
+    pub(crate) fn unlink_prior(&self) -> Option<Arc<Self>> {
         self.prior.lock().take()
     }
 }

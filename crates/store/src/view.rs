@@ -4,7 +4,7 @@
 
 use crate::error::WatchError;
 use crate::history::{Commit, History};
-use crate::hub::{Hub, raise};
+use crate::hub::{Hub, raise_revision};
 use crate::index::{Floor, Index, Snapshot};
 use crate::revision::Revision;
 use crate::sync::{Arc, RwLock};
@@ -19,7 +19,7 @@ pub(crate) struct View {
     floor: Arc<Floor>,
     /// The oldest revision that a watch can start from. Above `floor` only where we
     /// know a state but not the events that led to it.
-    resumable: Floor,
+    oldest_watchable: Floor,
     hub: Hub,
     /// Tells those who wait for a revision. Trails `index`, never leads it.
     published: signal::Sender<Revision>,
@@ -40,7 +40,7 @@ impl View {
         let revision = index.revision();
         let view = Self::build(index, History::default(), revision);
         if revision > Revision::FIRST {
-            view.resumable.raise(revision.next());
+            view.oldest_watchable.raise(revision.next());
         }
         Arc::new(view)
     }
@@ -51,7 +51,7 @@ impl View {
             index: RwLock::new(index),
             history: RwLock::new(history),
             floor: Arc::new(Floor::new(floor)),
-            resumable: Floor::new(floor),
+            oldest_watchable: Floor::new(floor),
             hub: Hub::new(revision),
             published: signal::Sender::new(revision),
         }
@@ -92,15 +92,15 @@ impl View {
     /// Shows durable commits to everybody: index, history, watchers, in that order.
     pub(crate) fn publish(&self, index: Index, commits: Vec<Arc<Commit>>) {
         let revision = index.revision();
-        self.show(index, commits);
-        self.tell_watchers(revision);
+        self.publish_to_readers(index, commits);
+        self.notify_watchers(revision);
     }
 
     /// Shows durable commits to those who read. Returns the state before, which takes
     /// time to drop.
     ///
     /// The history lock spans index and history, for `state_with_history`.
-    pub(crate) fn show(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
+    pub(crate) fn publish_to_readers(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
         let revision = index.revision();
         let mut history = self.history.write();
         if !history.is_continued_by(&commits) {
@@ -113,12 +113,12 @@ impl View {
             history.append(commit);
         }
         drop(history);
-        raise(&self.published, revision);
+        raise_revision(&self.published, revision);
         before
     }
 
     /// Lets the dispatcher hand out what has been shown.
-    pub(crate) fn tell_watchers(&self, revision: Revision) {
+    pub(crate) fn notify_watchers(&self, revision: Revision) {
         self.hub.announce(self, revision);
     }
 
@@ -126,22 +126,22 @@ impl View {
     /// through [`View::drop_oldest`].
     pub(crate) fn compact(&self, revision: Revision) {
         self.floor.raise(revision);
-        self.resumable.raise(revision);
+        self.oldest_watchable.raise(revision);
     }
 
-    pub(crate) fn resumable(&self) -> Revision {
-        self.resumable.get()
+    pub(crate) fn oldest_watchable(&self) -> Revision {
+        self.oldest_watchable.get()
     }
 
     /// The oldest revision that somebody may still look for in the history: readers
     /// from the floor on, and the dispatcher, which watches up to date rely on.
-    pub(crate) fn needed(&self) -> Revision {
-        self.floor.get().min(self.hub.handed_out().next())
+    pub(crate) fn oldest_needed(&self) -> Revision {
+        self.floor.get().min(self.hub.dispatched_at_least().next())
     }
 
     /// Takes up to `max` compacted commits out of the history, oldest first.
     pub(crate) fn drop_oldest(&self, max: usize) -> Vec<Arc<Commit>> {
-        let floor = self.needed();
+        let floor = self.oldest_needed();
         let mut history = self.history.write();
         let pop = || history.pop_before(floor);
         std::iter::from_fn(pop).take(max).collect()
@@ -152,7 +152,7 @@ impl View {
         let revision = index.revision();
         let oldest = revision.next();
         self.floor.raise(revision);
-        self.resumable.raise(oldest);
+        self.oldest_watchable.raise(oldest);
         self.hub.end_all(WatchError::Compacted { oldest }, |_| {
             let mut history = self.history.write();
             history.clear();
@@ -163,7 +163,7 @@ impl View {
     }
 
     /// Waits until the state has reached `revision`.
-    pub(crate) async fn reached(&self, revision: Revision) {
+    pub(crate) async fn wait_for_revision(&self, revision: Revision) {
         let mut published = self.published.subscribe();
         // The sender lives as long as `self`.
         let _ = published.wait_for(|newest| *newest >= revision).await;
@@ -174,7 +174,7 @@ impl View {
             WatchFrom::Now => self.revision().next(),
             WatchFrom::Revision(revision) => revision,
         };
-        let oldest = self.resumable.get();
+        let oldest = self.oldest_watchable.get();
         if next < oldest {
             return Err(WatchError::Compacted { oldest });
         }

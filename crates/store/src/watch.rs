@@ -4,7 +4,7 @@ use crate::error::WatchError;
 use crate::history::{Commit, Event};
 use crate::hub::Subscription;
 use crate::key::KeyRange;
-use crate::mailbox::{Mailbox, Taken};
+use crate::mailbox::{Mailbox, MailboxRead};
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::view::View;
@@ -36,11 +36,11 @@ pub struct Watch {
     view: Arc<View>,
     range: KeyRange,
     mailbox: Arc<Mailbox>,
-    position: Position,
+    position: WatchPosition,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Position {
+enum WatchPosition {
     /// Reads the history; everything before `next` has been handed over.
     CatchingUp {
         next: Revision,
@@ -52,12 +52,12 @@ enum Position {
 
 /// Commits in order, and the range that says which of their events are meant.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct WatchBatch {
     commits: Vec<Arc<Commit>>,
     range: KeyRange,
 }
 
-impl Batch {
+impl WatchBatch {
     /// Whole commits, also with events outside the watched range.
     #[must_use]
     pub fn commits(&self) -> &[Arc<Commit>] {
@@ -93,12 +93,12 @@ impl Watch {
             view,
             range,
             mailbox: Arc::new(Mailbox::default()),
-            position: Position::CatchingUp { next },
+            position: WatchPosition::CatchingUp { next },
         };
         // Most watches start at the newest revision: they need no history, and
         // should count as up to date before the first poll.
         if next > watch.view.hub().dispatched() {
-            watch.go_live(next);
+            watch.try_subscribe(next);
         }
         watch
     }
@@ -112,7 +112,7 @@ impl Watch {
     ///
     /// # Errors
     /// If what comes next is compacted, or the store stopped. The watch is over then.
-    pub async fn next(&mut self) -> Result<Batch, WatchError> {
+    pub async fn next(&mut self) -> Result<WatchBatch, WatchError> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
@@ -120,16 +120,16 @@ impl Watch {
     ///
     /// # Errors
     /// See [`Watch::next`].
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, WatchError>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchBatch, WatchError>> {
         let mut scanned = 0;
         loop {
             let commits = match self.position {
-                Position::Ended(reason) => return Poll::Ready(Err(reason)),
-                Position::Live => match self.read_mailbox(cx) {
+                WatchPosition::Ended(reason) => return Poll::Ready(Err(reason)),
+                WatchPosition::Live => match self.read_mailbox(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(commits) => commits,
                 },
-                Position::CatchingUp { next } => {
+                WatchPosition::CatchingUp { next } => {
                     if scanned >= SCAN_COMMITS_MAX {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -138,7 +138,7 @@ impl Watch {
                 }
             };
             if !commits.is_empty() {
-                return Poll::Ready(Ok(Batch {
+                return Poll::Ready(Ok(WatchBatch {
                     commits,
                     range: self.range.clone(),
                 }));
@@ -148,13 +148,13 @@ impl Watch {
 
     fn read_mailbox(&mut self, cx: &Context<'_>) -> Poll<Vec<Arc<Commit>>> {
         match self.mailbox.take(BATCH_COMMITS_MAX, cx) {
-            Taken::Commits(commits) => return Poll::Ready(commits),
-            Taken::Nothing => return Poll::Pending,
-            Taken::Missed(next) => {
+            MailboxRead::Commits(commits) => return Poll::Ready(commits),
+            MailboxRead::Empty => return Poll::Pending,
+            MailboxRead::Overflowed(next) => {
                 self.view.hub().unsubscribe(&self.range, &self.mailbox);
-                self.position = Position::CatchingUp { next };
+                self.position = WatchPosition::CatchingUp { next };
             }
-            Taken::Ended(reason) => self.position = Position::Ended(reason),
+            MailboxRead::Ended(reason) => self.position = WatchPosition::Ended(reason),
         }
         Poll::Ready(Vec::new())
     }
@@ -167,21 +167,21 @@ impl Watch {
             .with_history(|history| history.between(next, newest, BATCH_COMMITS_MAX));
         // The floor rises before history is dropped. If it still admits us, then
         // nothing from `next` on was missing when we looked.
-        let oldest = self.view.resumable();
+        let oldest = self.view.oldest_watchable();
         if next < oldest {
-            self.position = Position::Ended(WatchError::Compacted { oldest });
+            self.position = WatchPosition::Ended(WatchError::Compacted { oldest });
             return Vec::new();
         }
         let Some(last) = commits.last() else {
             // What has been dispatched was in the history before: there is nothing
             // for us up to there, even if revisions have passed.
             let next = next.max(dispatched.next());
-            self.position = Position::CatchingUp { next };
-            self.go_live(next);
+            self.position = WatchPosition::CatchingUp { next };
+            self.try_subscribe(next);
             return Vec::new();
         };
         *scanned += commits.len();
-        self.position = Position::CatchingUp {
+        self.position = WatchPosition::CatchingUp {
             next: last.revision.next(),
         };
         let mut commits = commits;
@@ -189,23 +189,23 @@ impl Watch {
         commits
     }
 
-    fn go_live(&mut self, next: Revision) {
+    fn try_subscribe(&mut self, next: Revision) {
         match self.view.hub().subscribe(&self.range, next, &self.mailbox) {
-            Subscription::Live => self.position = Position::Live,
+            Subscription::Live => self.position = WatchPosition::Live,
             Subscription::Behind => {}
-            Subscription::Stopped => self.position = Position::Ended(WatchError::Stopped),
+            Subscription::Stopped => self.position = WatchPosition::Ended(WatchError::Stopped),
         }
     }
 
     /// The revision up to which everything has been handed over, if the watch is not
     /// behind. It never takes back what it said.
     #[must_use]
-    pub fn through(&self) -> Option<Revision> {
+    pub fn progress_revision(&self) -> Option<Revision> {
         // First how far the dispatcher has come, then whether anything is left of it:
         // the other way round, a commit could slip between the two.
         let dispatched = self.view.hub().dispatched();
         match self.position {
-            Position::Live if self.mailbox.is_drained() => Some(dispatched),
+            WatchPosition::Live if self.mailbox.is_drained() => Some(dispatched),
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ async fn filled(options: Options) -> Store {
     for round in 0..40 {
         let mut leased = Put::new(format!("k{:02}", round % 7), vec![b'x'; 9000]);
         leased.lease = Some(LeaseId(if round % 3 == 0 { 7 } else { 0 }));
-        let both = Txn::of(vec![
+        let both = Txn::from_ops(vec![
             Op::Put(leased),
             Op::Put(Put::new(format!("n{round}"), "v")),
         ]);
@@ -53,7 +53,7 @@ fn everything(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_restored_store_is_the_same_store() {
+async fn restored_snapshot_equals_exported_store() {
     let scratch = tempfile::tempdir().expect("a directory");
     for (name, options) in [
         ("ephemeral", Options::ephemeral()),
@@ -97,7 +97,7 @@ async fn a_restored_store_is_the_same_store() {
 }
 
 #[tokio::test]
-async fn a_damaged_snapshot_is_refused_and_leaves_no_store() {
+async fn restore_rejects_damaged_snapshot_and_leaves_no_store() {
     let scratch = tempfile::tempdir().expect("a directory");
     let store = filled(Options::ephemeral()).await;
     let file: Vec<u8> = store

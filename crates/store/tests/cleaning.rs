@@ -26,7 +26,7 @@ async fn put(store: &Store, key: &str, bytes: usize) -> Revision {
 }
 
 async fn delete(store: &Store, key: &str) -> Revision {
-    let gone = Txn::of(vec![Op::Delete(KeyRange::one(key))]);
+    let gone = Txn::from_ops(vec![Op::Delete(KeyRange::one(key))]);
     let done = store.commit(gone, Origin::default()).await;
     done.expect("commits").revision
 }
@@ -65,7 +65,7 @@ async fn write_until_below(store: &Store, directory: &Path, bound: u64) {
 }
 
 #[tokio::test]
-async fn garbage_goes_while_others_write() {
+async fn cleaner_frees_garbage_during_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     let mut most = 0;
@@ -92,7 +92,7 @@ async fn garbage_goes_while_others_write() {
 /// A deletion may go before what it deletes has gone from disk only if nothing older of the
 /// key is there: otherwise the key would come back with the next start.
 #[tokio::test]
-async fn what_was_deleted_stays_so() {
+async fn deleted_keys_stay_deleted_after_cleaning_and_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     // Few die among many that live: their segments are not worth cleaning.
@@ -121,7 +121,7 @@ async fn what_was_deleted_stays_so() {
     for _ in 0..3 {
         let store = Store::open(options(directory.path())).expect("opens again");
         assert_eq!(keys(&store), expected);
-        store.shrink().await.expect("is cleaned");
+        store.defragment().await.expect("is cleaned");
         assert_eq!(keys(&store), expected);
         store.close().await;
     }
@@ -131,7 +131,7 @@ async fn what_was_deleted_stays_so() {
 /// One old segment in which little died keeps the deletions of all that came and went after
 /// it. It is cleaned, too, before they fill the disk.
 #[tokio::test]
-async fn deletions_do_not_pile_up() {
+async fn cleaner_removes_tombstones_despite_pinned_segment() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     for number in 0..40 {
@@ -168,7 +168,7 @@ async fn deletions_do_not_pile_up() {
 
 /// What each segment begins with is longer than a segment should be.
 #[tokio::test]
-async fn many_leases_are_no_garbage() {
+async fn leases_in_segment_preamble_do_not_count_as_garbage() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     for _ in 0..3000 {
@@ -181,7 +181,7 @@ async fn many_leases_are_no_garbage() {
             compact(&store).await;
         }
     }
-    store.shrink().await.expect("is cleaned");
+    store.defragment().await.expect("is cleaned");
     let most = bytes_on_disk(directory.path());
     assert!(most < 60 * SEGMENT_BYTES, "{most} bytes");
     store.close().await;
@@ -192,14 +192,14 @@ async fn many_leases_are_no_garbage() {
 
 /// Somebody asks for all space back while others go on writing: it ends, and they do.
 #[tokio::test]
-async fn everything_is_cleaned_while_others_write() {
+async fn defragment_finishes_during_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     for number in 0..500u32 {
         put(&store, &format!("k{}", number % 10), 300).await;
     }
     compact(&store).await;
-    let shrunk = store.shrink();
+    let shrunk = store.defragment();
     tokio::pin!(shrunk);
     let mut written = 0;
     let shrinks = async {
@@ -220,7 +220,7 @@ async fn everything_is_cleaned_while_others_write() {
 
 /// Who cannot clean can still write; and the space comes back when cleaning works again.
 #[tokio::test]
-async fn a_cleaner_that_fails_is_in_nobodys_way() {
+async fn cleaner_failure_does_not_block_writes() {
     let cases = [
         Fault::new(Call::Create, libc::ENOSPC),
         Fault::new(Call::Write, libc::ENOSPC),
@@ -255,7 +255,7 @@ async fn a_cleaner_that_fails_is_in_nobodys_way() {
 
 /// However often a store is opened and killed, its files do not pile up.
 #[tokio::test]
-async fn restarts_leave_no_files() {
+async fn repeated_restarts_leave_no_extra_segment_files() {
     let directory = tempfile::tempdir().expect("a directory");
     for number in 0..60 {
         let store = Store::open(options(directory.path())).expect("opens");

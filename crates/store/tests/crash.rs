@@ -69,7 +69,7 @@ fn step(number: u64, state: &mut State, entropy: &SeededEntropy) -> Txn {
         let size = 10 + entropy.below(2500);
         put(format!("n{first}/{part}"), number, size, state, &mut ops);
     }
-    Txn::of(ops)
+    Txn::from_ops(ops)
 }
 
 fn put(key: String, number: u64, size: u64, state: &mut State, ops: &mut Vec<Op>) {
@@ -113,7 +113,7 @@ async fn run(directory: &Path, recorder: &Recorder, commits: u64, seed: u64) -> 
             let _ = store.compact(target).await;
         }
         if number % 70 < burst {
-            store.shrink().await.expect("is cleaned");
+            store.defragment().await.expect("is cleaned");
         }
         if number % 120 < burst {
             store.close().await;
@@ -237,7 +237,7 @@ async fn check_images(log: &Log, script: &Script, count: u64, seed: u64) -> Vec<
 }
 
 #[tokio::test]
-async fn nothing_acknowledged_is_lost_by_a_power_failure() {
+async fn acknowledged_commits_survive_power_failure() {
     let images = number_from("OPTIK_TEST_IMAGES", 1500);
     let seed = number_from("OPTIK_TEST_SEED", 1);
     let directory = scratch_dir().expect("a directory");
@@ -264,7 +264,7 @@ async fn nothing_acknowledged_is_lost_by_a_power_failure() {
 /// The very first start, crash point by crash point: nothing is promised yet, and
 /// whatever is left must not be in the way of the next start.
 #[tokio::test]
-async fn the_first_start_can_be_interrupted_anywhere() {
+async fn first_start_survives_power_failure_anywhere() {
     let directory = scratch_dir().expect("a directory");
     let recorder = Recorder::start(directory.path()).expect("records");
     let script = run(directory.path(), &recorder, 2, 3).await;
@@ -292,7 +292,7 @@ async fn the_first_start_can_be_interrupted_anywhere() {
 /// Crash point by crash point through one cleaning of everything: new segments, their names,
 /// the manifest, and what goes.
 #[tokio::test]
-async fn cleaning_can_be_interrupted_anywhere() {
+async fn cleaning_survives_power_failure_anywhere() {
     let directory = scratch_dir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
     let entropy = SeededEntropy::new(4);
@@ -309,7 +309,7 @@ async fn cleaning_can_be_interrupted_anywhere() {
     recorder.mark(newest.get());
     let floor = Revision::new(newest.get() - 5);
     store.compact(floor).await.expect("compacts");
-    store.shrink().await.expect("is cleaned");
+    store.defragment().await.expect("is cleaned");
     let log = recorder.finish();
     store.close().await;
     let cleaned = log.ops().iter().filter(|op| is_removal_of_segment(op));
@@ -340,7 +340,7 @@ async fn cleaning_can_be_interrupted_anywhere() {
 
 /// A crash while the store recovers from a crash.
 #[tokio::test]
-async fn recovery_can_be_interrupted_too() {
+async fn recovery_survives_power_failure() {
     let directory = scratch_dir().expect("a directory");
     let recorder = Recorder::start(directory.path()).expect("records");
     let script = run(directory.path(), &recorder, 60, 7).await;
@@ -381,7 +381,7 @@ async fn recovery_can_be_interrupted_too() {
 /// After a failed sync the system may have given up on bytes that can still be read.
 /// Writes that are acknowledged after the repair must not stand on them.
 #[tokio::test]
-async fn a_failed_sync_is_not_trusted_later() {
+async fn commits_after_failed_sync_do_not_rely_on_it() {
     let mut failures = Vec::new();
     for skip in [0, 3, 9] {
         let directory = scratch_dir().expect("a directory");
@@ -420,7 +420,7 @@ async fn a_failed_sync_is_not_trusted_later() {
 /// The same for a process that ends before it could repair anything: what the next one reads
 /// need not be on disk, and what it shows must be.
 #[tokio::test]
-async fn a_failed_sync_is_not_trusted_by_the_next_start() {
+async fn restart_after_failed_sync_does_not_rely_on_it() {
     let mut failures = Vec::new();
     for skip in [1, 4, 9] {
         let directory = scratch_dir().expect("a directory");

@@ -117,7 +117,7 @@ pub mod scenarios {
     }
 
     /// Two stores on one cluster: what one acknowledged, the other's `latest` has.
-    pub async fn latest_is_fresh_across_stores(options: &EtcdOptions, prefix: &str) {
+    pub async fn latest_is_linearizable_across_stores(options: &EtcdOptions, prefix: &str) {
         let writer = connect(options).await;
         // Its own range stays quiet: only progress can show that it is up to date.
         let quiet = EtcdOptions {
@@ -142,7 +142,7 @@ pub mod scenarios {
         let outside = quiet.commit(put(&key, "x"), Origin::default()).await;
         assert_eq!(
             outside.err(),
-            Some(CommitError::Txn(TxnError::OutOfReach)),
+            Some(CommitError::Txn(TxnError::KeyOutOfRange)),
             "a store writes only what it mirrors"
         );
         let mut tasks = tokio::task::JoinSet::new();
@@ -159,7 +159,7 @@ pub mod scenarios {
     }
 
     /// Every kind of compare and operation comes back as it does from our own engine.
-    pub async fn transactions_mean_the_same(options: &EtcdOptions, prefix: &str) {
+    pub async fn etcd_txn_results_equal_embedded_store(options: &EtcdOptions, prefix: &str) {
         let etcd = connect(options).await;
         let own = Store::open(optik_store::Options::ephemeral()).expect("opens");
         let key = |name: &str| format!("{prefix}{name}");
@@ -177,26 +177,26 @@ pub mod scenarios {
         let empty = KeyRange::between(key("z"), key("a"));
         let txns = vec![
             Txn::default(),
-            Txn::of(vec![
+            Txn::from_ops(vec![
                 Op::Put(Put::new(key("a"), "1")),
                 Op::Put(Put::new(key("b"), "2")),
             ]),
-            Txn::of(vec![query(|_| ())]),
-            Txn::of(vec![query(|q| q.limit = Some(1))]),
-            Txn::of(vec![query(|q| q.limit = Some(0))]),
-            Txn::of(vec![query(|q| q.count_only = true)]),
-            Txn::of(vec![query(|q| {
+            Txn::from_ops(vec![query(|_| ())]),
+            Txn::from_ops(vec![query(|q| q.limit = Some(1))]),
+            Txn::from_ops(vec![query(|q| q.limit = Some(0))]),
+            Txn::from_ops(vec![query(|q| q.count_only = true)]),
+            Txn::from_ops(vec![query(|q| {
                 q.filter.mod_max = Some(Revision::new(1));
             })]),
-            Txn::of(vec![Op::Put(Put {
+            Txn::from_ops(vec![Op::Put(Put {
                 value: None,
                 ..Put::new(key("a"), "")
             })]),
-            Txn::of(vec![Op::Put(Put {
+            Txn::from_ops(vec![Op::Put(Put {
                 lease: None,
                 ..Put::new(key("none"), "")
             })]),
-            Txn::of(vec![Op::Put(Put {
+            Txn::from_ops(vec![Op::Put(Put {
                 lease: Some(LeaseId(12_345_678)),
                 ..Put::new(key("a"), "")
             })]),
@@ -227,8 +227,8 @@ pub mod scenarios {
                 success: vec![],
                 failure: vec![],
             },
-            Txn::of(vec![Op::Delete(empty.clone())]),
-            Txn::of(vec![
+            Txn::from_ops(vec![Op::Delete(empty.clone())]),
+            Txn::from_ops(vec![
                 Op::Put(Put::new(key("d"), "1")),
                 Op::Put(Put::new(key("d"), "2")),
             ]),
@@ -240,7 +240,7 @@ pub mod scenarios {
             let theirs = etcd.commit(txn.clone(), origin()).await;
             assert_eq!(shape(&ours), shape(&theirs), "{txn:?}");
         }
-        let later = Txn::of(vec![Op::Range(RangeQuery {
+        let later = Txn::from_ops(vec![Op::Range(RangeQuery {
             at: Some(Revision::new(u64::MAX >> 1)),
             ..RangeQuery::new(all)
         })]);
@@ -253,7 +253,7 @@ pub mod scenarios {
 
     /// An answer without its revisions, which differ between stores.
     fn shape(result: &Result<optik_store::TxnResult, CommitError>) -> String {
-        fn of(result: &optik_store::TxnResult) -> String {
+        fn describe(result: &optik_store::TxnResult) -> String {
             let version = |v: &Arc<optik_store::Version>| {
                 format!("{:?}={:?}v{}", v.key(), v.value(), v.version())
             };
@@ -269,18 +269,18 @@ pub mod scenarios {
                 ),
                 OpResult::Put { prior } => format!("put {:?}", prior.as_ref().map(version)),
                 OpResult::Delete { deleted } => format!("delete {}", versions(deleted)),
-                OpResult::Txn(inner) => of(inner),
+                OpResult::Txn(inner) => describe(inner),
             });
             let results: Vec<_> = results.collect();
             format!("{} [{}]", result.succeeded, results.join("; "))
         }
         match result {
-            Ok(result) => of(result),
+            Ok(result) => describe(result),
             Err(error) => error.to_string(),
         }
     }
 
-    pub async fn leases_are_the_clusters(options: &EtcdOptions, prefix: &str) {
+    pub async fn leases_are_passed_through_to_cluster(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let id = store.grant_lease(None, Duration::from_secs(60)).await;
         let id = id.expect("granted");
@@ -313,7 +313,7 @@ pub mod scenarios {
     }
 
     /// Also changes what other clients of the cluster can read.
-    pub async fn compaction_reaches_the_cluster(options: &EtcdOptions, prefix: &str) {
+    pub async fn compaction_is_passed_through_to_cluster(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let key = format!("{prefix}k");
         let first = commit(&store, put(&key, "1")).await.revision;
@@ -337,7 +337,7 @@ pub mod scenarios {
     }
 
     /// Many writers at once: every commit comes once, in order, with its own value.
-    pub async fn a_watch_sees_every_commit_once(options: &EtcdOptions, prefix: &str) {
+    pub async fn watch_delivers_every_commit_once(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let range = KeyRange::prefix(prefix);
         let mut watched = watch(&store, &range, WatchFrom::Now);
@@ -366,12 +366,15 @@ pub mod scenarios {
                 seen += 1;
             }
         }
-        assert_eq!(watched.through(), Some(store.snapshot().revision()));
+        assert_eq!(
+            watched.progress_revision(),
+            Some(store.snapshot().revision())
+        );
         store.close().await;
     }
 
     /// Our own past is bounded by age, whatever the cluster keeps.
-    pub async fn the_past_is_forgotten_in_time(options: &EtcdOptions, prefix: &str) {
+    pub async fn mirror_history_is_compacted_after_retention(options: &EtcdOptions, prefix: &str) {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
         let options = EtcdOptions {
             range: KeyRange::prefix(prefix),
@@ -401,7 +404,7 @@ pub mod scenarios {
         let status = store.status().await.expect("answers");
         // The floor is the newest of what had to go, and its commit stays.
         assert_eq!(status.history_commits, 2);
-        let still = Txn::of(vec![Op::Range(RangeQuery {
+        let still = Txn::from_ops(vec![Op::Range(RangeQuery {
             at: Some(first),
             ..RangeQuery::new(KeyRange::one(&key))
         })]);
@@ -418,7 +421,7 @@ pub mod scenarios {
     }
 
     /// The state that was there before is read whole, page by page.
-    pub async fn what_was_there_is_loaded(options: &EtcdOptions, prefix: &str) {
+    pub async fn initial_load_reads_all_pages(options: &EtcdOptions, prefix: &str) {
         let range = KeyRange::prefix(prefix);
         let options = EtcdOptions {
             range: range.clone(),
@@ -433,7 +436,7 @@ pub mod scenarios {
                     vec![b'x'; size],
                 ))
             });
-            commit(&store, Txn::of(puts.collect())).await;
+            commit(&store, Txn::from_ops(puts.collect())).await;
         }
         let again = connect(&options).await;
         let (ours, theirs) = (store.snapshot(), again.snapshot());
@@ -473,12 +476,12 @@ fn main() {
     }
     by_hand::run(scenarios! {
         writes_are_read_and_watched
-        latest_is_fresh_across_stores
-        transactions_mean_the_same
-        leases_are_the_clusters
-        compaction_reaches_the_cluster
-        a_watch_sees_every_commit_once
-        the_past_is_forgotten_in_time
-        what_was_there_is_loaded
+        latest_is_linearizable_across_stores
+        etcd_txn_results_equal_embedded_store
+        leases_are_passed_through_to_cluster
+        compaction_is_passed_through_to_cluster
+        watch_delivers_every_commit_once
+        mirror_history_is_compacted_after_retention
+        initial_load_reads_all_pages
     });
 }

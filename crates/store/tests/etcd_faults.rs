@@ -235,7 +235,7 @@ async fn write_until(
 }
 
 /// Writes while `disturb` runs, then compares what was promised with what was seen.
-async fn check_under(store: &Store, disturb: impl AsyncFnOnce(&Arc<AtomicU64>)) {
+async fn check_during(store: &Store, disturb: impl AsyncFnOnce(&Arc<AtomicU64>)) {
     let mut watched = watch_all(store);
     let stop = Arc::new(AtomicBool::new(false));
     let count = Arc::new(AtomicU64::new(0));
@@ -290,13 +290,13 @@ async fn progress(count: &AtomicU64, by: u64) {
     .await;
 }
 
-async fn a_member_that_dies_and_comes_back(binary: &Path) {
+async fn etcd_store_survives_member_restarts(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.start();
     let store = connect(options(&[&member])).await;
     let member = &mut member;
-    check_under(&store, async move |count| {
+    check_during(&store, async move |count| {
         for _ in 0..3 {
             progress(count, 200).await;
             member.kill();
@@ -308,7 +308,7 @@ async fn a_member_that_dies_and_comes_back(binary: &Path) {
     .await;
 }
 
-async fn a_leader_that_dies_or_hangs(binary: &Path) {
+async fn etcd_store_survives_leader_kill_and_hang(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut members = Member::three(binary, directory.path());
     members.iter_mut().for_each(Member::start);
@@ -321,7 +321,7 @@ async fn a_leader_that_dies_or_hangs(binary: &Path) {
     };
     let store = connect(options).await;
     let members = &mut members;
-    check_under(&store, async move |count| {
+    check_during(&store, async move |count| {
         let rounds = std::env::var("OPTIK_TEST_ROUNDS").ok();
         let rounds = rounds.map_or(4, |rounds| rounds.parse().expect("a number"));
         for round in 0..rounds {
@@ -346,7 +346,7 @@ async fn a_leader_that_dies_or_hangs(binary: &Path) {
     .await;
 }
 
-async fn a_cluster_that_hangs_is_not_believed(binary: &Path) {
+async fn hung_etcd_fails_reads_and_writes_in_time(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.start();
@@ -374,7 +374,7 @@ async fn a_cluster_that_hangs_is_not_believed(binary: &Path) {
 }
 
 /// Stops following, lets others write and compact, and comes back.
-async fn what_comes_next_is_compacted_meanwhile(binary: &Path) {
+async fn etcd_store_reloads_after_missed_compaction(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.start();
@@ -423,7 +423,7 @@ async fn what_comes_next_is_compacted_meanwhile(binary: &Path) {
     assert_eq!(&event.prior().expect("known").value()[..], b"2");
 }
 
-enum Wiped {
+enum WipeMode {
     /// The same name and addresses: etcd gives it the same id.
     SameId,
     OtherId,
@@ -431,7 +431,7 @@ enum Wiped {
     Overtaken,
 }
 
-async fn check_wiped(binary: &Path, wiped: Wiped, expected: &str) {
+async fn check_wiped(binary: &Path, wiped: WipeMode, expected: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.start();
@@ -452,10 +452,10 @@ async fn check_wiped(binary: &Path, wiped: Wiped, expected: &str) {
     let known = store.snapshot().revision();
     member.kill();
     std::fs::remove_dir_all(&member.data).expect("removed");
-    if let Wiped::OtherId = wiped {
+    if let WipeMode::OtherId = wiped {
         member.token = "second".into();
     }
-    if let Wiped::Overtaken = wiped {
+    if let WipeMode::Overtaken = wiped {
         let ours = std::mem::replace(&mut member.client_port, free_port());
         member.start();
         let other = connect(options(&[&member])).await;
@@ -503,19 +503,19 @@ async fn check_wiped(binary: &Path, wiped: Wiped, expected: &str) {
     assert_eq!(writes, None, "no write reached the other cluster");
 }
 
-async fn a_cluster_that_went_back_is_refused(binary: &Path) {
-    check_wiped(binary, Wiped::SameId, "went back from revision").await;
+async fn rolled_back_etcd_cluster_is_rejected(binary: &Path) {
+    check_wiped(binary, WipeMode::SameId, "went back from revision").await;
 }
 
-async fn another_cluster_is_refused(binary: &Path) {
-    check_wiped(binary, Wiped::OtherId, "cluster id changed").await;
+async fn other_etcd_cluster_is_rejected(binary: &Path) {
+    check_wiped(binary, WipeMode::OtherId, "cluster id changed").await;
 }
 
-async fn a_cluster_that_went_back_and_overtook_us_is_refused(binary: &Path) {
-    check_wiped(binary, Wiped::Overtaken, "raft term went back").await;
+async fn rolled_back_etcd_cluster_ahead_of_mirror_is_rejected(binary: &Path) {
+    check_wiped(binary, WipeMode::Overtaken, "raft term went back").await;
 }
 
-async fn a_full_disk_is_said_so(binary: &Path) {
+async fn etcd_no_space_alarm_is_reported(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.extra = vec!["--quota-backend-bytes=4194304".into()];
@@ -555,7 +555,7 @@ async fn a_full_disk_is_said_so(binary: &Path) {
     assert!(matches!(large, Err(CommitError::Txn(_))), "{large:?}");
 }
 
-async fn tokens_are_renewed(binary: &Path) {
+async fn etcd_auth_tokens_are_renewed(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.extra = vec!["--auth-token-ttl=1".into()];
@@ -624,7 +624,7 @@ fn make_certificates(directory: &Path) {
     }
 }
 
-async fn both_sides_show_certificates(binary: &Path) {
+async fn etcd_mutual_tls_is_required(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     make_certificates(directory.path());
     let path = |name: &str| directory.path().join(name).display().to_string();
@@ -685,7 +685,7 @@ async fn both_sides_show_certificates(binary: &Path) {
     );
 }
 
-async fn nothing_is_left_behind(binary: &Path) {
+async fn dropped_store_cancels_its_etcd_watch(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     member.start();
@@ -703,7 +703,7 @@ async fn nothing_is_left_behind(binary: &Path) {
     eventually("no watch", async || watchers("0")).await;
 }
 
-async fn a_member_that_was_never_there(binary: &Path) {
+async fn unreachable_etcd_endpoint_is_skipped(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
     let nobody = EtcdOptions {
@@ -735,7 +735,7 @@ async fn a_member_that_was_never_there(binary: &Path) {
     let mut result = None;
     eventually("answers again", async || {
         result = store
-            .commit(Txn::of(vec![range.clone()]), Origin::default())
+            .commit(Txn::from_ops(vec![range.clone()]), Origin::default())
             .await
             .ok();
         result.is_some()
@@ -759,17 +759,17 @@ fn main() {
         };
     }
     by_hand::run(scenarios! {
-        a_member_that_dies_and_comes_back
-        a_leader_that_dies_or_hangs
-        a_cluster_that_hangs_is_not_believed
-        what_comes_next_is_compacted_meanwhile
-        a_cluster_that_went_back_is_refused
-        another_cluster_is_refused
-        a_cluster_that_went_back_and_overtook_us_is_refused
-        a_full_disk_is_said_so
-        tokens_are_renewed
-        both_sides_show_certificates
-        nothing_is_left_behind
-        a_member_that_was_never_there
+        etcd_store_survives_member_restarts
+        etcd_store_survives_leader_kill_and_hang
+        hung_etcd_fails_reads_and_writes_in_time
+        etcd_store_reloads_after_missed_compaction
+        rolled_back_etcd_cluster_is_rejected
+        other_etcd_cluster_is_rejected
+        rolled_back_etcd_cluster_ahead_of_mirror_is_rejected
+        etcd_no_space_alarm_is_reported
+        etcd_auth_tokens_are_renewed
+        etcd_mutual_tls_is_required
+        dropped_store_cancels_its_etcd_watch
+        unreachable_etcd_endpoint_is_skipped
     });
 }

@@ -1,8 +1,8 @@
 //! G44: a store whose sequencer panics says so.
 
 use optik_store::{
-    CommitError, KeyRange, LeaseError, Options, Origin, Put, ReadError, Revision, Store, Txn,
-    WatchError, WatchFrom, WatchSpec, Workplace,
+    CommitError, Executor, KeyRange, LeaseError, Options, Origin, Put, ReadError, Revision, Store,
+    Txn, WatchError, WatchFrom, WatchSpec,
 };
 use optik_supervisor::Supervisor;
 use std::pin::{Pin, pin};
@@ -21,11 +21,11 @@ fn put(key: &str) -> Txn {
 /// On one thread, so that the panic comes when the write has been handed over, and is not
 /// carried out yet.
 #[tokio::test]
-async fn nobody_waits_for_a_sequencer_that_panicked() {
+async fn sequencer_panic_fails_pending_and_later_requests() {
     let supervisor = Supervisor::default();
     let store = Store::open(Options {
         supervisor: supervisor.clone(),
-        workplace: Workplace::Runtime(Handle::current()),
+        executor: Executor::Runtime(Handle::current()),
         ..Options::ephemeral()
     });
     let store = store.expect("opens");

@@ -84,7 +84,7 @@ async fn put(store: &Store) -> Result<Revision, CommitError> {
 }
 
 #[tokio::test]
-async fn a_directory_of_format_1_is_moved_over() {
+async fn format_1_directory_is_migrated() {
     let directory = old_directory();
     assert_eq!(check(directory.path()).await, Ok(()));
     let segments = fs::read_dir(directory.path().join("log")).expect("is there");
@@ -95,7 +95,7 @@ async fn a_directory_of_format_1_is_moved_over() {
 
 /// The power fails at any moment of the move.
 #[tokio::test]
-async fn the_move_can_be_interrupted_anywhere() {
+async fn format_1_migration_survives_power_failure_anywhere() {
     let directory = old_directory();
     let recorder = Recorder::start(directory.path()).expect("records");
     let store = Store::open(options(directory.path())).expect("is moved");
@@ -122,7 +122,7 @@ async fn the_move_can_be_interrupted_anywhere() {
 
 /// The disk is full at any moment of the move: the old data stays what it is.
 #[tokio::test]
-async fn a_move_without_room_leaves_everything() {
+async fn format_1_migration_on_full_disk_keeps_old_data() {
     for bytes in [0, 100, 5_000, 30_000] {
         let directory = old_directory();
         let recorder = Recorder::faults_only(directory.path()).expect("records");
@@ -140,7 +140,7 @@ async fn a_move_without_room_leaves_everything() {
 
 /// What has gone bad is not moved, and nothing is thrown away.
 #[tokio::test]
-async fn damage_is_not_moved() {
+async fn damaged_format_1_journal_is_not_migrated() {
     let journal = fs::read(old_directory().path().join("db/0.jnl")).expect("is there");
     let mut refused = 0;
     for at in (0..journal.len()).step_by(journal.len() / 24) {

@@ -37,7 +37,7 @@ fn step(revision: u64) -> Txn {
     if revision.is_multiple_of(3) {
         ops.push(Op::Delete(KeyRange::one(key(revision + 7))));
     }
-    Txn::of(ops)
+    Txn::from_ops(ops)
 }
 
 fn state_at(revision: u64) -> BTreeMap<String, String> {
@@ -88,12 +88,12 @@ async fn child() {
             compacted.expect("compacts");
         }
         if next.is_multiple_of(170) {
-            store.shrink().await.expect("is cleaned");
+            store.defragment().await.expect("is cleaned");
         }
     }
 }
 
-fn start(directory: &Path, durability: Durability) -> Child {
+fn start_child(directory: &Path, durability: Durability) -> Child {
     let this = std::env::current_exe().expect("it has a name");
     let mut command = Command::new(this);
     command
@@ -105,13 +105,13 @@ fn start(directory: &Path, durability: Durability) -> Child {
     command.spawn().expect("starts")
 }
 
-async fn survives(durability: Durability) {
+async fn check_survives_kill(durability: Durability) {
     let rounds = std::env::var("OPTIK_TEST_KILLS").ok();
     let rounds: u64 = rounds.map_or(25, |text| text.parse().expect("a number"));
     let directory = scratch_dir().expect("a directory");
     let mut promised = 1;
     for round in 0..rounds {
-        let mut child = start(directory.path(), durability);
+        let mut child = start_child(directory.path(), durability);
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         // It is killed while it writes on, and what it says until then counts.
         let enough = 30 + round * 37 % 200;
@@ -146,19 +146,19 @@ async fn survives(durability: Durability) {
 }
 
 #[tokio::test]
-async fn what_was_promised_survives() {
-    survives(Durability::PowerLoss).await;
+async fn acknowledged_commits_survive_kill() {
+    check_survives_kill(Durability::PowerLoss).await;
 }
 
 #[tokio::test]
-async fn what_was_promised_without_syncs_survives() {
-    survives(Durability::ProcessCrash).await;
+async fn acknowledged_commits_survive_kill_without_syncs() {
+    check_survives_kill(Durability::ProcessCrash).await;
 }
 
 /// A directory of the earlier format is opened by somebody who is killed a little later each
 /// time: the move begins again, or is over.
 #[tokio::test]
-async fn a_move_that_is_killed_loses_nothing() {
+async fn format_1_migration_survives_kill() {
     let directory = scratch_dir().expect("a directory");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
     let image = Image::of_dir(&fixture).expect("is there");
@@ -167,7 +167,7 @@ async fn a_move_that_is_killed_loses_nothing() {
     let mut round = 0u32;
     while !moved(directory.path()) {
         round += 1;
-        let mut child = start(directory.path(), Durability::PowerLoss);
+        let mut child = start_child(directory.path(), Durability::PowerLoss);
         let patience = Duration::from_micros(500) * round;
         let clock = SystemClock::default();
         let started = clock.monotonic();

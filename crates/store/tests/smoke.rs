@@ -13,7 +13,7 @@ fn put(key: &str, value: &str) -> Txn {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_a_restart() {
+async fn store_keeps_data_and_history_across_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = || Options::directory(directory.path().join("data"));
     let store = Store::open(options()).expect("opens");
@@ -94,7 +94,7 @@ async fn what_was_written_is_there_after_a_restart() {
 /// How long a store was closed only the wall clock could say, and that may have been set.
 /// So history is kept for its whole time after a start, and no longer.
 #[tokio::test]
-async fn history_outlives_a_restart_whatever_the_wall_clock_says() {
+async fn history_retention_after_restart_ignores_wall_clock() {
     const NOW: u64 = 1_000_000_000_000;
     let age = Duration::from_secs(100);
     for wall in [NOW * 2, NOW, NOW / 2, 0] {

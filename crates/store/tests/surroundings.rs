@@ -43,7 +43,7 @@ fn keys(store: &Store) -> Vec<String> {
 }
 
 /// Writes until the disk has recovered, as a client would.
-async fn put_until_taken(store: &Store, number: u64) -> Revision {
+async fn put_until_accepted(store: &Store, number: u64) -> Revision {
     let give_up = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         match put(store, number).await {
@@ -54,20 +54,20 @@ async fn put_until_taken(store: &Store, number: u64) -> Revision {
     }
 }
 
-async fn takes_writes(store: &Store) -> bool {
-    store.status().await.expect("answers").takes_writes
+async fn accepts_writes(store: &Store) -> bool {
+    store.status().await.expect("answers").accepts_writes
 }
 
 /// Each fault strikes a running store; then it is taken away.
 async fn check_fault(
     name: &str,
-    strike: impl Fn(&optik_crash::Faults),
+    strike: impl Fn(&optik_crash::FaultInjector),
     expected: fn(&CommitError) -> bool,
 ) {
     let directory = scratch_dir().expect("a directory");
     let recorder = Recorder::faults_only(directory.path()).expect("records");
     let store = filled(directory.path(), 50).await;
-    assert!(takes_writes(&store).await, "{name}: at first");
+    assert!(accepts_writes(&store).await, "{name}: at first");
     strike(&recorder.faults());
     let mut acknowledged = 50;
     let mut refused = None;
@@ -93,14 +93,14 @@ async fn check_fault(
         "{name}: writes stay refused"
     );
 
-    assert!(!takes_writes(&store).await, "{name}: it says so");
+    assert!(!accepts_writes(&store).await, "{name}: it says so");
 
     recorder.faults().clear();
     // Without a write by anybody else.
-    let recovers = async { while !takes_writes(&store).await {} };
+    let recovers = async { while !accepts_writes(&store).await {} };
     let recovered = tokio::time::timeout(PATIENCE, recovers).await;
     assert!(recovered.is_ok(), "{name}: it never takes writes again");
-    let after = put_until_taken(&store, 901).await;
+    let after = put_until_accepted(&store, 901).await;
     assert_eq!(
         after,
         before.next(),
@@ -116,7 +116,7 @@ async fn check_fault(
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_writes_and_recovers() {
+async fn full_disk_refuses_writes_until_space_returns() {
     for bytes in [0, 1, 700, 5_000, 40_000] {
         check_fault(
             &format!("full after {bytes}"),
@@ -128,7 +128,7 @@ async fn a_full_disk_refuses_writes_and_recovers() {
 }
 
 #[tokio::test]
-async fn a_failing_disk_refuses_writes_and_recovers() {
+async fn disk_io_errors_refuse_writes_until_disk_recovers() {
     type Case = (&'static str, fn() -> Fault);
     let cases: [Case; 4] = [
         ("sync fails", || {
@@ -158,7 +158,7 @@ async fn a_failing_disk_refuses_writes_and_recovers() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_used_is_named() {
+async fn open_error_names_unusable_directory() {
     let scratch = tempfile::tempdir().expect("a directory");
     let file = scratch.path().join("file");
     fs::write(&file, "x").expect("room");
@@ -185,7 +185,7 @@ async fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[tokio::test]
-async fn a_read_only_disk_is_named() {
+async fn open_error_names_read_only_disk() {
     let directory = scratch_dir().expect("a directory");
     let recorder = Recorder::faults_only(directory.path()).expect("records");
     recorder
@@ -198,7 +198,7 @@ async fn a_read_only_disk_is_named() {
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused_by_name() {
+async fn open_rejects_newer_directory_format() {
     let scratch = tempfile::tempdir().expect("a directory");
     let directory = scratch.path().join("data");
     filled(&directory, 3).await.close().await;
@@ -210,7 +210,7 @@ async fn a_newer_format_is_refused_by_name() {
     assert!(
         matches!(
             error,
-            OpenError::Newer {
+            OpenError::NewerFormat {
                 found: 3,
                 known: 2,
                 ..
@@ -225,7 +225,7 @@ async fn a_newer_format_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_oversized_value_is_refused() {
+async fn commit_of_oversized_value_is_rejected() {
     let store = Store::open(Options::ephemeral()).expect("opens");
     let large = |bytes| Txn::put(Put::new("k", vec![0u8; bytes]));
     let most = Options::ephemeral().limits.bytes_max;
@@ -259,13 +259,13 @@ fn files(below: &Path) -> Vec<PathBuf> {
 
 /// What a person could do to a file that holds acknowledged data.
 #[derive(Clone, Copy, Debug)]
-enum Harm {
+enum Damage {
     Flip(u64),
     CutTo(u64),
     Remove,
 }
 
-impl Harm {
+impl Damage {
     /// In place: journals are preallocated, and mostly hole.
     fn apply(self, file: &Path) {
         let open = || {
@@ -291,7 +291,7 @@ impl Harm {
 /// After an orderly stop, any harm to any file either does no harm or is refused:
 /// a store never opens with less than it had.
 #[tokio::test]
-async fn damage_is_refused_or_harmless() {
+async fn damaged_data_directory_never_opens_with_less_data() {
     let scratch = scratch_dir().expect("a directory");
     let sound = scratch.path().join("sound");
     let store = filled(&sound, 300).await;
@@ -304,13 +304,13 @@ async fn damage_is_refused_or_harmless() {
         let name = file.strip_prefix(&sound).expect("below").to_owned();
         let length = fs::metadata(&file).expect("there").len();
         let used = length.min(200_000);
-        let mut harms = vec![Harm::Remove, Harm::CutTo(0)];
+        let mut harms = vec![Damage::Remove, Damage::CutTo(0)];
         if length > 0 {
-            harms.push(Harm::CutTo(length / 2));
+            harms.push(Damage::CutTo(length / 2));
             harms.extend(
                 (0..used)
                     .step_by(usize::try_from(used / 24 + 1).expect("small"))
-                    .map(Harm::Flip),
+                    .map(Damage::Flip),
             );
         }
         for harm in harms {
@@ -320,7 +320,7 @@ async fn damage_is_refused_or_harmless() {
             harm.apply(&copied.join(&name));
             if let Ok(store) = Store::open(options(&copied)) {
                 let found = keys(&store);
-                if found != expected && !is_meant(&name) {
+                if found != expected && !is_expected_loss(&name) {
                     opened_with_less.push(format!(
                         "{} {harm:?}: {} keys",
                         name.display(),
@@ -340,12 +340,12 @@ async fn damage_is_refused_or_harmless() {
 }
 
 /// Without `format` a directory is a new one by design; what it held is set aside.
-fn is_meant(name: &Path) -> bool {
+fn is_expected_loss(name: &Path) -> bool {
     name == Path::new("format")
 }
 
 #[tokio::test]
-async fn a_relaxed_store_says_so_and_keeps_its_promise() {
+async fn process_crash_durability_is_recorded_and_keeps_data() {
     let scratch = tempfile::tempdir().expect("a directory");
     let relaxed = Options {
         durability: Durability::ProcessCrash,

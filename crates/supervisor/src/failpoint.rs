@@ -1,6 +1,6 @@
 //! Panics on demand, for tests.
 
-use crate::registry::Entry;
+use crate::task_registry::TaskEntry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
@@ -27,7 +27,7 @@ impl Default for Failpoint {
 
 impl Failpoint {
     /// Called whenever the task is polled.
-    pub(crate) fn pass(&self, cx: &Context<'_>) {
+    pub(crate) fn check(&self, cx: &Context<'_>) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
         assert!(
             !self.armed.swap(false, Ordering::SeqCst),
@@ -45,10 +45,10 @@ impl Failpoint {
 /// Keeps a task down that a test made panic, until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it lets the task start again"]
-pub struct Hold(Arc<Entry>);
+pub struct FailpointHold(Arc<TaskEntry>);
 
-impl Hold {
-    pub(crate) fn panic_next(entry: Arc<Entry>) -> Self {
+impl FailpointHold {
+    pub(crate) fn panic_next(entry: Arc<TaskEntry>) -> Self {
         let failpoint = &entry.failpoint;
         failpoint.held.send_replace(true);
         failpoint.armed.store(true, Ordering::SeqCst);
@@ -60,7 +60,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for FailpointHold {
     fn drop(&mut self) {
         self.0.failpoint.held.send_replace(false);
     }

@@ -7,10 +7,10 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-//! use optik_supervisor::{Supervisor, Task};
+//! use optik_supervisor::{Supervisor, RuntimeArgs};
 //!
 //! let supervisor = Supervisor::default();
-//! supervisor.spawn(Task::upkeep("garbage-collector"), || async {
+//! supervisor.spawn(RuntimeArgs::upkeep("garbage-collector"), || async {
 //!     std::future::pending().await
 //! });
 //! assert!(supervisor.is_up("garbage-collector"));
@@ -18,16 +18,16 @@
 //! # });
 //! ```
 
-mod backoff;
-mod caught;
+mod catch_panic;
 #[cfg(feature = "failpoints")]
 mod failpoint;
-mod registry;
+mod restart_backoff;
 mod supervisor;
 mod task;
+mod task_registry;
 
 #[cfg(feature = "failpoints")]
-pub use failpoint::Hold;
-pub use registry::TaskStatus;
+pub use failpoint::FailpointHold;
 pub use supervisor::Supervisor;
 pub use task::{Impact, Task};
+pub use task_registry::TaskStatus;

@@ -1,7 +1,7 @@
-use crate::backoff::Backoff;
-use crate::caught::{Caught, Exit};
-use crate::registry::{Counted, Entry, Registry, TaskStatus};
+use crate::catch_panic::{CatchPanic, TaskExit};
+use crate::restart_backoff::RestartBackoff;
 use crate::task::Task;
+use crate::task_registry::{CountGuard, TaskEntry, TaskRegistry, TaskStatus};
 use optik_platform::{Clock, SystemClock};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use tokio::time::sleep;
 /// Looks after background tasks. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<SupervisorShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SupervisorShared {
     clock: Arc<dyn Clock>,
-    registry: Registry,
+    registry: TaskRegistry,
     stopping: watch::Sender<bool>,
     spawned: Mutex<JoinSet<()>>,
 }
@@ -35,9 +35,9 @@ impl Supervisor {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SupervisorShared {
                 clock,
-                registry: Registry::default(),
+                registry: TaskRegistry::default(),
                 stopping: watch::Sender::new(false),
                 spawned: Mutex::default(),
             }),
@@ -67,18 +67,18 @@ impl Supervisor {
         let instance = shared.registry.register(task);
         async move {
             let entry = &instance.0;
-            let mut backoff = Backoff::default();
+            let mut backoff = RestartBackoff::default();
             loop {
                 let began = shared.clock.monotonic();
-                let exit = Caught::new(async { start().await }, entry).await;
-                let is_over = exit == Exit::Returned && task.completes;
+                let exit = CatchPanic::new(async { start().await }, entry).await;
+                let is_over = exit == TaskExit::Returned && task.completes;
                 if is_over || shared.is_stopping() {
                     return;
                 }
                 // Counted as down before anybody can see that it panicked.
-                let down = Counted::new(&entry.down);
+                let down = CountGuard::new(&entry.down);
                 let pause = backoff.next(shared.clock.monotonic().since(began));
-                note(entry, task.name, &exit, pause);
+                record_exit(entry, task.name, &exit, pause);
                 if !shared.pause(pause, entry).await {
                     return;
                 }
@@ -101,9 +101,9 @@ impl Supervisor {
         C: FnOnce(&str),
     {
         let instance = self.shared.registry.register(task);
-        let work = Caught::new(work, &instance.0);
+        let work = CatchPanic::new(work, &instance.0);
         async move {
-            let Exit::Panicked(reason) = work.await else {
+            let TaskExit::Panicked(reason) = work.await else {
                 return;
             };
             let entry = &instance.0;
@@ -151,7 +151,7 @@ impl Supervisor {
     /// What is counted, as Prometheus reads it.
     #[must_use]
     pub fn metrics(&self) -> String {
-        self.shared.registry.page()
+        self.shared.registry.render_metrics()
     }
 
     /// Makes a task panic when it is polled next, which is soon. It stays down until the
@@ -160,9 +160,9 @@ impl Supervisor {
     /// # Panics
     /// If there is no task of this name.
     #[cfg(feature = "failpoints")]
-    pub fn panic_next(&self, name: &str) -> crate::Hold {
+    pub fn panic_next(&self, name: &str) -> crate::FailpointHold {
         let entry = self.shared.registry.find(name);
-        crate::Hold::panic_next(entry.expect("a task of this name"))
+        crate::FailpointHold::panic_next(entry.expect("a task of this name"))
     }
 
     fn spawned(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -171,13 +171,13 @@ impl Supervisor {
     }
 }
 
-impl Shared {
+impl SupervisorShared {
     fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
     /// False if the supervisor stops meanwhile.
-    async fn pause(&self, pause: Duration, entry: &Entry) -> bool {
+    async fn pause(&self, pause: Duration, entry: &TaskEntry) -> bool {
         let mut stopping = self.stopping.subscribe();
         let paused = async {
             sleep(pause).await;
@@ -194,9 +194,9 @@ impl Shared {
     }
 }
 
-fn note(entry: &Entry, task: &str, exit: &Exit, pause: Duration) {
+fn record_exit(entry: &TaskEntry, task: &str, exit: &TaskExit, pause: Duration) {
     match exit {
-        Exit::Panicked(reason) => {
+        TaskExit::Panicked(reason) => {
             entry.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 task,
@@ -205,7 +205,7 @@ fn note(entry: &Entry, task: &str, exit: &Exit, pause: Duration) {
                 "a background task panicked; it starts again"
             );
         }
-        Exit::Returned => {
+        TaskExit::Returned => {
             tracing::warn!(
                 task,
                 ?pause,

@@ -19,7 +19,7 @@ fn status(supervisor: &Supervisor) -> TaskStatus {
 }
 
 /// A supervisor, and a task that tells when it starts and does what the test says.
-fn started(task: Task) -> (Supervisor, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
+fn start_controlled(task: Task) -> (Supervisor, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
     let supervisor = Supervisor::new(Arc::new(ManualClock::new(Default::default())));
     let (tell, told) = mpsc::unbounded_channel();
     let end = Arc::new(Notify::new());
@@ -36,8 +36,8 @@ fn started(task: Task) -> (Supervisor, mpsc::UnboundedReceiver<()>, Arc<Notify>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_counted_shown_and_followed_by_a_new_start() {
-    let (supervisor, mut starts, _end) = started(TASK);
+async fn panicked_task_is_counted_reported_and_restarted() {
+    let (supervisor, mut starts, _end) = start_controlled(TASK);
     starts.recv().await.expect("it starts");
     assert!(status(&supervisor).is_up);
     let hold = supervisor.panic_next("task");
@@ -68,15 +68,15 @@ async fn a_panic_is_counted_shown_and_followed_by_a_new_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_returns_by_itself_has_failed_unless_its_work_is_over() {
-    let (supervisor, mut starts, end) = started(TASK);
+async fn task_that_returns_is_restarted_unless_it_completes() {
+    let (supervisor, mut starts, end) = start_controlled(TASK);
     starts.recv().await.expect("it starts");
     end.notify_one();
     starts.recv().await.expect("it starts again");
     let again = status(&supervisor);
     assert_eq!((again.panics, again.restarts), (0, 1));
 
-    let (supervisor, mut starts, end) = started(TASK.that_completes());
+    let (supervisor, mut starts, end) = start_controlled(TASK.that_completes());
     starts.recv().await.expect("it starts");
     end.notify_one();
     let more = timeout(PATIENCE, starts.recv()).await.expect("it is over");
@@ -85,7 +85,7 @@ async fn a_task_that_returns_by_itself_has_failed_unless_its_work_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pauses_grow_while_a_task_keeps_failing() {
+async fn restart_pauses_grow_while_a_task_keeps_failing() {
     let supervisor = Supervisor::new(Arc::new(ManualClock::new(Default::default())));
     let (tell, mut starts) = mpsc::unbounded_channel();
     supervisor.spawn(TASK, move || {
@@ -103,7 +103,7 @@ async fn pauses_grow_while_a_task_keeps_failing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_panics_is_a_failure_too() {
+async fn panic_in_task_start_is_restarted() {
     let supervisor = Supervisor::default();
     let starts = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&starts);
@@ -117,8 +117,8 @@ async fn a_start_that_panics_is_a_failure_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_starts_again_once_the_supervisor_stops() {
-    let (supervisor, mut starts, end) = started(TASK);
+async fn stopped_supervisor_restarts_no_task() {
+    let (supervisor, mut starts, end) = start_controlled(TASK);
     starts.recv().await.expect("it starts");
     let _hold = supervisor.panic_next("task");
     while status(&supervisor).is_up {
@@ -129,7 +129,7 @@ async fn nothing_starts_again_once_the_supervisor_stops() {
     assert_eq!(more, None, "a task in back-off is given up");
     drop(end);
 
-    let (supervisor, mut starts, end) = started(TASK);
+    let (supervisor, mut starts, end) = start_controlled(TASK);
     starts.recv().await.expect("it starts");
     supervisor.stop();
     end.notify_one();
@@ -138,7 +138,7 @@ async fn nothing_starts_again_once_the_supervisor_stops() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_what_was_spawned() {
+async fn supervisor_shutdown_ends_spawned_tasks() {
     let supervisor = Supervisor::default();
     let (tell, mut told) = mpsc::channel::<()>(1);
     supervisor.spawn(TASK, move || {
@@ -154,7 +154,7 @@ async fn a_shutdown_ends_what_was_spawned() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_again_stays_failed() {
+async fn supervise_once_task_stays_failed_after_a_panic() {
     let supervisor = Supervisor::default();
     let (tell, mut told) = mpsc::channel(1);
     let fail = move |reason: &str| tell.try_send(reason.to_owned()).expect("one failure");
@@ -175,8 +175,8 @@ async fn what_cannot_start_again_stays_failed() {
 
 /// As one for each port: the name is down while any of them is.
 #[tokio::test(start_paused = true)]
-async fn tasks_of_one_name_are_shown_as_one() {
-    let (supervisor, mut starts, _end) = started(TASK);
+async fn task_instances_of_one_name_share_a_status() {
+    let (supervisor, mut starts, _end) = start_controlled(TASK);
     starts.recv().await.expect("it starts");
     supervisor.spawn(TASK, pending);
     let _hold = supervisor.panic_next("task");

@@ -23,7 +23,7 @@ pub struct Column {
 const TABLE: &str = include_str!("columns.txt");
 
 /// The columns of a kind, if it has any of its own.
-pub(crate) fn of(group: &str, version: &str, plural: &str) -> Option<Vec<Column>> {
+pub(crate) fn for_kind(group: &str, version: &str, plural: &str) -> Option<Vec<Column>> {
     let wanted = format!("/{group}/{version}/{plural}");
     let mut lines = TABLE.lines().skip_while(|line| *line != wanted);
     lines.next()?;

@@ -1,20 +1,20 @@
 //! Tables of custom kinds: the columns that a definition declares.
 
-use crate::path::{Found, Path};
-use crate::{Column, Printer, Row};
-use optik_object::{JsonKind, Timestamp, View, plain_float, to_bytes};
+use crate::jsonpath::{JsonPath, JsonPathValue};
+use crate::{Column, Printer, RowWriter};
+use optik_object::{JsonKind, JsonView, Timestamp, plain_float, to_bytes};
 
 /// How the objects of a custom kind become rows.
-pub struct Custom {
+pub struct CustomPrinter {
     columns: Vec<Column>,
     /// Of the columns after the name.
-    paths: Vec<Path>,
+    paths: Vec<JsonPath>,
 }
 
 /// The printer of a custom kind: columns and the paths that fill them. A kind that
 /// declares none has an age; one with a path that makes no sense has those before it.
 #[must_use]
-pub fn custom<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> Custom {
+pub fn custom_printer<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> CustomPrinter {
     let name = Column {
         name: "Name".into(),
         kind: "string".into(),
@@ -22,7 +22,7 @@ pub fn custom<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> Cust
         description: "".into(),
         priority: 0,
     };
-    let mut custom = Custom {
+    let mut custom = CustomPrinter {
         columns: vec![name],
         paths: Vec::new(),
     };
@@ -31,7 +31,7 @@ pub fn custom<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> Cust
         custom.columns.push(age());
         custom
             .paths
-            .extend(Path::read(".metadata.creationTimestamp"));
+            .extend(JsonPath::parse(".metadata.creationTimestamp"));
     }
     for (column, path) in declared {
         if !custom.add(column, path) {
@@ -51,9 +51,9 @@ fn age() -> Column {
     }
 }
 
-impl Custom {
+impl CustomPrinter {
     fn add(&mut self, mut column: Column, path: &str) -> bool {
-        let Some(read) = Path::read(path) else {
+        let Some(read) = JsonPath::parse(path) else {
             return false;
         };
         if column.description.is_empty() {
@@ -66,62 +66,62 @@ impl Custom {
     }
 }
 
-impl Printer for Custom {
+impl Printer for CustomPrinter {
     fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    fn cells(&self, object: View<'_>, row: &mut Row<'_>) {
+    fn cells(&self, object: JsonView<'_>, row: &mut RowWriter<'_>) {
         row.name(object);
         for (column, path) in self.columns.iter().skip(1).zip(&self.paths) {
             match path.find(object) {
                 Some(found) => cell(&column.kind, found, row),
-                None => row.nothing(),
+                None => row.null(),
             }
         }
     }
 }
 
 /// A value as a cell of a type; what does not fit is nothing.
-fn cell(kind: &str, found: Found<'_>, row: &mut Row<'_>) {
-    let Found::View(view) = found else {
+fn cell(kind: &str, found: JsonPathValue<'_>, row: &mut RowWriter<'_>) {
+    let JsonPathValue::View(view) = found else {
         // Nobody writes a path that is a literal.
-        return row.nothing();
+        return row.null();
     };
     match kind {
         "string" => text(view, row),
         "integer" => match integer(view) {
             Some(number) => row.number(number),
-            None => row.nothing(),
+            None => row.null(),
         },
         "number" => match view.as_f64() {
             Some(number) => row.float(number),
-            None => row.nothing(),
+            None => row.null(),
         },
         "boolean" => match view.as_bool() {
             Some(flag) => row.flag(flag),
-            None => row.nothing(),
+            None => row.null(),
         },
-        "date" => match view.text() {
+        "date" => match view.as_str() {
             Some(moment) => {
                 let age = since(&moment, row);
                 row.text(&age);
             }
-            None => row.nothing(),
+            None => row.null(),
         },
-        _ => row.nothing(),
+        _ => row.null(),
     }
 }
 
 /// Any value has a text.
-fn text(view: View<'_>, row: &mut Row<'_>) {
+fn text(view: JsonView<'_>, row: &mut RowWriter<'_>) {
     match view.kind() {
         JsonKind::Text | JsonKind::Escaped => row.copy(view),
         JsonKind::Null => row.text("<no value>"),
         JsonKind::Number => match (view.as_i64(), view.as_f64()) {
             (Some(number), _) => row.text(&number.to_string()),
             (None, Some(number)) => row.text(&plain_float(number)),
-            (None, None) => row.nothing(),
+            (None, None) => row.null(),
         },
         JsonKind::Bool | JsonKind::List | JsonKind::Object => {
             row.text(&String::from_utf8_lossy(&compact(view)));
@@ -130,16 +130,16 @@ fn text(view: View<'_>, row: &mut Row<'_>) {
 }
 
 /// As upstream writes it, whatever it was read from.
-fn compact(view: View<'_>) -> Vec<u8> {
+fn compact(view: JsonView<'_>) -> Vec<u8> {
     match view.to_value() {
         Ok(value) => to_bytes(&value),
-        Err(_) => view.json().to_vec(),
+        Err(_) => view.raw_json().to_vec(),
     }
 }
 
 /// Numbers with a fraction lose it; those out of reach are the least there is, which is
 /// what upstream's processors make of them.
-fn integer(view: View<'_>) -> Option<i64> {
+fn integer(view: JsonView<'_>) -> Option<i64> {
     if let Some(number) = view.as_i64() {
         return Some(number);
     }
@@ -148,7 +148,7 @@ fn integer(view: View<'_>) -> Option<i64> {
     Some(text.parse().unwrap_or(i64::MIN))
 }
 
-fn since(moment: &str, row: &Row<'_>) -> String {
+fn since(moment: &str, row: &RowWriter<'_>) -> String {
     match moment {
         "" | "null" | "0001-01-01T00:00:00Z" => "<unknown>".to_owned(),
         moment if moment.parse::<Timestamp>().is_err() => "<invalid>".to_owned(),
@@ -169,13 +169,13 @@ mod tests {
         }
     }
 
-    fn row_of(printer: &Custom, object: &Value) -> Vec<Value> {
+    fn row_of(printer: &CustomPrinter, object: &Value) -> Vec<Value> {
         let text = object.to_string();
         let mut tape = Tape::default();
         let view = tape.read(text.as_bytes()).unwrap();
         let mut out = Vec::new();
         let now = "2026-11-15T00:00:00Z".parse().unwrap();
-        let mut row = Row::new(&mut out, now);
+        let mut row = RowWriter::new(&mut out, now);
         printer.cells(view, &mut row);
         row.end();
         parse(&out).unwrap().value.as_array().unwrap().clone()
@@ -183,7 +183,7 @@ mod tests {
 
     /// An object; then type, path and the cell that kube-apiserver v1.36.4 makes of it.
     #[test]
-    fn cells_are_those_of_upstream() {
+    fn custom_column_cells_match_kube_apiserver() {
         let object = json!({"metadata": {"name": "a"}, "spec": {
             "text": "w<o>rd", "count": 3, "num": 1.5, "flag": true, "null": null,
             "when": "2001-02-03T04:05:06Z", "zoned": "2001-02-03T04:05:06+02:00",
@@ -262,15 +262,15 @@ mod tests {
             ("number", ".spec.exact", json!(9_007_199_254_740_992_i64)),
             ("boolean", ".spec.text", Value::Null),
         ] {
-            let printer = custom([(column(kind), path)]);
+            let printer = custom_printer([(column(kind), path)]);
             let cells = row_of(&printer, &object);
             assert_eq!(cells, [json!("a"), expected], "{kind} {path}");
         }
     }
 
     #[test]
-    fn without_columns_there_is_an_age() {
-        let printer = custom([]);
+    fn custom_kind_without_columns_shows_age() {
+        let printer = custom_printer([]);
         let names: Vec<&str> = printer.columns().iter().map(|own| &*own.name).collect();
         assert_eq!(names, ["Name", "Age"]);
         let object =
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_end_where_a_path_makes_no_sense() {
+    fn custom_columns_stop_at_invalid_jsonpath() {
         for broken in [
             ".spec[?(x",
             ".a[b]",
@@ -291,23 +291,25 @@ mod tests {
             ".a[?(@.b=='c]",
             "!",
         ] {
-            let printer = custom([(column("string"), ".a"), (column("string"), broken)]);
+            let printer = custom_printer([(column("string"), ".a"), (column("string"), broken)]);
             assert_eq!(printer.columns().len(), 2, "{broken}");
         }
         let long = ".a".repeat(5000);
         assert_eq!(
-            custom([(column("string"), long.as_str())]).columns().len(),
+            custom_printer([(column("string"), long.as_str())])
+                .columns()
+                .len(),
             1
         );
     }
 
     #[test]
-    fn a_description_is_never_empty() {
+    fn custom_column_description_is_never_empty() {
         let own = Column {
             description: "how many".into(),
             ..age()
         };
-        let printer = custom([(age(), ".a"), (own, ".b")]);
+        let printer = custom_printer([(age(), ".a"), (own, ".b")]);
         let text = "Custom resource definition column (in JSONPath format): .a";
         assert_eq!(printer.columns()[1].description, text);
         assert_eq!(printer.columns()[2].description, "how many");
@@ -315,13 +317,13 @@ mod tests {
 
     /// Each step has ten times as many values as the one before.
     #[test]
-    fn paths_that_multiply_end() {
+    fn jsonpath_evaluation_is_bounded() {
         let path = format!(".list{}", "[*,*,*,*,*,*,*,*,*,*]".repeat(20));
         let mut list = json!(1);
         for _ in 0..20 {
             list = json!([list]);
         }
-        let printer = custom([(column("integer"), path.as_str())]);
+        let printer = custom_printer([(column("integer"), path.as_str())]);
         let object = json!({"metadata": {"name": "a"}, "list": list});
         assert_eq!(row_of(&printer, &object), [json!("a"), Value::Null]);
     }

@@ -1,42 +1,53 @@
 //! Texts that several kinds have in their cells.
 
-use optik_object::View;
+use optik_object::JsonView;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The text that a path leads to; empty if there is none.
-pub(crate) fn text_at<'v>(object: View<'v>, path: &[&str]) -> Cow<'v, str> {
-    object.at(path).and_then(View::text).unwrap_or_default()
+pub(crate) fn text_at<'v>(object: JsonView<'v>, path: &[&str]) -> Cow<'v, str> {
+    object
+        .get_path(path)
+        .and_then(JsonView::as_str)
+        .unwrap_or_default()
 }
 
-pub(crate) fn number_at(object: View<'_>, path: &[&str]) -> i64 {
-    object.at(path).and_then(View::as_i64).unwrap_or(0)
+pub(crate) fn number_at(object: JsonView<'_>, path: &[&str]) -> i64 {
+    object
+        .get_path(path)
+        .and_then(JsonView::as_i64)
+        .unwrap_or(0)
 }
 
-pub(crate) fn flag_at(object: View<'_>, path: &[&str]) -> Option<bool> {
-    object.at(path).and_then(View::as_bool)
+pub(crate) fn flag_at(object: JsonView<'_>, path: &[&str]) -> Option<bool> {
+    object.get_path(path).and_then(JsonView::as_bool)
 }
 
 /// A value that is there, even if it is empty.
-pub(crate) fn given<'v>(object: View<'v>, path: &[&str]) -> Option<View<'v>> {
-    object.at(path).filter(|value| !value.is_null())
+pub(crate) fn lookup<'v>(object: JsonView<'v>, path: &[&str]) -> Option<JsonView<'v>> {
+    object.get_path(path).filter(|value| !value.is_null())
 }
 
-pub(crate) fn items<'v>(object: View<'v>, path: &[&str]) -> impl Iterator<Item = View<'v>> + Clone {
-    object.at(path).into_iter().flat_map(View::items)
+pub(crate) fn items<'v>(
+    object: JsonView<'v>,
+    path: &[&str],
+) -> impl Iterator<Item = JsonView<'v>> + Clone {
+    object.get_path(path).into_iter().flat_map(JsonView::items)
 }
 
-pub(crate) fn length(object: View<'_>, path: &[&str]) -> i64 {
+pub(crate) fn length(object: JsonView<'_>, path: &[&str]) -> i64 {
     let list = items(object, path).count();
-    let members = object.at(path).map_or(0, |value| value.members().count());
+    let members = object
+        .get_path(path)
+        .map_or(0, |value| value.members().count());
     i64::try_from(list + members).unwrap_or(i64::MAX)
 }
 
 /// A text or a number, as text.
-pub(crate) fn scalar(value: View<'_>) -> String {
-    match value.text() {
+pub(crate) fn scalar(value: JsonView<'_>) -> String {
+    match value.as_str() {
         Some(text) => text.into_owned(),
-        None => String::from_utf8_lossy(value.json()).into_owned(),
+        None => String::from_utf8_lossy(value.raw_json()).into_owned(),
     }
 }
 
@@ -48,22 +59,22 @@ pub(crate) fn or_none(text: String) -> String {
     }
 }
 
-pub(crate) fn joined<'v>(values: impl Iterator<Item = View<'v>>, between: &str) -> String {
-    let texts: Vec<Cow<'v, str>> = values.filter_map(View::text).collect();
+pub(crate) fn joined<'v>(values: impl Iterator<Item = JsonView<'v>>, between: &str) -> String {
+    let texts: Vec<Cow<'v, str>> = values.filter_map(JsonView::as_str).collect();
     texts.join(between)
 }
 
 /// `a=1,b=2`
-pub(crate) fn labels(map: Option<View<'_>>) -> String {
-    let members = map.into_iter().flat_map(View::members);
+pub(crate) fn labels(map: Option<JsonView<'_>>) -> String {
+    let members = map.into_iter().flat_map(JsonView::members);
     let pairs: BTreeSet<String> = members
-        .filter_map(|(key, value)| Some(format!("{}={}", key.text()?, value.text()?)))
+        .filter_map(|(key, value)| Some(format!("{}={}", key.as_str()?, value.as_str()?)))
         .collect();
     pairs.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// A selector as people type it; `None` if it makes no sense.
-pub(crate) fn selector(selector: Option<View<'_>>) -> Option<String> {
+pub(crate) fn selector(selector: Option<JsonView<'_>>) -> Option<String> {
     let Some(selector) = selector else {
         return Some(String::new());
     };
@@ -71,15 +82,16 @@ pub(crate) fn selector(selector: Option<View<'_>>) -> Option<String> {
     for (key, value) in selector
         .get("matchLabels")
         .into_iter()
-        .flat_map(View::members)
+        .flat_map(JsonView::members)
     {
-        let (key, value) = (key.text()?, value.text()?);
+        let (key, value) = (key.as_str()?, value.as_str()?);
         parts.push((key.to_string(), format!("{key}={value}")));
     }
     for term in items(selector, &["matchExpressions"]) {
         let key = text_at(term, &["key"]);
-        let mut values: Vec<Cow<'_, str>> =
-            items(term, &["values"]).filter_map(View::text).collect();
+        let mut values: Vec<Cow<'_, str>> = items(term, &["values"])
+            .filter_map(JsonView::as_str)
+            .collect();
         values.sort();
         let values = values.join(",");
         let text = match &*text_at(term, &["operator"]) {
@@ -96,14 +108,14 @@ pub(crate) fn selector(selector: Option<View<'_>>) -> Option<String> {
     Some(texts.join(","))
 }
 
-pub(crate) fn selector_or_none(view: Option<View<'_>>) -> String {
+pub(crate) fn selector_or_none(view: Option<JsonView<'_>>) -> String {
     selector(view).map_or_else(|| "<error>".into(), or_none)
 }
 
 /// The names and the images of containers.
-pub(crate) fn containers(template: Option<View<'_>>) -> (String, String) {
-    let list = template.and_then(|template| template.at(&["spec", "containers"]));
-    let all = || list.into_iter().flat_map(View::items);
+pub(crate) fn containers(template: Option<JsonView<'_>>) -> (String, String) {
+    let list = template.and_then(|template| template.get_path(&["spec", "containers"]));
+    let all = || list.into_iter().flat_map(JsonView::items);
     let of = |name: &str| {
         let texts: Vec<Cow<'_, str>> = all().map(|one| text_at(one, &[name])).collect();
         texts.join(",")
@@ -122,13 +134,17 @@ pub(crate) fn shortened(list: &[String], max: usize, nothing: &str) -> String {
 }
 
 /// The condition of a type.
-pub(crate) fn condition<'v>(object: View<'v>, kind: &str) -> Option<View<'v>> {
+pub(crate) fn condition<'v>(object: JsonView<'v>, kind: &str) -> Option<JsonView<'v>> {
     let mut all = items(object, &["status", "conditions"]);
-    all.find(|condition| condition.get("type").is_some_and(|own| own.is(kind)))
+    all.find(|condition| {
+        condition
+            .get("type")
+            .is_some_and(|own| own.equals_str(kind))
+    })
 }
 
-pub(crate) fn is_true(condition: View<'_>) -> bool {
+pub(crate) fn is_true(condition: JsonView<'_>) -> bool {
     condition
         .get("status")
-        .is_some_and(|status| status.is("True"))
+        .is_some_and(|status| status.equals_str("True"))
 }

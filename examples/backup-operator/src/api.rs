@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use optik_controller::Status;
+use optik_controller::ObjectStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ fn a_week() -> u32 {
 pub struct BackupStatus {
     /// In one word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
+    pub phase: Option<BackupPhase>,
     /// The Job of the newest generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
@@ -54,7 +54,7 @@ pub struct BackupStatus {
 
 /// How far a backup is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Phase {
+pub enum BackupPhase {
     /// Its Job has not begun.
     Pending,
     /// Its Job runs.
@@ -65,7 +65,7 @@ pub enum Phase {
     Failed,
 }
 
-impl Status for BackupStatus {
+impl ObjectStatus for BackupStatus {
     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
         Some(&mut self.observed_generation)
     }

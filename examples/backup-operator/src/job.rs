@@ -1,6 +1,6 @@
 //! The Job of a Backup: what it should be, and what can be seen from it.
 
-use crate::api::{Backup, Phase};
+use crate::api::{Backup, BackupPhase};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -37,26 +37,26 @@ pub fn desired_job(backup: &Backup) -> Job {
 
 /// How far a Job is.
 #[must_use]
-pub fn phase(job: &Job) -> Phase {
+pub fn phase(job: &Job) -> BackupPhase {
     let active = job.status.as_ref().and_then(|status| status.active);
     match active {
-        _ if has(job, "Complete") => Phase::Succeeded,
-        _ if has(job, "Failed") => Phase::Failed,
-        Some(active) if active > 0 => Phase::Running,
-        _ => Phase::Pending,
+        _ if has_condition(job, "Complete") => BackupPhase::Succeeded,
+        _ if has_condition(job, "Failed") => BackupPhase::Failed,
+        Some(active) if active > 0 => BackupPhase::Running,
+        _ => BackupPhase::Pending,
     }
 }
 
 /// How long the Job of an earlier generation is still kept: nothing if that is over, and
 /// `None` if it has not ended.
 #[must_use]
-pub fn kept_for(backup: &Backup, job: &Job, now: Timestamp) -> Option<Duration> {
+pub fn remaining_retention(backup: &Backup, job: &Job, now: Timestamp) -> Option<Duration> {
     let kept = SignedDuration::from_hours(24 * i64::from(backup.spec.retention_days));
-    let left = kept - now.duration_since(ended(job)?);
+    let left = kept - now.duration_since(completion_time(job)?);
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-fn has(job: &Job, kind: &str) -> bool {
+fn has_condition(job: &Job, kind: &str) -> bool {
     let conditions = job
         .status
         .iter()
@@ -65,7 +65,7 @@ fn has(job: &Job, kind: &str) -> bool {
     conditions.any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-fn ended(job: &Job) -> Option<Timestamp> {
+fn completion_time(job: &Job) -> Option<Timestamp> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let mut ends = conditions.iter().filter(|condition| {
         matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True"

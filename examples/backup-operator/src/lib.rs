@@ -9,9 +9,9 @@ mod job;
 mod operator;
 mod vault;
 
-pub use api::{Backup, BackupSpec, BackupStatus, Phase};
-pub use job::{desired_job, kept_for, phase};
-pub use operator::Operator;
+pub use api::{Backup, BackupPhase, BackupSpec, BackupStatus};
+pub use job::{desired_job, phase, remaining_retention};
+pub use operator::BackupReconciler;
 pub use vault::Vault;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -1,6 +1,6 @@
 //! `cargo run -p backup-operator` against the cluster of your kubeconfig.
 
-use backup_operator::{Operator, Vault, install};
+use backup_operator::{BackupReconciler, Vault, install};
 use kube::{Client, Config};
 use optik_controller::{LeaderElection, Manager, ManagerOptions};
 use std::error::Error;
@@ -22,13 +22,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.leader_election = Some(LeaderElection::new("default", "backup-operator"));
     let mut manager = Manager::with_options(config, options)?;
     let place = std::env::var_os("BACKUP_VAULT").map(PathBuf::from);
-    let vault = Vault::at(place.unwrap_or_else(|| std::env::temp_dir().join("backup-operator")));
-    manager.add(|watches| Operator::build(watches, vault))?;
-    manager.run(stopped()).await?;
+    let vault = Vault::new(place.unwrap_or_else(|| std::env::temp_dir().join("backup-operator")));
+    manager.add(|watches| BackupReconciler::build(watches, vault))?;
+    manager.run(shutdown_signal()).await?;
     Ok(())
 }
 
-async fn stopped() {
+async fn shutdown_signal() {
     if let Err(cause) = tokio::signal::ctrl_c().await {
         tracing::error!(%cause, "cannot wait for Ctrl-C");
     }

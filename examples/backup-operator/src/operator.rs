@@ -1,22 +1,22 @@
 //! The controller.
 
-use crate::api::{Backup, Phase};
-use crate::job::{desired_job, kept_for, phase};
+use crate::api::{Backup, BackupPhase};
+use crate::job::{desired_job, phase, remaining_retention};
 use crate::vault::Vault;
 use k8s_openapi::api::batch::v1::Job;
 use optik_controller::{
-    Cleanup, Cx, Event, Fault, Outcome, Owned, Poll, Reconciler, Snap, Wait, Watches, condition,
-    set_condition,
+    Cached, Cleanup, EventRecord, Outcome, Owned, PollInterval, ReconcileContext, ReconcileError,
+    Reconciler, Wait, Watches, new_condition, set_condition,
 };
 use std::time::Duration;
 
 /// Runs a Job for each generation of a Backup.
-pub struct Operator {
+pub struct BackupReconciler {
     jobs: Owned<Job>,
     vault: Vault,
 }
 
-impl Operator {
+impl BackupReconciler {
     /// Says what is watched, and keeps the handle to read and write it.
     pub fn build(watches: &mut Watches<'_, Backup>, vault: Vault) -> Self {
         Self {
@@ -26,69 +26,77 @@ impl Operator {
     }
 }
 
-impl Reconciler for Operator {
+impl Reconciler for BackupReconciler {
     type Primary = Backup;
     const NAME: &'static str = "backup-operator";
     const FINALIZER: Option<&'static str> = Some("example.com/backup-operator");
 
-    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
-        self.vault.reserve(Snap::key(&backup))?;
+    async fn reconcile(
+        &self,
+        backup: Cached<Backup>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Outcome, ReconcileError> {
+        self.vault.reserve(Cached::key(&backup))?;
         let job = cx.apply(&self.jobs, desired_job(&backup)).await?;
         let phase = phase(&job);
-        let name = Snap::key(&job).name().to_owned();
-        cx.status(|status| {
+        let name = Cached::key(&job).name().to_owned();
+        cx.update_status(|status| {
             status.phase = Some(phase);
             status.job = Some(name.clone());
-            let (done, reason) = (phase == Phase::Succeeded, format!("Job{phase:?}"));
+            let (done, reason) = (phase == BackupPhase::Succeeded, format!("Job{phase:?}"));
             let message = format!("job {name} is {phase:?}");
             set_condition(
                 &mut status.conditions,
-                condition("Complete", done, reason, message),
+                new_condition("Complete", done, reason, message),
             );
         });
-        let expires = self.remove_expired(&backup, &job, cx).await?;
+        let expires = self.delete_expired_jobs(&backup, &job, cx).await?;
         match phase {
-            Phase::Pending | Phase::Running => {
+            BackupPhase::Pending | BackupPhase::Running => {
                 let wait = Wait::until("the job has ended");
                 Ok(Outcome::Wait(match expires {
                     Some(left) => wait.at_most(left),
                     None => wait,
                 }))
             }
-            Phase::Failed => {
-                cx.event(Event::warning(
+            BackupPhase::Failed => {
+                cx.record_event(EventRecord::warning(
                     "JobFailed",
                     "Backup",
                     format!("job {name} failed"),
                 ));
-                Ok(next_look(expires))
+                Ok(requeue_when_expired(expires))
             }
-            Phase::Succeeded => Ok(next_look(expires)),
+            BackupPhase::Succeeded => Ok(requeue_when_expired(expires)),
         }
     }
 
-    async fn cleanup(&self, backup: Snap<Backup>, _: &mut Cx<Backup>) -> Result<Cleanup, Fault> {
+    async fn cleanup(
+        &self,
+        backup: Cached<Backup>,
+        _: &mut ReconcileContext<Backup>,
+    ) -> Result<Cleanup, ReconcileError> {
         // The Jobs go by their owner references; what they stored does not.
-        self.vault.purge(Snap::key(&backup))?;
+        self.vault.purge(Cached::key(&backup))?;
         Ok(Cleanup::Finished)
     }
 }
 
-impl Operator {
+impl BackupReconciler {
     /// Deletes Jobs of earlier generations that ended long ago, and says how long it is
     /// until the next one can be.
-    async fn remove_expired(
+    async fn delete_expired_jobs(
         &self,
-        backup: &Snap<Backup>,
-        newest: &Snap<Job>,
-        cx: &mut Cx<Backup>,
-    ) -> Result<Option<Duration>, Fault> {
+        backup: &Cached<Backup>,
+        newest: &Cached<Job>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Option<Duration>, ReconcileError> {
         let mut next: Option<Duration> = None;
-        for job in cx.owned(&self.jobs)? {
-            if Snap::key(&job) == Snap::key(newest) {
+        for job in cx.list_owned(&self.jobs)? {
+            if Cached::key(&job) == Cached::key(newest) {
                 continue;
             }
-            match kept_for(backup, &job, cx.now()) {
+            match remaining_retention(backup, &job, cx.now()) {
                 Some(Duration::ZERO) => cx.delete(&job).await?,
                 Some(left) => next = Some(next.map_or(left, |own| own.min(left))),
                 None => {}
@@ -98,6 +106,8 @@ impl Operator {
     }
 }
 
-fn next_look(expires: Option<Duration>) -> Outcome {
-    expires.map_or(Outcome::Done, |left| Outcome::After(Poll::every(left)))
+fn requeue_when_expired(expires: Option<Duration>) -> Outcome {
+    expires.map_or(Outcome::Done, |left| {
+        Outcome::RequeueAfter(PollInterval::every(left))
+    })
 }

@@ -13,13 +13,13 @@ pub struct Vault {
 
 impl Vault {
     #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// Where the copies of a Backup are.
     #[must_use]
-    pub fn place(&self, backup: &ObjectKey) -> PathBuf {
+    pub fn directory(&self, backup: &ObjectKey) -> PathBuf {
         self.root
             .join(backup.namespace().unwrap_or("_"))
             .join(backup.name())
@@ -30,7 +30,7 @@ impl Vault {
     /// # Errors
     /// If the disk does not let us.
     pub fn reserve(&self, backup: &ObjectKey) -> io::Result<()> {
-        std::fs::create_dir_all(self.place(backup))
+        std::fs::create_dir_all(self.directory(backup))
     }
 
     /// Removes all copies. There may be none left.
@@ -38,7 +38,7 @@ impl Vault {
     /// # Errors
     /// If the disk does not let us.
     pub fn purge(&self, backup: &ObjectKey) -> io::Result<()> {
-        match std::fs::remove_dir_all(self.place(backup)) {
+        match std::fs::remove_dir_all(self.directory(backup)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
             _ => Ok(()),
         }

@@ -1,15 +1,15 @@
 //! The operator on a whole server, from a first Backup to the last copy. On the server
 //! of a kubeconfig, if `OPTIK_TEST_KUBECONFIG` names one.
 
-use backup_operator::{Backup, BackupSpec, Operator, Phase, Vault, install};
+use backup_operator::{Backup, BackupPhase, BackupReconciler, BackupSpec, Vault, install};
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use optik_controller::{Manager, ManagerOptions, Monitor, ObjectKey, RunError};
 use optik_platform::{ManualClock, UnixMillis};
-use optik_server_testkit::{Engine, TestServer};
-use optik_store_testkit::patience::within;
+use optik_server_testkit::{TestEngine, TestServer};
+use optik_store_testkit::timeout::within;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const BEGIN: UnixMillis = UnixMillis(1_767_225_600_000);
 
 /// The operator in a process of its own, nearly.
-struct Running {
+struct RunningOperator {
     monitor: Monitor,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Result<(), RunError>>,
 }
 
-impl Running {
+impl RunningOperator {
     fn start(config: &Config, clock: &Arc<ManualClock>, vault: &Vault) -> Self {
         let mut options = ManagerOptions::default();
         options.clock = clock.clone();
         let manager = Manager::with_options(config.clone(), options);
         let mut manager = manager.expect("a client can be made");
         let vault = vault.clone();
-        let added = manager.add(|watches| Operator::build(watches, vault));
+        let added = manager.add(|watches| BackupReconciler::build(watches, vault));
         added.expect("can be added");
         let (stop, stopped) = oneshot::channel::<()>();
         Self {
@@ -55,25 +55,25 @@ impl Running {
     }
 }
 
-struct Scene {
+struct OperatorFixture {
     backups: Api<Backup>,
     jobs: Api<Job>,
     monitor: Monitor,
 }
 
-impl Scene {
-    async fn settled(&self) {
-        within("everything to settle", self.monitor.settled()).await;
+impl OperatorFixture {
+    async fn wait_until_idle(&self) {
+        within("everything to settle", self.monitor.wait_until_idle()).await;
     }
 
-    async fn phase(&self) -> Option<Phase> {
-        self.settled().await;
+    async fn phase(&self) -> Option<BackupPhase> {
+        self.wait_until_idle().await;
         let backup = self.backups.get("nightly").await.expect("is there");
         backup.status.and_then(|status| status.phase)
     }
 
     /// What a job controller would do.
-    async fn report(&self, job: &str, status: Value) {
+    async fn set_job_status(&self, job: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
         let patched = self
             .jobs
@@ -82,8 +82,8 @@ impl Scene {
         patched.expect("can be reported");
     }
 
-    async fn names(&self) -> Vec<String> {
-        self.settled().await;
+    async fn job_names(&self) -> Vec<String> {
+        self.wait_until_idle().await;
         let jobs = self
             .jobs
             .list(&Default::default())
@@ -95,7 +95,7 @@ impl Scene {
             .collect()
     }
 
-    async fn change(&self, spec: Value) {
+    async fn patch_spec(&self, spec: Value) {
         let patch = Patch::Merge(json!({"spec": spec}));
         let patched = self
             .backups
@@ -105,7 +105,7 @@ impl Scene {
     }
 }
 
-fn complete(time: &str) -> Value {
+fn completed_status(time: &str) -> Value {
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": time});
     json!({
@@ -118,7 +118,7 @@ fn complete(time: &str) -> Value {
 /// A server of our own unless another is named.
 async fn server() -> (Option<TestServer>, Config) {
     let Some(file) = std::env::var_os("OPTIK_TEST_KUBECONFIG") else {
-        let server = TestServer::start(Engine::Memory).await;
+        let server = TestServer::start(TestEngine::Memory).await;
         let config = Config::new(server.url.parse().expect("an address"));
         return (Some(server), config);
     };
@@ -128,13 +128,13 @@ async fn server() -> (Option<TestServer>, Config) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_the_first_backup_to_the_last_copy() {
+async fn backup_operator_runs_jobs_expires_them_and_cleans_up() {
     let (server, config) = server().await;
     let client = Client::try_from(config.clone()).expect("a client needs nothing else");
     install(client.clone()).await.expect("can be installed");
     let directory = tempfile::tempdir().expect("a directory can be made");
     let (vault, key) = (
-        Vault::at(directory.path()),
+        Vault::new(directory.path()),
         ObjectKey::new("default", "nightly"),
     );
     // A server without a garbage collector has those of an earlier run.
@@ -143,8 +143,8 @@ async fn from_the_first_backup_to_the_last_copy() {
         let _ = jobs.delete(name, &DeleteParams::background()).await;
     }
     let clock = Arc::new(ManualClock::new(BEGIN));
-    let running = Running::start(&config, &clock, &vault);
-    let scene = Scene {
+    let running = RunningOperator::start(&config, &clock, &vault);
+    let scene = OperatorFixture {
         backups: Api::default_namespaced(client),
         jobs,
         monitor: running.monitor.clone(),
@@ -160,31 +160,31 @@ async fn from_the_first_backup_to_the_last_copy() {
         .create(&PostParams::default(), &Backup::new("nightly", spec))
         .await;
     made.expect("can be made");
-    assert_eq!(scene.phase().await, Some(Phase::Pending));
-    assert_eq!(scene.names().await, ["nightly-1"]);
-    assert!(vault.place(&key).exists());
+    assert_eq!(scene.phase().await, Some(BackupPhase::Pending));
+    assert_eq!(scene.job_names().await, ["nightly-1"]);
+    assert!(vault.directory(&key).exists());
 
     let begun =
         json!({"active": 1, "startTime": "2026-01-01T00:00:00Z", "ready": 0, "terminating": 0});
-    scene.report("nightly-1", begun).await;
-    assert_eq!(scene.phase().await, Some(Phase::Running));
+    scene.set_job_status("nightly-1", begun).await;
+    assert_eq!(scene.phase().await, Some(BackupPhase::Running));
     scene
-        .report("nightly-1", complete("2026-01-01T00:00:00Z"))
+        .set_job_status("nightly-1", completed_status("2026-01-01T00:00:00Z"))
         .await;
-    assert_eq!(scene.phase().await, Some(Phase::Succeeded));
+    assert_eq!(scene.phase().await, Some(BackupPhase::Succeeded));
 
     // A new generation gets a new Job; the old one stays for a week.
-    scene.change(json!({"source": "/more"})).await;
-    assert_eq!(scene.phase().await, Some(Phase::Pending));
-    assert_eq!(scene.names().await, ["nightly-1", "nightly-2"]);
+    scene.patch_spec(json!({"source": "/more"})).await;
+    assert_eq!(scene.phase().await, Some(BackupPhase::Pending));
+    assert_eq!(scene.job_names().await, ["nightly-1", "nightly-2"]);
     clock.set_wall(UnixMillis(
         BEGIN.0 + 8 * u64::try_from(DAY.as_millis()).expect("fits"),
     ));
     scene
-        .report("nightly-2", complete("2026-01-08T00:00:00Z"))
+        .set_job_status("nightly-2", completed_status("2026-01-08T00:00:00Z"))
         .await;
-    assert_eq!(scene.phase().await, Some(Phase::Succeeded));
-    assert_eq!(scene.names().await, ["nightly-2"]);
+    assert_eq!(scene.phase().await, Some(BackupPhase::Succeeded));
+    assert_eq!(scene.job_names().await, ["nightly-2"]);
 
     let deleted = scene
         .backups
@@ -204,7 +204,10 @@ async fn from_the_first_backup_to_the_last_copy() {
         }
     };
     within("the backup to go", gone).await;
-    assert!(!vault.place(&key).exists(), "what was stored is gone, too");
+    assert!(
+        !vault.directory(&key).exists(),
+        "what was stored is gone, too"
+    );
 
     running.stop().await;
     if let Some(server) = server {

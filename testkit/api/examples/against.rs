@@ -1,7 +1,7 @@
 //! Runs the suite against a server and prints what it found.
 
 use clap::Parser;
-use optik_api_testkit::{Compact, Need, Target, Traits, suite};
+use optik_api_testkit::{Compact, Need, ServerCapabilities, Target, suite};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::process::Command;
@@ -66,10 +66,10 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
     Ok((text, report.is_clean()))
 }
 
-fn traits(args: &Args) -> Result<Traits, String> {
-    let mut traits = Traits {
+fn traits(args: &Args) -> Result<ServerCapabilities, String> {
+    let mut traits = ServerCapabilities {
         concurrency: args.concurrency,
-        ..Traits::default()
+        ..ServerCapabilities::default()
     };
     if args.slow {
         traits.lacks.clear();

@@ -1,9 +1,9 @@
-//! Asks a server who may do what, and prints the table that `crates/access` is held to:
+//! Asks a server who may do what, and prints the table that `crates/auth` is held to:
 //! `user|groups|verb|group|resource|subresource|namespace|name|yes` or
 //! `user|groups|verb|path|no`.
 //!
 //! cargo run -p optik-api-testkit --example decisions -- --server URL --token T
-//!     [--objects crates/access/tests/decisions.json]
+//!     [--objects crates/auth/tests/decisions.json]
 #![expect(clippy::print_stdout, reason = "the table is for a file")]
 
 use clap::Parser;
@@ -16,7 +16,7 @@ struct Args {
     server: String,
     #[arg(long)]
     token: Option<String>,
-    #[arg(long, default_value = "crates/access/tests/decisions.json")]
+    #[arg(long, default_value = "crates/auth/tests/decisions.json")]
     objects: String,
 }
 
@@ -200,7 +200,7 @@ async fn ask(client: &Client, spec: Value) -> Result<&'static str, Box<dyn std::
         .post(path, &json!({"spec": spec}))
         .await
         .map_err(|e| e.to_string())?;
-    let answer = answer.is(201).map_err(|e| e.to_string())?;
+    let answer = answer.expect_json(201).map_err(|e| e.to_string())?;
     Ok(match answer["status"]["allowed"].as_bool() {
         Some(true) => "yes",
         _ => "no",

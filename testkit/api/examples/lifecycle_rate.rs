@@ -2,7 +2,7 @@
 //! and whether its memory is what it was before.
 
 use clap::Parser;
-use optik_api_testkit::crowd::{Crowd, KINDS, maps, namespace};
+use optik_api_testkit::bulk_objects::{BulkObjects, KINDS, maps, namespace};
 use optik_api_testkit::{Client, Outcome, Target};
 use optik_platform::{Clock, SystemClock};
 use serde_json::json;
@@ -35,8 +35,8 @@ struct Args {
     forgetting: u64,
 }
 
-struct Measuring {
-    crowd: Crowd,
+struct LifecycleMeasurement {
+    crowd: BulkObjects,
     clock: SystemClock,
     args: Args,
 }
@@ -55,13 +55,13 @@ async fn main() -> ExitCode {
 
 async fn measure(args: Args, tell: impl Fn(String)) -> Result<(), String> {
     let target = Target::parse(&args.server, args.token.clone())?;
-    let measuring = Measuring {
-        crowd: Crowd::new(Client::new(target)),
+    let measuring = LifecycleMeasurement {
+        crowd: BulkObjects::new(Client::new(target)),
         clock: SystemClock::default(),
         args,
     };
     let told = |failure: optik_api_testkit::Failure| failure.to_string();
-    measuring.crowd.define().await.map_err(told)?;
+    measuring.crowd.create_crds().await.map_err(told)?;
     let resident = measuring.resident().await.map_err(told)?;
     tell(format!(
         "before             {:7.1} MiB",
@@ -94,26 +94,28 @@ async fn measure(args: Args, tell: impl Fn(String)) -> Result<(), String> {
     Ok(())
 }
 
-impl Measuring {
+impl LifecycleMeasurement {
     /// Deletes an owner, and waits for what lived for it. Says what memory the server
     /// had when all was there.
     async fn collect(&self, round: usize, policy: &str) -> Outcome<(Duration, f64)> {
         let place = format!("owned-{round}-{}", policy.to_lowercase());
         self.crowd.namespace(&place).await?;
-        self.crowd.owned(&place, "owner", self.args.owned).await?;
+        self.crowd
+            .create_owned(&place, "owner", self.args.owned)
+            .await?;
         let full = self.resident().await?;
         let began = self.clock.monotonic();
         let options = json!({"propagationPolicy": policy});
         let owner = format!("{}/owner", maps(&place));
         let deleted = self.crowd.client.delete_with(&owner, &options).await?;
         deleted.has_status(200)?;
-        let owned = Crowd::owned_path(&place, "owner");
-        self.crowd.until_empty(&owned).await?;
-        self.crowd.until_gone(&owner).await?;
+        let owned = BulkObjects::path_of_owned(&place, "owner");
+        self.crowd.wait_until_empty(&owned).await?;
+        self.crowd.wait_until_gone(&owner).await?;
         let took = self.clock.monotonic().since(began);
         let place = namespace(&place);
         self.crowd.client.delete(&place).await?.has_status(200)?;
-        self.crowd.until_gone(&place).await?;
+        self.crowd.wait_until_gone(&place).await?;
         Ok((took, full))
     }
 
@@ -122,12 +124,12 @@ impl Measuring {
         let place = format!("filled-{round}");
         self.crowd.namespace(&place).await?;
         let each = self.args.filling.div_ceil(KINDS);
-        self.crowd.fill(&place, each).await?;
+        self.crowd.fill_namespace(&place, each).await?;
         let full = self.resident().await?;
         let began = self.clock.monotonic();
         let place = namespace(&place);
         self.crowd.client.delete(&place).await?.has_status(200)?;
-        self.crowd.until_gone(&place).await?;
+        self.crowd.wait_until_gone(&place).await?;
         Ok((self.clock.monotonic().since(began), full))
     }
 

@@ -2,7 +2,7 @@
 //! start, and to say what there is.
 
 use clap::Parser;
-use optik_api_testkit::{Client, Request, Target, tell};
+use optik_api_testkit::{Client, Request, Target, print_result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 /// So often discovery is asked for; the middle one counts.
-const ASKED: usize = 9;
+const DISCOVERY_SAMPLES: usize = 9;
 
 /// Forty fields, as definitions have them: with words for people, and bounds.
 fn definition(number: usize) -> Value {
@@ -50,14 +50,14 @@ fn definition(number: usize) -> Value {
 }
 
 /// A server that runs.
-struct Running {
+struct OptikProcess {
     child: Child,
     client: Client,
     /// From the start until it was ready.
     took: Duration,
 }
 
-impl Running {
+impl OptikProcess {
     async fn start(args: &Args) -> Result<Self, String> {
         let began = Instant::now();
         let address = format!("127.0.0.1:{}", args.port);
@@ -127,33 +127,35 @@ async fn make(client: &Client, count: usize) -> Result<(), String> {
 async fn discovery(client: &Client) -> Result<(Duration, usize), String> {
     let mut times = Vec::new();
     let mut kinds = 0;
-    for _ in 0..ASKED {
+    for _ in 0..DISCOVERY_SAMPLES {
         let began = Instant::now();
-        let asked = client.ask(Request::get("/apis").accept(AGGREGATED)).await;
+        let asked = client
+            .execute(Request::get("/apis").accept(AGGREGATED))
+            .await;
         let answer = asked.map_err(|failure| failure.to_string())?;
         times.push(began.elapsed());
         kinds = answer.text().matches("\"resource\":\"things").count();
     }
     times.sort();
-    Ok((times[ASKED / 2], kinds))
+    Ok((times[DISCOVERY_SAMPLES / 2], kinds))
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tell(measure(Args::parse()).await)
+    print_result(measure(Args::parse()).await)
 }
 
 async fn measure(args: Args) -> Result<String, String> {
     // The first start makes certificates, which is not what this is about.
-    Running::start(&args).await?.stop().await?;
-    let empty = Running::start(&args).await?;
+    OptikProcess::start(&args).await?.stop().await?;
+    let empty = OptikProcess::start(&args).await?;
     let (before, idle) = (empty.took, empty.memory()?);
     let began = Instant::now();
     make(&empty.client, args.count).await?;
     let made = began.elapsed();
     let grown = empty.memory()?;
     empty.stop().await?;
-    let full = Running::start(&args).await?;
+    let full = OptikProcess::start(&args).await?;
     let (time, kinds) = discovery(&full.client).await?;
     let text = format!(
         "{} definitions made in {made:.2?}: memory {} MB, then {} MB; after a start with them, \

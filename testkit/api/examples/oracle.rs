@@ -6,8 +6,8 @@
 #![expect(clippy::print_stdout, reason = "the table is for a file")]
 
 use clap::Parser;
-use optik_api_testkit::oracle::{self, Sent};
-use optik_api_testkit::{Answer, Client, Target};
+use optik_api_testkit::oracle::{self, OracleRequest};
+use optik_api_testkit::{ApiResponse, Client, Target};
 
 #[derive(Parser)]
 struct Args {
@@ -22,11 +22,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args = Args::parse();
     let client = Client::new(Target::parse(&args.server, args.token.clone())?);
     oracle::set_up(&client).await.map_err(|e| e.to_string())?;
-    for right in oracle::rights() {
+    for right in oracle::permissions() {
         let user = right.user();
         for sent in oracle::requests(&right) {
             let Some(dry) = dry(&sent) else { continue };
-            let answer = client.ask_until(dry.request(&user), is_event).await;
+            let answer = client.execute_until(dry.request(&user), is_event).await;
             let decision = decision(&answer.map_err(|e| e.to_string())?);
             println!("{user}|{}|{}|{decision}", dry.method, dry.url);
         }
@@ -36,12 +36,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// The same request, so that nothing changes and the next one finds what this one found.
 /// None of what would not be one path to every reader, or takes long to end.
-fn dry(sent: &Sent) -> Option<Sent> {
+fn dry(sent: &OracleRequest) -> Option<OracleRequest> {
     let plain = !sent.url.contains(['?', '%', ';']) && !sent.url.contains("..");
     let known = !matches!(sent.method, "PROPFIND" | "WATCH" | "TRACE" | "OPTIONS");
     let connects = ["/exec", "/attach", "/portforward", "/log", "/proxy"];
     let quiet = !connects.iter().any(|part| sent.url.contains(part));
-    (plain && known && quiet).then(|| sent.dry())
+    (plain && known && quiet).then(|| sent.as_dry_run())
 }
 
 fn is_event(body: &[u8]) -> bool {
@@ -49,7 +49,7 @@ fn is_event(body: &[u8]) -> bool {
 }
 
 /// What was decided before the request was looked at more closely.
-fn decision(answer: &Answer) -> &'static str {
+fn decision(answer: &ApiResponse) -> &'static str {
     match answer.status {
         401 => "unauthorized",
         403 => "forbidden",

@@ -1,7 +1,7 @@
 //! How many objects of a kind with fifty rules a server takes in a second.
 
 use clap::Parser;
-use optik_api_testkit::{Client, Target, tell};
+use optik_api_testkit::{Client, Target, print_result};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn object(name: &str) -> Value {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tell(measure(Args::parse()).await)
+    print_result(measure(Args::parse()).await)
 }
 
 async fn measure(args: Args) -> Result<String, String> {
@@ -111,7 +111,7 @@ async fn measure(args: Args) -> Result<String, String> {
         Duration::from_secs(args.seconds),
     );
     let workers = (0..args.connections).map(|worker| {
-        let (client, count) = (client.another(), Arc::clone(&count));
+        let (client, count) = (client.with_new_connections(), Arc::clone(&count));
         tokio::spawn(tokio::time::timeout(time, async move {
             for number in 0_u64.. {
                 let body = object(&format!("o-{worker}-{number}"));

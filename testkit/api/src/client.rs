@@ -2,7 +2,7 @@
 
 use crate::connection::Pool;
 use crate::watch::WatchStream;
-use crate::{Answer, Failure, Outcome, Target};
+use crate::{ApiResponse, Failure, Outcome, Target};
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than any answer takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Requests of one user agent; connections are reused.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Request {
     }
 
     /// How it is named in failures.
-    fn line(&self) -> String {
+    fn request_line(&self) -> String {
         const BODY_CHARS_MAX: usize = 300;
         let body = String::from_utf8_lossy(&self.body[..self.body.len().min(BODY_CHARS_MAX)]);
         let dots = if self.body.len() > BODY_CHARS_MAX {
@@ -116,12 +116,12 @@ impl Client {
 
     /// A client of the same server with connections of its own.
     #[must_use]
-    pub fn another(&self) -> Self {
+    pub fn with_new_connections(&self) -> Self {
         Self::new(self.0.target().clone())
     }
 
-    /// As [`Self::another`], but what it does not read soon stands in the server's way.
-    pub(crate) fn narrow(&self) -> Self {
+    /// As [`Self::with_new_connections`], but what it does not read soon stands in the server's way.
+    pub(crate) fn with_small_receive_buffer(&self) -> Self {
         Self(Pool::new(self.0.target().clone(), true))
     }
 
@@ -133,22 +133,29 @@ impl Client {
         path: &str,
         headers: &[(&'static str, &str)],
         body: Bytes,
-    ) -> Outcome<Answer> {
+    ) -> Outcome<ApiResponse> {
         let mut request = Request::new(method, path);
         request.body = body;
         for (name, value) in headers {
             request = request.header(name, *value);
         }
-        self.ask(request).await
+        self.execute(request).await
     }
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn ask(&self, request: Request) -> Outcome<Answer> {
-        let line = request.line();
-        match tokio::time::timeout(PATIENCE, self.exchange(request, line.clone())).await {
-            Ok(answer) => answer.map_err(|failure| failure.during(line)),
-            Err(_) => Err(Failure::new(format!("{line}: no answer in {PATIENCE:?}"))),
+    pub async fn execute(&self, request: Request) -> Outcome<ApiResponse> {
+        let line = request.request_line();
+        match tokio::time::timeout(
+            REQUEST_TIMEOUT,
+            self.execute_unbounded(request, line.clone()),
+        )
+        .await
+        {
+            Ok(answer) => answer.map_err(|failure| failure.with_step(line)),
+            Err(_) => Err(Failure::new(format!(
+                "{line}: no answer in {REQUEST_TIMEOUT:?}"
+            ))),
         }
     }
 
@@ -157,29 +164,32 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub async fn ask_until(
+    pub async fn execute_until(
         &self,
         request: Request,
         enough: impl Fn(&[u8]) -> bool,
-    ) -> Outcome<Answer> {
-        let line = request.line();
-        let exchange = self.exchange_until(request, line.clone(), enough);
-        match tokio::time::timeout(PATIENCE, exchange).await {
-            Ok(answer) => answer.map_err(|failure| failure.during(line)),
-            Err(_) => Err(Failure::new(format!("{line}: no answer in {PATIENCE:?}"))),
+    ) -> Outcome<ApiResponse> {
+        let line = request.request_line();
+        let exchange = self.execute_unbounded_until(request, line.clone(), enough);
+        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(answer) => answer.map_err(|failure| failure.with_step(line)),
+            Err(_) => Err(Failure::new(format!(
+                "{line}: no answer in {REQUEST_TIMEOUT:?}"
+            ))),
         }
     }
 
-    async fn exchange(&self, request: Request, asked: String) -> Outcome<Answer> {
-        self.exchange_until(request, asked, |_| false).await
+    async fn execute_unbounded(&self, request: Request, asked: String) -> Outcome<ApiResponse> {
+        self.execute_unbounded_until(request, asked, |_| false)
+            .await
     }
 
-    async fn exchange_until(
+    async fn execute_unbounded_until(
         &self,
         request: Request,
         asked: String,
         enough: impl Fn(&[u8]) -> bool,
-    ) -> Outcome<Answer> {
+    ) -> Outcome<ApiResponse> {
         let request = request
             .into_http(self.0.target())
             .map_err(|cause| Failure::new(cause.to_string()))?;
@@ -203,7 +213,7 @@ impl Client {
             self.0.give_back(connection);
         }
         let body = body.freeze();
-        Ok(Answer {
+        Ok(ApiResponse {
             asked,
             status: head.status.as_u16(),
             headers: head.headers,
@@ -213,34 +223,36 @@ impl Client {
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn get(&self, path: &str) -> Outcome<Answer> {
-        self.ask(Request::get(path)).await
+    pub async fn get(&self, path: &str) -> Outcome<ApiResponse> {
+        self.execute(Request::get(path)).await
     }
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn post(&self, path: &str, body: &Value) -> Outcome<Answer> {
-        self.ask(Request::new(Method::POST, path).json(body)).await
+    pub async fn post(&self, path: &str, body: &Value) -> Outcome<ApiResponse> {
+        self.execute(Request::new(Method::POST, path).json(body))
+            .await
     }
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn put(&self, path: &str, body: &Value) -> Outcome<Answer> {
-        self.ask(Request::new(Method::PUT, path).json(body)).await
+    pub async fn put(&self, path: &str, body: &Value) -> Outcome<ApiResponse> {
+        self.execute(Request::new(Method::PUT, path).json(body))
+            .await
     }
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn delete(&self, path: &str) -> Outcome<Answer> {
-        self.ask(Request::new(Method::DELETE, path)).await
+    pub async fn delete(&self, path: &str) -> Outcome<ApiResponse> {
+        self.execute(Request::new(Method::DELETE, path)).await
     }
 
     /// A delete with options in its body.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub async fn delete_with(&self, path: &str, options: &Value) -> Outcome<Answer> {
-        self.ask(Request::new(Method::DELETE, path).json(options))
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Outcome<ApiResponse> {
+        self.execute(Request::new(Method::DELETE, path).json(options))
             .await
     }
 
@@ -248,16 +260,21 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub async fn patch(&self, path: &str, patch: &Value) -> Outcome<Answer> {
+    pub async fn patch(&self, path: &str, patch: &Value) -> Outcome<ApiResponse> {
         self.patch_as("application/merge-patch+json", path, patch)
             .await
     }
 
     /// # Errors
     /// As [`Self::send`].
-    pub async fn patch_as(&self, media_type: &str, path: &str, patch: &Value) -> Outcome<Answer> {
+    pub async fn patch_as(
+        &self,
+        media_type: &str,
+        path: &str,
+        patch: &Value,
+    ) -> Outcome<ApiResponse> {
         let request = Request::new(Method::PATCH, path).body(media_type, patch.to_string());
-        self.ask(request).await
+        self.execute(request).await
     }
 
     /// Opens a watch. Headers must come at once, and say 200.
@@ -273,7 +290,7 @@ impl Client {
     /// # Errors
     /// As [`Self::watch`].
     pub async fn watch_as(&self, request: Request) -> Outcome<WatchStream> {
-        let line = request.line();
+        let line = request.request_line();
         let response = self.open(request).await?;
         let (head, body) = response.into_parts();
         if head.status != http::StatusCode::OK {
@@ -292,14 +309,16 @@ impl Client {
         &self,
         request: Request,
     ) -> Outcome<http::Response<hyper::body::Incoming>> {
-        let line = request.line();
+        let line = request.request_line();
         let request = request
             .into_http(self.0.target())
             .map_err(|cause| Failure::new(cause.to_string()))?;
-        match tokio::time::timeout(PATIENCE, self.0.send(request)).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.0.send(request)).await {
             Ok(Ok((response, _))) => Ok(response),
-            Ok(Err(failure)) => Err(failure.during(line)),
-            Err(_) => Err(Failure::new(format!("{line}: no headers in {PATIENCE:?}"))),
+            Ok(Err(failure)) => Err(failure.with_step(line)),
+            Err(_) => Err(Failure::new(format!(
+                "{line}: no headers in {REQUEST_TIMEOUT:?}"
+            ))),
         }
     }
 }

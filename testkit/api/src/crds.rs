@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The definitions have fixed names and stay: a second run finds them.
 pub(crate) async fn define(scope: &Scope) -> Outcome {
     for plural in ["widgets", "gadgets"] {
-        let path = scope.at("customresourcedefinitions");
+        let path = scope.collection_path("customresourcedefinitions");
         let answer = scope.client.post(&path, &definition(plural)).await?;
         ensure!(
             matches!(answer.status, 201 | 409),
@@ -20,7 +20,7 @@ pub(crate) async fn define(scope: &Scope) -> Outcome {
         );
     }
     for plural in ["widgets", "gadgets"] {
-        is_served(scope, &scope.at(plural)).await?;
+        is_served(scope, &scope.collection_path(plural)).await?;
     }
     Ok(())
 }
@@ -28,7 +28,7 @@ pub(crate) async fn define(scope: &Scope) -> Outcome {
 /// Waits until a collection can be listed.
 pub(crate) async fn is_served(scope: &Scope, path: &str) -> Outcome {
     scope
-        .until(path, || async {
+        .wait_until(path, || async {
             let answer = scope.client.get(path).await?;
             Ok((answer.status == 200).then_some(()))
         })
@@ -62,7 +62,7 @@ pub(crate) fn definition(plural: &str) -> Value {
 }
 
 /// A kind of one check alone.
-pub(crate) struct Defined {
+pub(crate) struct CrdFixture {
     pub(crate) group: String,
     /// Of the definition.
     pub(crate) name: String,
@@ -72,9 +72,9 @@ pub(crate) struct Defined {
     kind: String,
 }
 
-impl Defined {
+impl CrdFixture {
     /// `things` with any schema of `spec`, and nothing else.
-    pub(crate) fn plain(scope: &Scope) -> Self {
+    pub(crate) fn with_default_schema(scope: &Scope) -> Self {
         let group = format!("{}.optik.test", scope.namespace);
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -93,11 +93,11 @@ impl Defined {
             path: scope.namespace.clone(),
             kind: String::new(),
         };
-        plain.named("things", "Thing")
+        plain.with_names("things", "Thing")
     }
 
     /// With other names.
-    pub(crate) fn named(mut self, plural: &str, kind: &str) -> Self {
+    pub(crate) fn with_names(mut self, plural: &str, kind: &str) -> Self {
         let group = &self.group;
         let namespace = group.split('.').next().unwrap_or_default();
         self.path = format!("/apis/{group}/v1/namespaces/{namespace}/{plural}");
@@ -135,8 +135,12 @@ impl Defined {
     }
 
     pub(crate) async fn make(&self, scope: &Scope) -> Outcome<Value> {
-        let path = scope.at("customresourcedefinitions");
-        scope.client.post(&path, &self.definition).await?.is(201)
+        let path = scope.collection_path("customresourcedefinitions");
+        scope
+            .client
+            .post(&path, &self.definition)
+            .await?
+            .expect_json(201)
     }
 
     /// Makes it and waits until it is served.
@@ -152,7 +156,7 @@ impl Defined {
     /// Waits until it is established.
     pub(crate) async fn established(&self, scope: &Scope) -> Outcome<Value> {
         scope
-            .until("establishment", || async {
+            .wait_until("establishment", || async {
                 let now = self.get(scope).await?;
                 let list = now["status"]["conditions"].as_array();
                 let mut list = list.into_iter().flatten();
@@ -162,8 +166,8 @@ impl Defined {
             .await
     }
 
-    pub(crate) async fn forget(&self, scope: &Scope) -> Outcome {
-        let path = scope.of("customresourcedefinitions", &self.name);
+    pub(crate) async fn delete_definitions(&self, scope: &Scope) -> Outcome {
+        let path = scope.object_path("customresourcedefinitions", &self.name);
         scope.client.delete(&path).await?.has_status(200)
     }
 }

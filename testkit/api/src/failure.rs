@@ -17,7 +17,7 @@ impl Failure {
 
     /// Says which of several similar steps it was.
     #[must_use]
-    pub fn during(self, step: impl fmt::Display) -> Self {
+    pub fn with_step(self, step: impl fmt::Display) -> Self {
         Self(format!("{step}: {}", self.0))
     }
 }
@@ -64,12 +64,12 @@ pub(crate) fn same_json(what: &str, expected: &Value, got: &Value) -> Outcome {
 /// Collects what several independent rows of a table have to say, so that one bad row
 /// does not hide the others.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(Vec<Failure>);
+pub(crate) struct RowFailures(Vec<Failure>);
 
-impl Rows {
-    pub(crate) fn row(&mut self, name: impl fmt::Display, outcome: Outcome) {
+impl RowFailures {
+    pub(crate) fn record(&mut self, name: impl fmt::Display, outcome: Outcome) {
         if let Err(failure) = outcome {
-            self.0.push(failure.during(format!("[{name}]")));
+            self.0.push(failure.with_step(format!("[{name}]")));
         }
     }
 

@@ -26,7 +26,7 @@ pub struct Kind {
 pub enum Generations {
     /// 1 on create, +1 whenever the spec changes.
     Spec,
-    /// As `Spec`, and a change of labels counts too.
+    /// As `FlowSchemaSpec`, and a change of labels counts too.
     SpecAndLabels,
     /// 1 on create, for ever.
     One,
@@ -67,17 +67,17 @@ impl Kind {
         self
     }
 
-    const fn shown(mut self) -> Self {
+    const fn returned_on_delete(mut self) -> Self {
         self.shown_when_deleted = true;
         self
     }
 
-    const fn orphaning(mut self) -> Self {
+    const fn orphans_by_default(mut self) -> Self {
         self.orphans_by_default = true;
         self
     }
 
-    const fn counted(mut self) -> Self {
+    const fn counted_by_quota(mut self) -> Self {
         self.generations = Generations::Spec;
         self
     }
@@ -163,29 +163,35 @@ pub(crate) const CUSTOM_GROUP: &str = "checks.optik.test";
 pub(crate) const ALL: &[Kind] = &[
     Kind::new("", "configmaps", "ConfigMap"),
     Kind::new("", "secrets", "Secret"),
-    Kind::new("", "services", "Service").put_creates().shown(),
+    Kind::new("", "services", "Service")
+        .put_creates()
+        .returned_on_delete(),
     Kind::new("", "endpoints", "Endpoints").put_creates(),
     Kind::new("", "events", "Event").put_creates(),
     Kind::new("", "limitranges", "LimitRange").put_creates(),
-    Kind::new("", "persistentvolumeclaims", "PersistentVolumeClaim").shown(),
+    Kind::new("", "persistentvolumeclaims", "PersistentVolumeClaim").returned_on_delete(),
     Kind::new("", "persistentvolumes", "PersistentVolume")
         .cluster()
-        .shown(),
-    Kind::new("", "pods", "Pod").shown().counted(),
+        .returned_on_delete(),
+    Kind::new("", "pods", "Pod")
+        .returned_on_delete()
+        .counted_by_quota(),
     Kind::new("", "podtemplates", "PodTemplate")
-        .shown()
-        .counted(),
+        .returned_on_delete()
+        .counted_by_quota(),
     Kind::new("", "replicationcontrollers", "ReplicationController")
-        .counted()
-        .orphaning(),
-    Kind::new("", "resourcequotas", "ResourceQuota").shown(),
-    Kind::new("", "serviceaccounts", "ServiceAccount").shown(),
+        .counted_by_quota()
+        .orphans_by_default(),
+    Kind::new("", "resourcequotas", "ResourceQuota").returned_on_delete(),
+    Kind::new("", "serviceaccounts", "ServiceAccount").returned_on_delete(),
     Kind::new("", "nodes", "Node").cluster(),
-    Kind::new("", "namespaces", "Namespace").cluster().shown(),
-    Kind::new("apps", "deployments", "Deployment").counted(),
-    Kind::new("apps", "replicasets", "ReplicaSet").counted(),
-    Kind::new("apps", "statefulsets", "StatefulSet").counted(),
-    Kind::new("apps", "daemonsets", "DaemonSet").counted(),
+    Kind::new("", "namespaces", "Namespace")
+        .cluster()
+        .returned_on_delete(),
+    Kind::new("apps", "deployments", "Deployment").counted_by_quota(),
+    Kind::new("apps", "replicasets", "ReplicaSet").counted_by_quota(),
+    Kind::new("apps", "statefulsets", "StatefulSet").counted_by_quota(),
+    Kind::new("apps", "daemonsets", "DaemonSet").counted_by_quota(),
     Kind::new("apps", "controllerrevisions", "ControllerRevision"),
     Kind::new(
         "autoscaling",
@@ -193,16 +199,18 @@ pub(crate) const ALL: &[Kind] = &[
         "HorizontalPodAutoscaler",
     )
     .version("v2"),
-    Kind::new("batch", "jobs", "Job").counted().orphaning(),
-    Kind::new("batch", "cronjobs", "CronJob").counted(),
-    Kind::new(NETWORKING, "ingresses", "Ingress").counted(),
+    Kind::new("batch", "jobs", "Job")
+        .counted_by_quota()
+        .orphans_by_default(),
+    Kind::new("batch", "cronjobs", "CronJob").counted_by_quota(),
+    Kind::new(NETWORKING, "ingresses", "Ingress").counted_by_quota(),
     Kind::new(NETWORKING, "ingressclasses", "IngressClass")
         .cluster()
-        .counted(),
-    Kind::new(NETWORKING, "networkpolicies", "NetworkPolicy").counted(),
+        .counted_by_quota(),
+    Kind::new(NETWORKING, "networkpolicies", "NetworkPolicy").counted_by_quota(),
     Kind::new("policy", "poddisruptionbudgets", "PodDisruptionBudget")
         .conditional()
-        .counted(),
+        .counted_by_quota(),
     Kind::new(RBAC, "roles", "Role").put_creates(),
     Kind::new(RBAC, "rolebindings", "RoleBinding").put_creates(),
     Kind::new(RBAC, "clusterroles", "ClusterRole")
@@ -214,23 +222,23 @@ pub(crate) const ALL: &[Kind] = &[
     Kind::new(STORAGE, "csidrivers", "CSIDriver")
         .cluster()
         .conditional()
-        .shown()
+        .returned_on_delete()
         .generations(Generations::SpecFromSent),
     Kind::new(STORAGE, "csinodes", "CSINode")
         .cluster()
         .conditional()
-        .shown(),
+        .returned_on_delete(),
     Kind::new(STORAGE, "csistoragecapacities", "CSIStorageCapacity").conditional(),
     Kind::new(STORAGE, "storageclasses", "StorageClass")
         .cluster()
-        .shown(),
+        .returned_on_delete(),
     Kind::new(STORAGE, "volumeattachments", "VolumeAttachment")
         .cluster()
         .conditional()
-        .shown(),
+        .returned_on_delete(),
     Kind::new(STORAGE, "volumeattributesclasses", "VolumeAttributesClass")
         .cluster()
-        .shown(),
+        .returned_on_delete(),
     Kind::new(
         ADMISSION,
         "validatingwebhookconfigurations",
@@ -238,7 +246,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         ADMISSION,
         "mutatingwebhookconfigurations",
@@ -246,7 +254,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         ADMISSION,
         "validatingadmissionpolicies",
@@ -254,7 +262,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         ADMISSION,
         "validatingadmissionpolicybindings",
@@ -262,7 +270,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         ADMISSION,
         "mutatingadmissionpolicies",
@@ -270,7 +278,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         ADMISSION,
         "mutatingadmissionpolicybindings",
@@ -278,7 +286,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
@@ -286,7 +294,7 @@ pub(crate) const ALL: &[Kind] = &[
     )
     .cluster()
     .conditional()
-    .counted(),
+    .counted_by_quota(),
     Kind::new("scheduling.k8s.io", "priorityclasses", "PriorityClass")
         .cluster()
         .generations(Generations::One),
@@ -301,29 +309,29 @@ pub(crate) const ALL: &[Kind] = &[
         .generations(Generations::SpecAndLabels),
     Kind::new(RESOURCE, "deviceclasses", "DeviceClass")
         .cluster()
-        .shown()
-        .counted(),
-    Kind::new(RESOURCE, "resourceclaims", "ResourceClaim").shown(),
-    Kind::new(RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate").shown(),
+        .returned_on_delete()
+        .counted_by_quota(),
+    Kind::new(RESOURCE, "resourceclaims", "ResourceClaim").returned_on_delete(),
+    Kind::new(RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate").returned_on_delete(),
     Kind::new(RESOURCE, "resourceslices", "ResourceSlice")
         .cluster()
-        .shown()
-        .counted(),
+        .returned_on_delete()
+        .counted_by_quota(),
     Kind::new(FLOW, "flowschemas", "FlowSchema")
         .cluster()
-        .counted(),
+        .counted_by_quota(),
     Kind::new(
         FLOW,
         "prioritylevelconfigurations",
         "PriorityLevelConfiguration",
     )
     .cluster()
-    .counted(),
+    .counted_by_quota(),
     // Custom resources: with the status subresource, and without.
     Kind::new(CUSTOM_GROUP, "widgets", "Widget")
         .conditional()
-        .counted(),
+        .counted_by_quota(),
     Kind::new(CUSTOM_GROUP, "gadgets", "Gadget")
         .conditional()
-        .counted(),
+        .counted_by_quota(),
 ];

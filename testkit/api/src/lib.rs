@@ -3,7 +3,7 @@
 //! * [`suite`] is a table of named checks. Each knows the numbers of the assertions it
 //!   covers and what a server needs for it; [`suite::run`] runs those that a server can
 //!   be asked, and says which it left out.
-//! * [`Target`] says where the server is, [`Client`] speaks to it, [`Traits`] say what
+//! * [`Target`] says where the server is, [`Client`] speaks to it, [`ServerCapabilities`] say what
 //!   it can do.
 //! * [`samples`] has the smallest valid object of every kind.
 //! * [`oracle`] has what nobody may get by asking in an odd way.
@@ -13,12 +13,12 @@
 //! The suite uses nothing of the server but its port: what passes here passes for any
 //! client, and a suite that passes on another server proves its checks right.
 
-mod answer;
+pub mod bulk_objects;
+mod capabilities;
 mod check;
 mod client;
 mod connection;
 mod crds;
-pub mod crowd;
 mod failure;
 mod kinds;
 mod object;
@@ -26,24 +26,24 @@ pub mod oracle;
 pub mod pod_security;
 mod protobuf;
 mod report;
+mod response;
 pub mod samples;
 mod scope;
 mod status;
 pub mod suite;
 mod target;
-mod traits;
 mod watch;
 mod webhook;
 mod websocket;
-pub mod wire;
+pub mod wire_checklist;
 
-pub use answer::Answer;
+pub use capabilities::{Compact, ServerCapabilities};
 pub use check::{Check, Contract, Need};
 pub use client::{Client, Request};
 pub use failure::{Failure, Outcome};
 pub use kinds::Kind;
-pub use report::{Report, Verdict, tell};
+pub use report::{CheckResult, SuiteReport, print_result};
+pub use response::ApiResponse;
 pub use scope::Scope;
 pub use target::Target;
-pub use traits::{Compact, Traits};
-pub use watch::{Event, Next, WatchStream};
+pub use watch::{Event, NextEvent, WatchStream};

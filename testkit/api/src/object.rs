@@ -13,17 +13,17 @@ pub(crate) fn revision(value: &Value) -> Outcome<u64> {
 }
 
 /// A text at a JSON pointer.
-pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Outcome<&'a str> {
+pub(crate) fn text_at<'a>(value: &'a Value, pointer: &str) -> Outcome<&'a str> {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.ok_or_else(|| Failure::new(format!("no text at {pointer}: {value}")))
 }
 
 pub(crate) fn uid(value: &Value) -> Outcome<&str> {
-    text(value, "/metadata/uid")
+    text_at(value, "/metadata/uid")
 }
 
 pub(crate) fn name(value: &Value) -> Outcome<&str> {
-    text(value, "/metadata/name")
+    text_at(value, "/metadata/name")
 }
 
 /// The items of a list; `null` is not an empty list.
@@ -47,7 +47,7 @@ pub(crate) fn has_names(list: &Value, expected: &[&str]) -> Outcome {
 }
 
 /// The token for the next page, or the empty string.
-pub(crate) fn token(list: &Value) -> &str {
+pub(crate) fn continue_token(list: &Value) -> &str {
     list["metadata"]["continue"].as_str().unwrap_or_default()
 }
 

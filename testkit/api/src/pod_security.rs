@@ -5,7 +5,7 @@
 //! a generated name ends in.
 
 use crate::failure::same_json;
-use crate::{Answer, Client, Failure, Outcome, Request};
+use crate::{ApiResponse, Client, Failure, Outcome, Request};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub fn cases() -> Outcome<Vec<Value>> {
 /// Whether a case has more than one request: then the last counts on it that what was
 /// written before is known at once. A real server takes a moment.
 #[must_use]
-pub fn is_hasty(case: &Value) -> bool {
+pub fn needs_immediate_effect(case: &Value) -> bool {
     steps(case).len() > 1
 }
 
@@ -36,9 +36,12 @@ fn steps(case: &Value) -> &[Value] {
 ///
 /// # Errors
 /// If it ends otherwise than it did on the real server.
-pub async fn play(client: &Client, namespace: &str, case: &Value) -> Outcome {
+pub async fn run_case(client: &Client, namespace: &str, case: &Value) -> Outcome {
     let object = json!({"metadata": {"name": namespace, "labels": case["labels"]}});
-    client.post("/api/v1/namespaces", &object).await?.is(201)?;
+    client
+        .post("/api/v1/namespaces", &object)
+        .await?
+        .expect_json(201)?;
     let mut last = None;
     for step in steps(case) {
         last = Some(send(client, namespace, step).await?);
@@ -51,10 +54,10 @@ pub async fn play(client: &Client, namespace: &str, case: &Value) -> Outcome {
     let expected = json!({
         "code": case["code"], "message": case["message"], "warnings": case["warnings"],
     });
-    same_json(name, &expected, &told(&answer, namespace)?)
+    same_json(name, &expected, &response_summary(&answer, namespace)?)
 }
 
-fn told(answer: &Answer, namespace: &str) -> Outcome<Value> {
+fn response_summary(answer: &ApiResponse, namespace: &str) -> Outcome<Value> {
     let body = answer.json()?;
     let message = match body["kind"] == "Status" {
         true => body["message"].as_str().unwrap_or_default(),
@@ -63,14 +66,14 @@ fn told(answer: &Answer, namespace: &str) -> Outcome<Value> {
     let warnings = answer.headers.get_all("warning").into_iter();
     let warnings: Vec<Value> = warnings
         .filter_map(|warning| serde_json::from_str(warning.to_str().ok()?.get(6..)?).ok())
-        .map(|warning: String| json!(plain(&warning, namespace)))
+        .map(|warning: String| json!(normalize(&warning, namespace)))
         .collect();
     Ok(json!({
-        "code": answer.status, "message": plain(message, namespace), "warnings": warnings,
+        "code": answer.status, "message": normalize(message, namespace), "warnings": warnings,
     }))
 }
 
-async fn send(client: &Client, namespace: &str, step: &Value) -> Outcome<Answer> {
+async fn send(client: &Client, namespace: &str, step: &Value) -> Outcome<ApiResponse> {
     let text = |name: &str| step[name].as_str().unwrap_or_default();
     let media_type = match text("as") {
         "merge" => "application/merge-patch+json",
@@ -83,10 +86,10 @@ async fn send(client: &Client, namespace: &str, step: &Value) -> Outcome<Answer>
     };
     let path = text("path").replace("NS", namespace);
     let request = Request::new(method, path).body(media_type, step["body"].to_string());
-    client.ask(request).await
+    client.execute(request).await
 }
 
-fn plain(text: &str, namespace: &str) -> String {
+fn normalize(text: &str, namespace: &str) -> String {
     let text = text.replace(namespace, "UNIQ");
     let Some((before, rest)) = text.split_once("pods \"p-") else {
         return text;

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_behind_others() {
+    fn protobuf_field_is_found_behind_others() {
         let message = [0x08, 0x96, 0x01, 0x12, 0x02, b'h', b'i', 0x1a, 0x00];
         assert_eq!(field(&message, 2).unwrap(), b"hi");
         assert_eq!(field(&message, 3).unwrap(), b"");

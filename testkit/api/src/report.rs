@@ -8,20 +8,20 @@ use std::time::Duration;
 
 /// How one check went.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum CheckResult {
     Passed,
     Failed(Failure),
     /// Not run; what it would have needed.
-    LeftOut(Vec<Need>),
+    Skipped(Vec<Need>),
 }
 
 /// How every check went.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
-    pub checks: Vec<(Check, Verdict, Duration)>,
+pub struct SuiteReport {
+    pub checks: Vec<(Check, CheckResult, Duration)>,
 }
 
-impl Report {
+impl SuiteReport {
     /// Whether no check failed. Says nothing of those left out.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -30,7 +30,7 @@ impl Report {
 
     pub fn failed(&self) -> impl Iterator<Item = (&Check, &Failure)> {
         self.checks.iter().filter_map(|(check, verdict, _)| {
-            if let Verdict::Failed(failure) = verdict {
+            if let CheckResult::Failed(failure) = verdict {
                 Some((check, failure))
             } else {
                 None
@@ -38,9 +38,9 @@ impl Report {
         })
     }
 
-    pub fn left_out(&self) -> impl Iterator<Item = (&Check, &[Need])> {
+    pub fn skipped(&self) -> impl Iterator<Item = (&Check, &[Need])> {
         self.checks.iter().filter_map(|(check, verdict, _)| {
-            if let Verdict::LeftOut(needs) = verdict {
+            if let CheckResult::Skipped(needs) = verdict {
                 Some((check, needs.as_slice()))
             } else {
                 None
@@ -55,7 +55,7 @@ impl Report {
             .checks
             .iter()
             .filter(|(check, ..)| check.contract == contract)
-            .partition(|(_, verdict, _)| matches!(verdict, Verdict::Passed));
+            .partition(|(_, verdict, _)| matches!(verdict, CheckResult::Passed));
         let passed: BTreeSet<u16> = numbers(passed.iter().map(|(check, ..)| check));
         let other = numbers(other.iter().map(|(check, ..)| check));
         passed.difference(&other).copied().collect()
@@ -66,17 +66,17 @@ fn numbers<'a>(checks: impl Iterator<Item = &'a Check>) -> BTreeSet<u16> {
     checks.flat_map(|check| check.numbers).copied().collect()
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (check, failure) in self.failed() {
             let text = failure.to_string().replace('\n', "\n    ");
             writeln!(f, "FAILED   {check:?}\n    {text}")?;
         }
-        for (check, needs) in self.left_out() {
+        for (check, needs) in self.skipped() {
             let needs: Vec<String> = needs.iter().map(Need::to_string).collect();
             writeln!(f, "LEFT OUT {check:?}: needs {}", needs.join(", "))?;
         }
-        let (failed, left_out) = (self.failed().count(), self.left_out().count());
+        let (failed, left_out) = (self.failed().count(), self.skipped().count());
         let passed = self.checks.len() - failed - left_out;
         writeln!(f, "{passed} passed, {failed} failed, {left_out} left out")?;
         for contract in Contract::ALL {
@@ -121,7 +121,7 @@ fn ranges(numbers: &BTreeSet<u16>) -> String {
     clippy::print_stdout,
     reason = "the numbers are what it was started for"
 )]
-pub fn tell(measured: Result<String, String>) -> ExitCode {
+pub fn print_result(measured: Result<String, String>) -> ExitCode {
     let (text, code) = match measured {
         Ok(text) => (text, ExitCode::SUCCESS),
         Err(cause) => (cause, ExitCode::FAILURE),
@@ -145,13 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_is_proven_if_all_its_checks_passed() {
+    fn assertion_is_proven_if_all_its_checks_passed() {
         let seconds = Duration::ZERO;
-        let report = Report {
+        let report = SuiteReport {
             checks: vec![
-                (check(&[1, 2, 3, 5]), Verdict::Passed, seconds),
-                (check(&[3]), Verdict::LeftOut(vec![Need::Patch]), seconds),
-                (check(&[7]), Verdict::Failed(Failure::new("x")), seconds),
+                (check(&[1, 2, 3, 5]), CheckResult::Passed, seconds),
+                (
+                    check(&[3]),
+                    CheckResult::Skipped(vec![Need::Patch]),
+                    seconds,
+                ),
+                (check(&[7]), CheckResult::Failed(Failure::new("x")), seconds),
             ],
         };
         assert_eq!(ranges(&report.proven(Contract::Merging)), "1-2, 5");

@@ -7,7 +7,7 @@ use crate::kinds::kind;
 use crate::object::revision;
 use crate::samples::sample;
 use crate::watch::WatchStream;
-use crate::{Client, Failure, Outcome, Traits};
+use crate::{Client, Failure, Outcome, ServerCapabilities};
 use optik_platform::{Clock, Monotonic, SystemClock};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tokio::sync::OnceCell;
 
 /// What all checks of a run have in common.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) traits: Traits,
+pub(crate) struct RunContext {
+    pub(crate) traits: ServerCapabilities,
     pub(crate) clock: SystemClock,
     definitions: OnceCell<()>,
 }
 
-impl Shared {
-    pub(crate) fn new(traits: Traits) -> Arc<Self> {
+impl RunContext {
+    pub(crate) fn new(traits: ServerCapabilities) -> Arc<Self> {
         Arc::new(Self {
             traits,
             clock: SystemClock::default(),
@@ -38,14 +38,14 @@ pub struct Scope {
     pub client: Client,
     /// Created for this check; other checks never look into it.
     pub namespace: String,
-    shared: Arc<Shared>,
+    shared: Arc<RunContext>,
 }
 
 impl Scope {
     pub(crate) async fn enter(
         client: Client,
         namespace: String,
-        shared: Arc<Shared>,
+        shared: Arc<RunContext>,
     ) -> Outcome<Self> {
         let scope = Self {
             client,
@@ -57,29 +57,29 @@ impl Scope {
     }
 
     /// The same check as seen by another client.
-    pub(crate) fn another_client(&self) -> Self {
+    pub(crate) fn with_another_client(&self) -> Self {
         Self {
-            client: self.client.another(),
+            client: self.client.with_new_connections(),
             ..self.clone()
         }
     }
 
     /// The same check as seen by a client whose unread events stand in the server's way.
-    pub(crate) fn narrow_client(&self) -> Self {
+    pub(crate) fn with_small_buffer_client(&self) -> Self {
         Self {
-            client: self.client.narrow(),
+            client: self.client.with_small_receive_buffer(),
             ..self.clone()
         }
     }
 
     /// A second namespace: `suffix` is appended to the name.
-    pub(crate) async fn beside(&self, suffix: &str) -> Outcome<Self> {
+    pub(crate) async fn second_namespace(&self, suffix: &str) -> Outcome<Self> {
         let namespace = format!("{}{suffix}", self.namespace);
         Self::enter(self.client.clone(), namespace, Arc::clone(&self.shared)).await
     }
 
     /// The collection of a kind, in this namespace or in the cluster.
-    pub(crate) fn at(&self, plural: &str) -> String {
+    pub(crate) fn collection_path(&self, plural: &str) -> String {
         let kind = kind(plural);
         if kind.namespaced {
             format!("{}/namespaces/{}/{plural}", kind.root(), self.namespace)
@@ -89,12 +89,12 @@ impl Scope {
     }
 
     /// The path of one object.
-    pub(crate) fn of(&self, plural: &str, name: &str) -> String {
-        format!("{}/{name}", self.at(plural))
+    pub(crate) fn object_path(&self, plural: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection_path(plural))
     }
 
     /// A name that is unique in the cluster.
-    pub(crate) fn unique(&self, name: &str) -> String {
+    pub(crate) fn unique_name(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
     }
 
@@ -113,7 +113,10 @@ impl Scope {
     }
 
     pub(crate) async fn create(&self, plural: &str, object: &Value) -> Outcome<Value> {
-        self.client.post(&self.at(plural), object).await?.is(201)
+        self.client
+            .post(&self.collection_path(plural), object)
+            .await?
+            .expect_json(201)
     }
 
     /// Creates config maps in this order.
@@ -126,20 +129,23 @@ impl Scope {
     }
 
     pub(crate) async fn get(&self, plural: &str, name: &str) -> Outcome<Value> {
-        self.client.get(&self.of(plural, name)).await?.is(200)
+        self.client
+            .get(&self.object_path(plural, name))
+            .await?
+            .expect_json(200)
     }
 
     /// Replaces an object that carries its name.
     pub(crate) async fn replace(&self, plural: &str, object: &Value) -> Outcome<Value> {
         let name = crate::object::name(object)?;
-        let path = self.of(plural, name);
-        self.client.put(&path, object).await?.is(200)
+        let path = self.object_path(plural, name);
+        self.client.put(&path, object).await?.expect_json(200)
     }
 
     pub(crate) async fn is_gone(&self, plural: &str, name: &str) -> Outcome {
         let expected = crate::status::not_found(kind(plural), name);
-        let answer = self.client.get(&self.of(plural, name)).await?;
-        answer.fails_with(&expected)
+        let answer = self.client.get(&self.object_path(plural, name)).await?;
+        answer.expect_failure(&expected)
     }
 
     /// The object must still have this revision.
@@ -154,8 +160,8 @@ impl Scope {
 
     /// The config maps of this namespace.
     pub(crate) async fn list(&self, parameters: &[(&str, &str)]) -> Outcome<Value> {
-        let path = query(&self.at("configmaps"), parameters);
-        self.client.get(&path).await?.is(200)
+        let path = query(&self.collection_path("configmaps"), parameters);
+        self.client.get(&path).await?.expect_json(200)
     }
 
     /// A watch of the config maps of this namespace.
@@ -170,7 +176,9 @@ impl Scope {
     ) -> Outcome<WatchStream> {
         let mut all = vec![("watch", "true")];
         all.extend_from_slice(parameters);
-        self.client.watch(&query(&self.at(plural), &all)).await
+        self.client
+            .watch(&query(&self.collection_path(plural), &all))
+            .await
     }
 
     /// A watch of the config maps of this namespace from here on.
@@ -202,12 +210,12 @@ impl Scope {
         compact().await.map_err(Failure::new)
     }
 
-    pub(crate) fn instant(&self) -> Monotonic {
+    pub(crate) fn monotonic_now(&self) -> Monotonic {
         self.shared.clock.monotonic()
     }
 
-    pub(crate) fn since(&self, start: Monotonic) -> Duration {
-        self.instant().since(start)
+    pub(crate) fn elapsed_since(&self, start: Monotonic) -> Duration {
+        self.monotonic_now().since(start)
     }
 
     /// Wall-clock seconds since 1970.
@@ -216,12 +224,16 @@ impl Scope {
     }
 
     /// Asks again and again until there is an answer.
-    pub(crate) async fn until<T, F>(&self, what: &str, mut ask: impl FnMut() -> F) -> Outcome<T>
+    pub(crate) async fn wait_until<T, F>(
+        &self,
+        what: &str,
+        mut ask: impl FnMut() -> F,
+    ) -> Outcome<T>
     where
         F: Future<Output = Outcome<Option<T>>>,
     {
-        const PATIENCE: Duration = Duration::from_secs(30);
-        let start = self.instant();
+        const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+        let start = self.monotonic_now();
         let mut pulse = tokio::time::interval(Duration::from_millis(50));
         loop {
             pulse.tick().await;
@@ -229,21 +241,21 @@ impl Scope {
                 return Ok(found);
             }
             ensure!(
-                self.since(start) < PATIENCE,
-                "waited {PATIENCE:?} in vain for {what}"
+                self.elapsed_since(start) < WAIT_TIMEOUT,
+                "waited {WAIT_TIMEOUT:?} in vain for {what}"
             );
         }
     }
 
     /// Lets time pass: for what is defined by time and by nothing else.
-    pub(crate) async fn let_pass(&self, time: Duration) {
+    pub(crate) async fn sleep(&self, time: Duration) {
         let never = std::future::pending::<()>();
         let _ = tokio::time::timeout(time, never).await;
     }
 
     /// Leaves nothing behind that could be in the way of another run.
-    pub(crate) async fn leave(&self) {
-        let path = self.of("namespaces", &self.namespace);
+    pub(crate) async fn cleanup(&self) {
+        let path = self.object_path("namespaces", &self.namespace);
         // Nobody looks at it again; a server may also refuse.
         let _ = self.client.delete_with(&path, &json!({})).await;
     }

@@ -19,7 +19,7 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str, details: Option<Va
     status
 }
 
-fn named(word: &str, group: &str, name: &str) -> Value {
+fn named_details(word: &str, group: &str, name: &str) -> Value {
     let mut details = json!({"kind": word});
     if !name.is_empty() {
         details["name"] = name.into();
@@ -30,14 +30,14 @@ fn named(word: &str, group: &str, name: &str) -> Value {
     details
 }
 
-fn of(kind: &Kind, name: &str) -> Option<Value> {
-    Some(named(kind.plural, kind.group, name))
+fn object_details(kind: &Kind, name: &str) -> Option<Value> {
+    Some(named_details(kind.plural, kind.group, name))
 }
 
 /// `A1`
 pub(crate) fn already_exists(kind: &Kind, name: &str) -> Value {
     let message = format!("{} \"{name}\" already exists", kind.resource());
-    failure(409, "AlreadyExists", &message, of(kind, name))
+    failure(409, "AlreadyExists", &message, object_details(kind, name))
 }
 
 /// `A1` while the object in the way terminates
@@ -64,11 +64,16 @@ fn conflict(word: &str, group: &str, name: &str, text: &str) -> Value {
         "Operation cannot be fulfilled on {} \"{name}\": {text}",
         qualified(word, group)
     );
-    failure(409, "Conflict", &message, Some(named(word, group, name)))
+    failure(
+        409,
+        "Conflict",
+        &message,
+        Some(named_details(word, group, name)),
+    )
 }
 
 /// `C1`
-pub(crate) fn modified(kind: &Kind, name: &str) -> Value {
+pub(crate) fn conflict_modified(kind: &Kind, name: &str) -> Value {
     let text = "the object has been modified; please apply your changes to the latest version \
                 and try again";
     conflict(kind.plural, kind.group, name, text)
@@ -117,7 +122,7 @@ pub(crate) fn delete_revision_differs(kind: &Kind, name: &str, revisions: [&str;
 /// `N1`
 pub(crate) fn not_found(kind: &Kind, name: &str) -> Value {
     let message = format!("{} \"{name}\" not found", kind.resource());
-    failure(404, "NotFound", &message, of(kind, name))
+    failure(404, "NotFound", &message, object_details(kind, name))
 }
 
 /// One complaint about a field: reason, field, text.
@@ -140,7 +145,7 @@ pub(crate) fn invalid(word: &str, group: &str, name: &str, causes: &[Cause<'_>])
     let causes = causes
         .iter()
         .map(|(reason, field, text)| json!({"reason": reason, "message": text, "field": field}));
-    let mut details = named(word, group, name);
+    let mut details = named_details(word, group, name);
     details["causes"] = causes.collect();
     let message = format!("{} \"{name}\" is invalid: {text}", qualified(word, group));
     failure(422, "Invalid", &message, Some(details))
@@ -286,8 +291,8 @@ pub(crate) fn method_not_allowed() -> Value {
 }
 
 /// §2.5: the object is gone.
-pub(crate) fn deleted(kind: &Kind, name: &str, uid: &str) -> Value {
-    let mut details = named(kind.plural, kind.group, name);
+pub(crate) fn delete_success(kind: &Kind, name: &str, uid: &str) -> Value {
+    let mut details = named_details(kind.plural, kind.group, name);
     details["uid"] = uid.into();
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",

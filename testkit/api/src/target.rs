@@ -50,14 +50,14 @@ fn any_certificate() -> rustls::ClientConfig {
         .with_safe_default_protocol_versions()
         .expect("ring knows the default versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth()
 }
 
 #[derive(Debug)]
-struct Anyone(Arc<rustls::crypto::CryptoProvider>);
+struct AcceptAnyCertificate(Arc<rustls::crypto::CryptoProvider>);
 
-impl rustls::client::danger::ServerCertVerifier for Anyone {
+impl rustls::client::danger::ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &rustls::pki_types::CertificateDer<'_>,

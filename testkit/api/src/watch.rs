@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Longer than any event takes on a busy machine.
-pub(crate) const EVENT_PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One change.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Event {
 
     /// `ADDED name`, to compare sequences.
     #[must_use]
-    pub fn brief(&self) -> String {
+    pub fn summary(&self) -> String {
         format!("{} {}", self.kind, self.name())
     }
 
@@ -49,7 +49,7 @@ impl Event {
 
 /// What came next.
 #[derive(Clone, Debug)]
-pub enum Next {
+pub enum NextEvent {
     Event(Event),
     /// The body ended as it should.
     End,
@@ -85,14 +85,14 @@ impl WatchStream {
     }
 
     /// What comes next, if it comes within `patience`.
-    pub async fn next(&mut self, patience: Duration) -> Next {
+    pub async fn next(&mut self, patience: Duration) -> NextEvent {
         match tokio::time::timeout(patience, self.line()).await {
-            Err(_) => Next::Silence,
-            Ok(Err(cause)) => Next::Broken(cause),
-            Ok(Ok(None)) => Next::End,
+            Err(_) => NextEvent::Silence,
+            Ok(Err(cause)) => NextEvent::Broken(cause),
+            Ok(Ok(None)) => NextEvent::End,
             Ok(Ok(Some(line))) => match decode(&line) {
-                Some(event) => Next::Event(event),
-                None => Next::Broken(format!("no event: {}", String::from_utf8_lossy(&line))),
+                Some(event) => NextEvent::Event(event),
+                None => NextEvent::Broken(format!("no event: {}", String::from_utf8_lossy(&line))),
             },
         }
     }
@@ -133,8 +133,8 @@ impl WatchStream {
     /// # Errors
     /// If there is none.
     pub async fn event(&mut self) -> Outcome<Event> {
-        match self.next(EVENT_PATIENCE).await {
-            Next::Event(event) => Ok(event),
+        match self.next(EVENT_TIMEOUT).await {
+            NextEvent::Event(event) => Ok(event),
             other => Err(self.instead_of("an event", &other)),
         }
     }
@@ -145,16 +145,16 @@ impl WatchStream {
         if event.kind == kind {
             return Ok(event);
         }
-        Err(self.instead_of(kind, &Next::Event(event)))
+        Err(self.instead_of(kind, &NextEvent::Event(event)))
     }
 
     /// The next event, which must be `ADDED name`.
-    pub(crate) async fn expect_brief(&mut self, brief: &str) -> Outcome<Event> {
+    pub(crate) async fn expect_summary(&mut self, brief: &str) -> Outcome<Event> {
         let event = self.event().await?;
-        if event.brief() == brief {
+        if event.summary() == brief {
             return Ok(event);
         }
-        Err(self.instead_of(brief, &Next::Event(event)))
+        Err(self.instead_of(brief, &NextEvent::Event(event)))
     }
 
     /// The next event must be the bookmark that ends the initial events.
@@ -170,12 +170,15 @@ impl WatchStream {
     }
 
     /// Everything up to and with the first event that `last` accepts.
-    pub(crate) async fn until(&mut self, last: impl Fn(&Event) -> bool) -> Outcome<Vec<Event>> {
+    pub(crate) async fn read_until(
+        &mut self,
+        last: impl Fn(&Event) -> bool,
+    ) -> Outcome<Vec<Event>> {
         let mut events = Vec::new();
         loop {
             let event = self.event().await.map_err(|failure| {
-                let so_far: Vec<String> = events.iter().map(Event::brief).collect();
-                failure.during(format!("after {so_far:?}"))
+                let so_far: Vec<String> = events.iter().map(Event::summary).collect();
+                failure.with_step(format!("after {so_far:?}"))
             })?;
             let done = last(&event);
             events.push(event);
@@ -187,15 +190,15 @@ impl WatchStream {
 
     /// The stream must end now, without an event.
     pub(crate) async fn expect_end(&mut self) -> Outcome {
-        match self.next(EVENT_PATIENCE).await {
-            Next::End => Ok(()),
+        match self.next(EVENT_TIMEOUT).await {
+            NextEvent::End => Ok(()),
             other => Err(self.instead_of("the end", &other)),
         }
     }
 
-    pub(crate) fn instead_of(&self, expected: &str, got: &Next) -> Failure {
+    pub(crate) fn instead_of(&self, expected: &str, got: &NextEvent) -> Failure {
         let got = match got {
-            Next::Event(event) => format!("{} {}", event.kind, event.object),
+            NextEvent::Event(event) => format!("{} {}", event.kind, event.object),
             other => format!("{other:?}"),
         };
         Failure::new(format!(

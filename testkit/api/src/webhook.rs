@@ -24,7 +24,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// What a webhook was asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedReview {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) agent: String,
@@ -34,7 +34,7 @@ pub(crate) struct Asked {
     pub(crate) connection: usize,
 }
 
-impl Asked {
+impl ReceivedReview {
     pub(crate) fn request(&self) -> &Value {
         &self.review["request"]
     }
@@ -68,20 +68,20 @@ impl Reply {
     }
 }
 
-type Answering = dyn Fn(&Asked) -> Reply + Send + Sync;
+type Answering = dyn Fn(&ReceivedReview) -> Reply + Send + Sync;
 
 /// A running webhook. Dropping it stops it.
 pub(crate) struct Webhook {
     address: SocketAddr,
     /// Of its authority, as a `caBundle` has it.
     pub(crate) bundle: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedReview>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Webhook {
     pub(crate) async fn start(
-        answering: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        answering: impl Fn(&ReceivedReview) -> Reply + Send + Sync + 'static,
     ) -> Outcome<Self> {
         Self::start_for(
             vec![SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))],
@@ -93,15 +93,15 @@ impl Webhook {
     /// With a certificate for other names.
     pub(crate) async fn start_for(
         names: Vec<SanType>,
-        answering: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        answering: impl Fn(&ReceivedReview) -> Reply + Send + Sync + 'static,
     ) -> Outcome<Self> {
         let failed = |cause: &dyn std::fmt::Display| Failure::new(format!("no webhook: {cause}"));
-        let (config, authority) = certified(names).map_err(|cause| failed(&cause))?;
+        let (config, authority) = tls_config(names).map_err(|cause| failed(&cause))?;
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.map_err(|cause| failed(&cause))?;
         let address = listener.local_addr().map_err(|cause| failed(&cause))?;
         let asked = Arc::default();
-        let serving = Serving {
+        let serving = WebhookServer {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             asked: Arc::clone(&asked),
             answering: Arc::new(answering),
@@ -130,7 +130,7 @@ impl Webhook {
     }
 
     /// Everything it was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn received(&self) -> Vec<ReceivedReview> {
         self.asked
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -138,19 +138,19 @@ impl Webhook {
     }
 
     /// What it was asked at a path.
-    pub(crate) fn asked_at(&self, path: &str) -> Vec<Asked> {
-        let asked = self.asked().into_iter();
+    pub(crate) fn received_at(&self, path: &str) -> Vec<ReceivedReview> {
+        let asked = self.received().into_iter();
         asked.filter(|asked| asked.path == path).collect()
     }
 
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear_received(&self) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.clear();
     }
 }
 
 /// A server certificate, and the authority that made it, as PEM.
-fn certified(names: Vec<SanType>) -> Result<(ServerConfig, String), Box<dyn std::error::Error>> {
+fn tls_config(names: Vec<SanType>) -> Result<(ServerConfig, String), Box<dyn std::error::Error>> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
@@ -169,13 +169,13 @@ fn certified(names: Vec<SanType>) -> Result<(ServerConfig, String), Box<dyn std:
 }
 
 #[derive(Clone)]
-struct Serving {
+struct WebhookServer {
     acceptor: TlsAcceptor,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedReview>>>,
     answering: Arc<Answering>,
 }
 
-impl Serving {
+impl WebhookServer {
     async fn run(self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         let mut number = 0;
@@ -206,7 +206,7 @@ impl Serving {
         let body = body.collect().await;
         let body = body.map_err(|cause| Failure::new(cause.to_string()))?;
         let agent = head.headers.get("user-agent");
-        let asked = Asked {
+        let asked = ReceivedReview {
             path: head.uri.path().to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),
             agent: agent

@@ -1,6 +1,6 @@
 //! As much of WebSocket as it takes to read a watch: frames of a server, unmasked.
 
-use crate::client::PATIENCE;
+use crate::client::REQUEST_TIMEOUT;
 use crate::failure::ensure;
 use crate::{Client, Failure, Outcome, Request};
 use hyper_util::rt::TokioIo;
@@ -45,10 +45,10 @@ impl Socket {
     }
 
     pub(crate) async fn frame(&mut self) -> Outcome<Frame> {
-        match tokio::time::timeout(PATIENCE, self.read()).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.read()).await {
             Ok(Ok(frame)) => Ok(frame),
             Ok(Err(cause)) => Err(Failure::new(format!("no frame: {cause}"))),
-            Err(_) => Err(Failure::new(format!("no frame in {PATIENCE:?}"))),
+            Err(_) => Err(Failure::new(format!("no frame in {REQUEST_TIMEOUT:?}"))),
         }
     }
 

@@ -1,24 +1,29 @@
 //! What an attacker would try on the API of a whole server. See THREAT_MODEL.md.
 
 use http::Method;
-use optik_api_testkit::{Client, Next, Request, Target};
-use optik_server_testkit::{Engine, TestServer};
+use optik_api_testkit::{Client, NextEvent, Request, Target};
+use optik_server_testkit::{TestEngine, TestServer};
 use optik_store::{Origin, Put, Revision, Txn};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 
 async fn start() -> (TestServer, Client) {
-    let server = TestServer::start_bare(Engine::Memory).await;
+    let server = TestServer::start_bare(TestEngine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
     (server, client)
 }
 
 async fn post(client: &Client, path: &str, body: &Value) {
-    client.post(path, body).await.unwrap().is(201).unwrap();
+    client
+        .post(path, body)
+        .await
+        .unwrap()
+        .expect_json(201)
+        .unwrap();
 }
 
 async fn let_read(client: &Client, user: &str) {
@@ -38,11 +43,11 @@ async fn let_read(client: &Client, user: &str) {
 
 /// A right that is taken away is gone with the answer, and so are the watches it allowed.
 #[tokio::test(flavor = "multi_thread")]
-async fn access_that_is_revoked_is_gone_at_once() {
+async fn revoked_role_binding_ends_access_and_watches_at_once() {
     let (server, client) = start().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let as_kim = |path: &str| Request::get(path).header("impersonate-user", "kim");
-    let status = async |path: &str| client.ask(as_kim(path)).await.unwrap().status;
+    let status = async |path: &str| client.execute(as_kim(path)).await.unwrap().status;
     for _ in 0..3 {
         assert_eq!(status(path).await, 403);
         let_read(&client, "kim").await;
@@ -59,23 +64,28 @@ async fn access_that_is_revoked_is_gone_at_once() {
         )
         .await;
         post(&client, path, &json!({"metadata": {"name": "a"}})).await;
-        let event = watch.next(PATIENCE).await;
-        assert!(matches!(event, Next::Event(_)), "{event:?}");
+        let event = watch.next(REQUEST_TIMEOUT).await;
+        assert!(matches!(event, NextEvent::Event(_)), "{event:?}");
         let gone = client
             .delete(&format!("{RBAC}/rolebindings/reads"))
             .await
             .unwrap();
-        gone.is(200).unwrap();
+        gone.expect_json(200).unwrap();
         assert_eq!(status(path).await, 403);
         // Ends without an error, as watches do.
-        let end = watch.next(PATIENCE).await;
-        assert!(matches!(end, Next::End), "{end:?}");
+        let end = watch.next(REQUEST_TIMEOUT).await;
+        assert!(matches!(end, NextEvent::End), "{end:?}");
         for path in [
             format!("{RBAC}/roles/reads"),
             format!("{RBAC}/roles/other"),
             format!("{path}/a"),
         ] {
-            client.delete(&path).await.unwrap().is(200).unwrap();
+            client
+                .delete(&path)
+                .await
+                .unwrap()
+                .expect_json(200)
+                .unwrap();
         }
     }
     server.stop().await;
@@ -84,7 +94,7 @@ async fn access_that_is_revoked_is_gone_at_once() {
 /// A watch does not outlive the token it was opened with: what that is bound to goes, or its
 /// account does, or another of the same name comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_end_with_their_token() {
+async fn watch_ends_when_service_account_token_is_invalidated() {
     let (server, client) = start().await;
     let core = "/api/v1/namespaces/default";
     let account = json!({"metadata": {"name": "robot"}});
@@ -93,13 +103,17 @@ async fn watches_end_with_their_token() {
     let issue = async |spec: Value| {
         let path = format!("{core}/serviceaccounts/robot/token");
         let made = client.post(&path, &json!({"spec": spec})).await.unwrap();
-        let made = made.is(201).unwrap();
+        let made = made.expect_json(201).unwrap();
         made["status"]["token"].as_str().unwrap().to_owned()
     };
     let watch = async |token: &str| {
         let request = Request::get(format!("{core}/configmaps?watch=1"))
             .header("authorization", format!("Bearer {token}"));
-        client.another().watch_as(request).await.unwrap()
+        client
+            .with_new_connections()
+            .watch_as(request)
+            .await
+            .unwrap()
     };
     let secret = json!({"metadata": {"name": "s"}});
     post(&client, &format!("{core}/secrets"), &secret).await;
@@ -107,25 +121,32 @@ async fn watches_end_with_their_token() {
     let bound = issue(json!({"boundObjectRef": reference})).await;
     let plain = issue(json!({})).await;
     let (mut by_bound, mut by_plain) = (watch(&bound).await, watch(&plain).await);
-    let gone = async |path: String| client.delete(&path).await.unwrap().is(200).unwrap();
+    let gone = async |path: String| {
+        client
+            .delete(&path)
+            .await
+            .unwrap()
+            .expect_json(200)
+            .unwrap()
+    };
     gone(format!("{core}/secrets/s")).await;
-    let end = by_bound.next(PATIENCE).await;
-    assert!(matches!(end, Next::End), "{end:?}");
+    let end = by_bound.next(REQUEST_TIMEOUT).await;
+    assert!(matches!(end, NextEvent::End), "{end:?}");
     // The other goes on, until its account is another one.
     let map = json!({"metadata": {"name": "a"}});
     post(&client, &format!("{core}/configmaps"), &map).await;
-    let event = by_plain.next(PATIENCE).await;
-    assert!(matches!(event, Next::Event(_)), "{event:?}");
+    let event = by_plain.next(REQUEST_TIMEOUT).await;
+    assert!(matches!(event, NextEvent::Event(_)), "{event:?}");
     gone(format!("{core}/serviceaccounts/robot")).await;
     post(&client, &format!("{core}/serviceaccounts"), &account).await;
-    let end = by_plain.next(PATIENCE).await;
-    assert!(matches!(end, Next::End), "{end:?}");
+    let end = by_plain.next(REQUEST_TIMEOUT).await;
+    assert!(matches!(end, NextEvent::End), "{end:?}");
     server.stop().await;
 }
 
 /// Small documents that stand for large ones are refused, not built.
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_that_explode() {
+async fn yaml_alias_bombs_and_patch_amplification_are_rejected() {
     let (server, client) = start().await;
     let mut yaml = String::from(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n",
@@ -150,12 +171,12 @@ async fn documents_that_explode() {
         ("application/json", deep("{\"a\":", "}")),
     ] {
         let request = Request::new(Method::POST, path).body(kind, body);
-        let answer = client.ask(request).await.unwrap();
+        let answer = client.execute(request).await.unwrap();
         assert_eq!(answer.status, 400, "{kind}: {:.200}", answer.text());
     }
     let patch = Request::new(Method::PATCH, format!("{path}/a?fieldManager=m"));
     let answer = client
-        .ask(patch.body("application/apply-patch+yaml", yaml))
+        .execute(patch.body("application/apply-patch+yaml", yaml))
         .await
         .unwrap();
     assert!(matches!(answer.status, 400 | 415), "{:.200}", answer.text());
@@ -165,7 +186,7 @@ async fn documents_that_explode() {
 
 /// Ways up that roles leave open elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn ways_up() {
+async fn privilege_escalation_through_roles_and_bindings_is_forbidden() {
     let (server, client) = start().await;
     let rules = json!([
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create", "update", "patch", "get"]},
@@ -271,20 +292,20 @@ async fn ways_up() {
     ] {
         let request = Request::new(method.clone(), &path).body(kind, body.to_string());
         let answer = client
-            .ask(request.header("impersonate-user", "ed"))
+            .execute(request.header("impersonate-user", "ed"))
             .await
             .unwrap();
         assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
     }
     let asked = Request::get("/api/v1/secrets").header("impersonate-user", "ed");
-    assert_eq!(client.ask(asked).await.unwrap().status, 403);
+    assert_eq!(client.execute(asked).await.unwrap().status, 403);
     server.stop().await;
 }
 
 /// Everybody may look at documents below `/api/`; no spelling of a path makes one of what
 /// it is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_are_called_documents() {
+async fn odd_paths_below_api_are_not_authorized_as_discovery() {
     let (server, client) = start().await;
     let_read(&client, "kim").await;
     for path in [
@@ -302,7 +323,7 @@ async fn objects_that_are_called_documents() {
     ] {
         for method in [Method::GET, Method::DELETE, Method::PUT] {
             let request = Request::new(method.clone(), path).header("impersonate-user", "kim");
-            let answer = client.ask(request).await.unwrap();
+            let answer = client.execute(request).await.unwrap();
             assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
         }
     }
@@ -316,7 +337,7 @@ async fn objects_that_are_called_documents() {
         "/apis//v1/namespaces//secrets",
     ] {
         let request = Request::get(path).header("impersonate-user", "kim");
-        let answer = client.ask(request).await.unwrap();
+        let answer = client.execute(request).await.unwrap();
         let refused = matches!(answer.status, 403 | 404);
         assert!(refused, "{path}: {}", answer.text());
     }
@@ -326,8 +347,8 @@ async fn objects_that_are_called_documents() {
 /// A definition that names what is built in would have its objects for its own, and would take
 /// them along when it goes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_does_not_hide_what_is_built_in() {
-    let server = TestServer::start(Engine::Memory).await;
+async fn crd_for_built_in_resource_is_rejected() {
+    let server = TestServer::start(TestEngine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let definition = |group: &str, plural: &str, scope: &str| {
@@ -370,18 +391,23 @@ async fn a_definition_does_not_hide_what_is_built_in() {
     let other = definition("example.com", "customresourcedefinitions", "Cluster");
     post(&client, path, &other).await;
     let gone = format!("{path}/gateways.networking.k8s.io");
-    client.delete(&gone).await.unwrap().is(200).unwrap();
+    client
+        .delete(&gone)
+        .await
+        .unwrap()
+        .expect_json(200)
+        .unwrap();
     until_gone(&client, &gone).await;
     let kept = format!("{path}/customresourcedefinitions.example.com");
-    client.get(&kept).await.unwrap().is(200).unwrap();
+    client.get(&kept).await.unwrap().expect_json(200).unwrap();
     server.stop().await;
 }
 
 /// The same where such a definition was stored before they were refused: it serves nothing, and
 /// takes nothing but itself along.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_hides_what_is_built_in_goes_alone() {
-    let server = TestServer::start(Engine::Memory).await;
+async fn stored_crd_for_built_in_resource_deletes_no_built_in_objects() {
+    let server = TestServer::start(TestEngine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let definition = |group: &str, plural: &str| {
@@ -420,14 +446,24 @@ async fn a_definition_that_hides_what_is_built_in_goes_alone() {
         .await
         .unwrap();
     let at = |path: &str| format!("{path}/{name}");
-    client.get(&at(path)).await.unwrap().is(200).unwrap();
+    client
+        .get(&at(path))
+        .await
+        .unwrap()
+        .expect_json(200)
+        .unwrap();
     let served = "/apis/apiextensions.k8s.io/v9/customresourcedefinitions";
     let answer = client.get(served).await.unwrap();
     assert_eq!(answer.status, 404, "{}", answer.text());
-    client.delete(&at(path)).await.unwrap().is(200).unwrap();
+    client
+        .delete(&at(path))
+        .await
+        .unwrap()
+        .expect_json(200)
+        .unwrap();
     until_gone(&client, &at(path)).await;
     let kept = format!("{path}/things.example.com");
-    let kept = client.get(&kept).await.unwrap().is(200).unwrap();
+    let kept = client.get(&kept).await.unwrap().expect_json(200).unwrap();
     assert!(kept["metadata"]["deletionTimestamp"].is_null(), "{kept}");
     server.stop().await;
 }
@@ -442,5 +478,7 @@ async fn until_gone(client: &Client, path: &str) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect(path);
+    tokio::time::timeout(REQUEST_TIMEOUT, gone)
+        .await
+        .expect(path);
 }

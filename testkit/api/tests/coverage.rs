@@ -1,13 +1,13 @@
 //! The table of checks itself.
 
-use optik_api_testkit::{Contract, suite, wire};
+use optik_api_testkit::{Contract, suite, wire_checklist};
 use std::collections::BTreeSet;
 
 /// Informers are checked with the clients that have them, not here.
 const LEFT_TO_CLIENTS: u16 = 113;
 
 #[test]
-fn every_assertion_has_a_check() {
+fn every_specification_assertion_has_a_check() {
     let expected = (1..=118).filter(|number| *number != LEFT_TO_CLIENTS);
     assert_eq!(
         expected.collect::<BTreeSet<u16>>(),
@@ -28,7 +28,7 @@ const SHOWN_ELSEWHERE: &[(u16, &str)] = &[
 ];
 
 #[test]
-fn every_assertion_about_access_has_a_check() {
+fn every_authorization_assertion_has_a_check() {
     let mut shown = covered(Contract::Extension);
     for (number, file) in SHOWN_ELSEWHERE {
         let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
@@ -51,12 +51,12 @@ fn covered(contract: Contract) -> BTreeSet<u16> {
 }
 
 /// What the contract on extension says of garbage and namespaces: a check here, or a test
-/// of `lifecycle` if it takes controllers.
+/// of `validate_lifecycle` if it takes controllers.
 #[test]
-fn every_assertion_of_lifecycle_has_a_test() {
+fn every_lifecycle_assertion_has_a_test() {
     let mut covered = covered(Contract::Extension);
     covered.extend(suite::all().filter_map(|check| number_of(check.name)));
-    for file in ["collecting.rs", "namespaces.rs"] {
+    for file in ["garbage_collection.rs", "namespace_controller.rs"] {
         let path = format!("{}/tests/lifecycle/{file}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).expect(file);
         let tests = text
@@ -76,15 +76,15 @@ fn number_of(name: &str) -> Option<u16> {
 }
 
 #[test]
-fn names_are_unique() {
+fn check_names_are_unique() {
     let names: BTreeSet<&str> = suite::all().map(|check| check.name).collect();
     assert_eq!(names.len(), suite::all().count());
 }
 
 #[test]
-fn the_checklist_of_the_wire_names_checks() {
+fn wire_checklist_names_existing_checks() {
     let names: BTreeSet<&str> = suite::all().map(|check| check.name).collect();
-    for (number, checks) in wire::ASSERTIONS {
+    for (number, checks) in wire_checklist::ASSERTIONS {
         for check in *checks {
             assert!(names.contains(check), "{number}: {check}");
         }
@@ -92,9 +92,9 @@ fn the_checklist_of_the_wire_names_checks() {
 }
 
 #[test]
-fn what_clients_show_names_its_number() {
+fn files_in_wire_checklist_cite_their_numbers() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    for (number, files) in wire::BY_CLIENTS {
+    for (number, files) in wire_checklist::BY_CLIENTS {
         for file in *files {
             let text = std::fs::read_to_string(format!("{root}/{file}")).expect(file);
             let lines = text.lines().filter_map(|line| line.split_once("ire "));

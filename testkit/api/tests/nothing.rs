@@ -2,7 +2,7 @@
 
 mod support;
 
-use optik_api_testkit::{Contract, Target, Traits, suite};
+use optik_api_testkit::{Contract, ServerCapabilities, Target, suite};
 use std::sync::Arc;
 use support::{json, serve};
 
@@ -17,18 +17,18 @@ fn nothing(method: &str, path: &str, _: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_nothing_passes_nothing() {
+async fn no_check_passes_on_a_server_that_does_nothing() {
     let url = serve(Arc::new(nothing)).await;
     let target = Target::parse(&url, None).unwrap();
-    let traits = Traits {
+    let traits = ServerCapabilities {
         compact: Some(Arc::new(|| Box::pin(async { Ok(5) }))),
         concurrency: 32,
-        ..Traits::default()
+        ..ServerCapabilities::default()
     };
     let report = suite::run(&target, &traits, "").await.unwrap();
     let failed = report.failed().count();
-    let left_out: Vec<&str> = report.left_out().map(|(check, _)| check.name).collect();
-    assert_eq!(left_out, ["bookmarks::bookmarks_come_every_minute"]);
+    let left_out: Vec<&str> = report.skipped().map(|(check, _)| check.name).collect();
+    assert_eq!(left_out, ["bookmarks::watch_sends_bookmark_every_minute"]);
     for contract in Contract::ALL {
         assert_eq!(report.proven(contract).len(), 0, "{report}");
     }

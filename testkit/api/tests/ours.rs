@@ -1,16 +1,16 @@
 //! Our own server, on every engine, by the checks that a real kube-apiserver passes.
 
-use optik_api_testkit::{Contract, Need, Target, Traits, suite, wire};
-use optik_server_testkit::{Engine, TestServer};
+use optik_api_testkit::{Contract, Need, ServerCapabilities, Target, suite, wire_checklist};
+use optik_server_testkit::{TestEngine, TestServer};
 use optik_store::{CompactError, Origin, Put, Store, Txn};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What is not built yet. A check that needs it is reported as left out.
-const LACKS: &[Need] = &[Need::SlowMinutes];
+const MISSING_NEEDS: &[Need] = &[Need::SlowMinutes];
 
 /// Assertions of the contracts that our server is known to keep. The lists only grow.
-const PROVEN: &[(Contract, &[RangeInclusive<u16>])] = &[
+const PROVEN_ASSERTIONS: &[(Contract, &[RangeInclusive<u16>])] = &[
     (Contract::Concurrency, CONCURRENCY),
     (Contract::Merging, MERGING),
     (Contract::Extension, EXTENSION),
@@ -44,21 +44,21 @@ const WIRE_PROVEN: &[std::ops::RangeInclusive<u16>] = &[
     87..=88,
 ];
 
-async fn check(engine: Engine) {
+async fn check(engine: TestEngine) {
     let server = TestServer::start_bare(engine).await;
     let store = server.store.clone();
-    let traits = Traits {
-        lacks: LACKS.iter().copied().collect(),
+    let traits = ServerCapabilities {
+        lacks: MISSING_NEEDS.iter().copied().collect(),
         compact: Some(Arc::new(move || {
             let store = store.clone();
             Box::pin(async move { compact(&store).await })
         })),
-        ..Traits::default()
+        ..ServerCapabilities::default()
     };
     let target = Target::parse(&server.url, None).unwrap();
     let report = suite::run(&target, &traits, "").await.unwrap();
     assert!(report.is_clean(), "{report}");
-    for (contract, known) in PROVEN {
+    for (contract, known) in PROVEN_ASSERTIONS {
         let proven = report.proven(*contract);
         for number in known.iter().cloned().flatten() {
             let prefix = contract.prefix();
@@ -68,7 +68,7 @@ async fn check(engine: Engine) {
             );
         }
     }
-    let proven = wire::proven(&report);
+    let proven = wire_checklist::proven_assertions(&report);
     for number in WIRE_PROVEN.iter().cloned().flatten() {
         assert!(proven.contains(&number), "wire {number} is not proven");
     }
@@ -89,16 +89,16 @@ async fn compact(store: &Store) -> Result<u64, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_memory() {
-    check(Engine::Memory).await;
+async fn api_suite_passes_in_memory() {
+    check(TestEngine::Memory).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_disk() {
-    check(Engine::Disk).await;
+async fn api_suite_passes_on_disk() {
+    check(TestEngine::Disk).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_the_etcd_engine() {
-    check(Engine::EtcdFace).await;
+async fn api_suite_passes_on_etcd_engine() {
+    check(TestEngine::EtcdFacade).await;
 }

@@ -1,28 +1,29 @@
 //! A client that writes down what it asks for and is told.
 
 use crate::collection::{Collection, item_of, revision_of};
-use crate::connection::{Answer, Connection, Trouble};
+use crate::connection::{Connection, HttpRequestError, JsonResponse};
 use http::{Method, StatusCode};
 use optik_store_testkit::history::{
-    Change, Expectation, Item, Outcome, Recorder, Request, Span, Wanted,
+    Expectation, HistoryRecorder, KeyChange, KeySpan, KeyState, OperationOutcome, OperationRequest,
+    ReadFreshness,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// One client, which does one thing at a time.
 #[derive(Debug)]
-pub struct Client {
+pub struct RecordingHttpClient {
     pub collection: Collection,
-    pub recorder: Arc<Recorder>,
+    pub recorder: Arc<HistoryRecorder>,
     pub number: u32,
     pub connection: Connection,
 }
 
 /// The answer to a read did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut;
+pub struct ReadInterrupted;
 
-impl Client {
+impl RecordingHttpClient {
     /// Reads one object.
     ///
     /// # Errors
@@ -30,64 +31,74 @@ impl Client {
     ///
     /// # Panics
     /// If the server answers what makes no sense.
-    pub async fn get(&mut self, name: &str) -> Result<Option<Item>, Cut> {
+    pub async fn get(&mut self, name: &str) -> Result<Option<KeyState>, ReadInterrupted> {
         let path = self.collection.path_of(name);
         let begun = self.recorder.begin();
-        let answer = self.connection.ask(Method::GET, &path, None).await;
+        let answer = self.connection.request(Method::GET, &path, None).await;
         let found = answer.map(|answer| match answer.status {
             StatusCode::OK => Some(item_of(&answer.body)),
             StatusCode::NOT_FOUND => None,
             _ => panic!("{path}: {answer:?}"),
         });
         let outcome = match &found {
-            Ok(found) => Outcome::Glimpsed {
+            Ok(found) => OperationOutcome::Glimpsed {
                 items: found.iter().cloned().collect(),
             },
-            Err(_) => Outcome::Failed,
+            Err(_) => OperationOutcome::Failed,
         };
-        let request = Request::Read {
-            span: Span::one(&self.collection.key(name)),
-            state: Wanted::Latest,
+        let request = OperationRequest::Read {
+            span: KeySpan::single(&self.collection.key(name)),
+            state: ReadFreshness::Latest,
         };
         self.recorder.end(self.number, begun, request, outcome);
-        found.map_err(|_| Cut)
+        found.map_err(|_| ReadInterrupted)
     }
 
-    /// Reads all objects, in pages of `limit` if it is not zero. Returns the revision.
+    /// Reads all objects, in pages of `limit_next_connections` if it is not zero. Returns the revision.
     ///
     /// # Errors
     /// If the connection breaks.
-    pub async fn list(&mut self, wanted: Wanted, limit: u32) -> Result<u64, Cut> {
+    pub async fn list(
+        &mut self,
+        wanted: ReadFreshness,
+        limit: u32,
+    ) -> Result<u64, ReadInterrupted> {
         let begun = self.recorder.begin();
         let listed = self.pages(wanted, limit).await;
         let outcome = match &listed {
-            Ok((revision, items)) => Outcome::Found {
+            Ok((revision, items)) => OperationOutcome::Found {
                 revision: *revision,
                 items: items.clone(),
             },
-            Err(_) => Outcome::Failed,
+            Err(_) => OperationOutcome::Failed,
         };
-        let request = Request::Read {
+        let request = OperationRequest::Read {
             span: self.collection.span(),
             state: wanted,
         };
         self.recorder.end(self.number, begun, request, outcome);
-        listed.map(|(revision, _)| revision).map_err(|_| Cut)
+        listed
+            .map(|(revision, _)| revision)
+            .map_err(|_| ReadInterrupted)
     }
 
-    async fn pages(&mut self, wanted: Wanted, limit: u32) -> Result<(u64, Vec<Item>), Trouble> {
+    async fn pages(
+        &mut self,
+        wanted: ReadFreshness,
+        limit: u32,
+    ) -> Result<(u64, Vec<KeyState>), HttpRequestError> {
         let path = self.collection.path();
         let mut query = match wanted {
-            Wanted::Latest => format!("limit={limit}"),
-            Wanted::Any => "resourceVersion=0".to_owned(),
-            Wanted::At(revision) => {
+            ReadFreshness::Latest => format!("limit={limit}"),
+            ReadFreshness::Any => "resourceVersion=0".to_owned(),
+            ReadFreshness::At(revision) => {
                 format!("resourceVersion={revision}&resourceVersionMatch=Exact&limit={limit}")
             }
         };
         let mut items = Vec::new();
         loop {
             let path = format!("{path}?{query}");
-            let page = self.connection.ask(Method::GET, &path, None).await?;
+            let page = self.connection.request(Method::GET, &path, None).await?;
             assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.body);
             let objects = page.body["items"].as_array().expect("a list has items");
             items.extend(objects.iter().map(item_of));
@@ -99,10 +110,10 @@ impl Client {
     }
 
     /// Writes an object that is not there.
-    pub async fn create(&mut self, name: &str, value: &str) -> Outcome {
+    pub async fn create(&mut self, name: &str, value: &str) -> OperationOutcome {
         let object = self.collection.object(name, value, None);
         let path = self.collection.path();
-        let change = Change::Put {
+        let change = KeyChange::Put {
             key: self.collection.key(name),
             value: value.to_owned(),
         };
@@ -110,11 +121,11 @@ impl Client {
     }
 
     /// Writes an object that is as it was seen.
-    pub async fn update(&mut self, seen: &Item, value: &str) -> Outcome {
+    pub async fn update(&mut self, seen: &KeyState, value: &str) -> OperationOutcome {
         let name = self.collection.name_of(&seen.key);
         let object = self.collection.object(name, value, Some(seen.mod_revision));
         let path = self.collection.path_of(name);
-        let change = Change::Put {
+        let change = KeyChange::Put {
             key: seen.key.clone(),
             value: value.to_owned(),
         };
@@ -123,14 +134,14 @@ impl Client {
     }
 
     /// Deletes an object that is as it was seen.
-    pub async fn delete(&mut self, seen: &Item) -> Outcome {
+    pub async fn delete(&mut self, seen: &KeyState) -> OperationOutcome {
         let path = self.collection.path_of(self.collection.name_of(&seen.key));
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"resourceVersion": seen.mod_revision.to_string()},
         });
-        let change = Change::Delete {
+        let change = KeyChange::Delete {
             key: seen.key.clone(),
         };
         let write = (seen.mod_revision, change);
@@ -143,20 +154,20 @@ impl Client {
         method: Method,
         path: &str,
         body: &Value,
-        (mod_revision, change): (u64, Change),
-    ) -> Outcome {
+        (mod_revision, change): (u64, KeyChange),
+    ) -> OperationOutcome {
         let begun = self.recorder.begin();
-        let answer = self.connection.ask(method, path, Some(body)).await;
+        let answer = self.connection.request(method, path, Some(body)).await;
         let outcome = match answer {
             Ok(answer) => written(&answer, &change),
-            Err(Trouble::NotSent) => Outcome::Failed,
-            Err(Trouble::Cut) => Outcome::Unknown,
+            Err(HttpRequestError::NotSent) => OperationOutcome::Failed,
+            Err(HttpRequestError::Cut) => OperationOutcome::Unknown,
         };
         let expected = Expectation {
             key: change.key().to_owned(),
             mod_revision,
         };
-        let request = Request::Write {
+        let request = OperationRequest::Write {
             expects: vec![expected],
             changes: vec![change],
         };
@@ -166,14 +177,16 @@ impl Client {
     }
 }
 
-fn written(answer: &Answer, change: &Change) -> Outcome {
+fn written(answer: &JsonResponse, change: &KeyChange) -> OperationOutcome {
     match (answer.status, change) {
-        (StatusCode::OK | StatusCode::CREATED, Change::Put { .. }) => Outcome::Written {
-            revision: revision_of(&answer.body),
-        },
+        (StatusCode::OK | StatusCode::CREATED, KeyChange::Put { .. }) => {
+            OperationOutcome::Written {
+                revision: revision_of(&answer.body),
+            }
+        }
         // A deletion is not told its revision.
-        (StatusCode::OK, Change::Delete { .. }) => Outcome::Done,
-        (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => Outcome::Denied,
+        (StatusCode::OK, KeyChange::Delete { .. }) => OperationOutcome::Done,
+        (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => OperationOutcome::Denied,
         _ => panic!("{change:?}: {answer:?}"),
     }
 }

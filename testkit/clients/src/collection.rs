@@ -1,6 +1,6 @@
 //! What the clients quarrel about: config maps of one namespace.
 
-use optik_store_testkit::history::{Item, Span};
+use optik_store_testkit::history::{KeySpan, KeyState};
 use serde_json::{Value, json};
 
 /// The config maps of a namespace.
@@ -22,8 +22,8 @@ impl Collection {
 
     /// Where the server keeps them.
     #[must_use]
-    pub fn span(self) -> Span {
-        Span::under(&format!("/registry/configmaps/{}/", self.namespace))
+    pub fn span(self) -> KeySpan {
+        KeySpan::prefix(&format!("/registry/configmaps/{}/", self.namespace))
     }
 
     #[must_use]
@@ -58,15 +58,15 @@ impl Collection {
 /// # Panics
 /// If it is none of ours.
 #[must_use]
-pub fn item_of(object: &Value) -> Item {
-    let metadata = |name: &str| text(&object["metadata"][name]);
-    Item {
+pub fn item_of(object: &Value) -> KeyState {
+    let metadata = |name: &str| value_text(&object["metadata"][name]);
+    KeyState {
         key: format!(
             "/registry/configmaps/{}/{}",
             metadata("namespace"),
             metadata("name")
         ),
-        value: text(&object["data"]["value"]).to_owned(),
+        value: value_text(&object["data"]["value"]).to_owned(),
         mod_revision: revision_of(object),
         create_revision: None,
         version: None,
@@ -79,10 +79,10 @@ pub fn item_of(object: &Value) -> Item {
 /// If it has none.
 #[must_use]
 pub fn revision_of(object: &Value) -> u64 {
-    let revision = text(&object["metadata"]["resourceVersion"]).parse();
+    let revision = value_text(&object["metadata"]["resourceVersion"]).parse();
     revision.unwrap_or_else(|_| panic!("a revision is a number: {object}"))
 }
 
-fn text(value: &Value) -> &str {
+fn value_text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

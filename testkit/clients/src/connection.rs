@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum HttpRequestError {
     /// The request was not sent.
     NotSent,
     /// The request may have arrived, and the answer did not.
@@ -20,7 +20,7 @@ pub enum Trouble {
 }
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct JsonResponse {
     pub status: StatusCode,
     pub body: Value,
 }
@@ -34,7 +34,7 @@ pub struct Connection {
 
 impl Connection {
     #[must_use]
-    pub fn to(url: &str) -> Self {
+    pub fn new(url: &str) -> Self {
         Self {
             authority: url.trim_start_matches("http://").to_owned(),
             sender: None,
@@ -46,22 +46,22 @@ impl Connection {
     ///
     /// # Panics
     /// If the answer is no JSON.
-    pub async fn ask(
+    pub async fn request(
         &mut self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<JsonResponse, HttpRequestError> {
         let response = self.send(method, path, body).await?;
         let status = response.status();
         let body = response.into_body().collect().await;
         let Ok(body) = body else {
             self.sender = None;
-            return Err(Trouble::Cut);
+            return Err(HttpRequestError::Cut);
         };
         let body = serde_json::from_slice(&body.to_bytes());
         let body = body.unwrap_or_else(|error| panic!("{path} answers {status}: {error}"));
-        Ok(Answer { status, body })
+        Ok(JsonResponse { status, body })
     }
 
     /// Asks for a stream. The connection is of no use for anything else then.
@@ -71,10 +71,10 @@ impl Connection {
     ///
     /// # Panics
     /// If the server refuses.
-    pub async fn stream(mut self, path: &str) -> Result<Lines, Trouble> {
+    pub async fn stream(mut self, path: &str) -> Result<JsonLineStream, HttpRequestError> {
         let response = self.send(Method::GET, path, None).await?;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
-        Ok(Lines {
+        Ok(JsonLineStream {
             body: response.into_body(),
             buffer: Vec::new(),
             _connection: self,
@@ -86,7 +86,7 @@ impl Connection {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<http::Response<Incoming>, Trouble> {
+    ) -> Result<http::Response<Incoming>, HttpRequestError> {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let request = Request::builder()
             .method(method)
@@ -95,9 +95,9 @@ impl Connection {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::from(body))
             .expect("a request that makes sense");
-        let mut sender = self.sender().await.map_err(|_| Trouble::NotSent)?;
+        let mut sender = self.sender().await.map_err(|_| HttpRequestError::NotSent)?;
         let response = sender.send_request(request).await;
-        let response = response.map_err(|_| Trouble::Cut)?;
+        let response = response.map_err(|_| HttpRequestError::Cut)?;
         self.sender = Some(sender);
         Ok(response)
     }
@@ -121,14 +121,14 @@ impl Connection {
 
 /// A stream of JSON documents, one on each line.
 #[derive(Debug)]
-pub struct Lines {
+pub struct JsonLineStream {
     body: Incoming,
     buffer: Vec<u8>,
     /// A connection whose sender is gone ends.
     _connection: Connection,
 }
 
-impl Lines {
+impl JsonLineStream {
     /// The next line; `None` when the stream is over, or was cut. Half a line counts
     /// as nothing.
     ///

@@ -6,9 +6,10 @@
 //! wrong is noticed by the judge as a previous value that never was.
 
 use crate::collection::{Collection, item_of, revision_of};
-use crate::connection::{Connection, Lines};
+use crate::connection::{Connection, JsonLineStream};
 use optik_store_testkit::history::{
-    Ending, Item, Note, Outcome, Recorder, Request, Seen, Session, Span, Wanted,
+    HistoryRecorder, KeySpan, KeyState, OperationOutcome, OperationRequest, ReadFreshness,
+    SeenEvent, WatchObservation, WatchRecording, WatchRecordingEnd,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,19 +17,19 @@ use std::sync::Arc;
 
 /// How a watcher begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
+pub enum WatchStartMode {
     /// With a list, and a watch from there.
     List,
     /// With a watch that tells the state first, of this age.
-    Stream(Wanted),
+    Stream(ReadFreshness),
     /// With nothing, at a revision at which there was nothing.
     Nothing(u64),
 }
 
 #[derive(Clone, Debug)]
-pub struct Habit {
+pub struct WatcherBehavior {
     pub name: &'static str,
-    pub beginning: Beginning,
+    pub start_mode: WatchStartMode,
     /// It leaves after so many events, and comes back.
     pub leaves_after: usize,
     /// The only object it asks for.
@@ -38,102 +39,105 @@ pub struct Habit {
 }
 
 #[derive(Debug)]
-pub struct Watcher {
+pub struct RecordingHttpWatcher {
     pub url: String,
     pub collection: Collection,
-    pub recorder: Arc<Recorder>,
+    pub recorder: Arc<HistoryRecorder>,
     pub number: u32,
-    pub habit: Habit,
+    pub behavior: WatcherBehavior,
 }
 
 /// What has been seen so far.
 #[derive(Debug, Default)]
-struct Replica {
+struct CollectionReplica {
     /// The revision up to which it is right.
     revision: u64,
-    items: BTreeMap<String, Item>,
+    items: BTreeMap<String, KeyState>,
 }
 
-impl Watcher {
+impl RecordingHttpWatcher {
     /// Watches until the last event is seen: an object with this value.
-    pub async fn until(self, last: &str) {
-        let (mut replica, mut begun) = self.begin().await;
+    pub async fn watch_until(self, last: &str) {
+        let (mut replica, mut begun) = self.start().await;
         loop {
             let lines = match begun.take() {
                 Some(lines) => Ok(lines),
-                None => self.open(&self.from(replica.revision)).await,
+                None => self.open(&self.query_from(replica.revision)).await,
             };
             let Ok(lines) = lines else { continue };
-            let mut session = self.session(replica.revision + 1);
+            let mut session = self.watch_session(replica.revision + 1);
             let finished = self.read(lines, &mut replica, &mut session, last).await;
-            self.recorder.watched(session);
+            self.recorder.add_watch(session);
             if finished {
                 return;
             }
         }
     }
 
-    fn session(&self, from: u64) -> Session {
-        Session {
-            watcher: format!("{} {}", self.habit.name, self.number),
+    fn watch_session(&self, from: u64) -> WatchRecording {
+        WatchRecording {
+            watcher: format!("{} {}", self.behavior.name, self.number),
             span: self.span(),
             from,
             notes: Vec::new(),
-            ending: Ending::Stopped,
+            ending: WatchRecordingEnd::Stopped,
         }
     }
 
-    fn span(&self) -> Span {
-        match self.habit.only {
-            Some(name) => Span::one(&self.collection.key(name)),
+    fn span(&self) -> KeySpan {
+        match self.behavior.only {
+            Some(name) => KeySpan::single(&self.collection.key(name)),
             None => self.collection.span(),
         }
     }
 
     fn path(&self, query: &str) -> String {
-        let selector = match self.habit.only {
+        let selector = match self.behavior.only {
             Some(name) => format!("&fieldSelector=metadata.name%3D{name}"),
             None => String::new(),
         };
         format!("{}?{query}{selector}", self.collection.path())
     }
 
-    fn from(&self, revision: u64) -> String {
+    fn query_from(&self, revision: u64) -> String {
         // The bookmark before the end comes two seconds before it.
-        let life = if self.habit.wants_bookmark { 3 } else { 300 };
+        let life = if self.behavior.wants_bookmark { 3 } else { 300 };
         self.path(&format!(
             "watch=true&allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds={life}"
         ))
     }
 
-    async fn open(&self, path: &str) -> Result<Lines, crate::connection::Trouble> {
-        Connection::to(&self.url).stream(path).await
+    async fn open(
+        &self,
+        path: &str,
+    ) -> Result<JsonLineStream, crate::connection::HttpRequestError> {
+        Connection::new(&self.url).stream(path).await
     }
 
     /// The state to begin with, and perhaps the stream that told it.
-    async fn begin(&self) -> (Replica, Option<Lines>) {
+    async fn start(&self) -> (CollectionReplica, Option<JsonLineStream>) {
         loop {
-            let wanted = match self.habit.beginning {
-                Beginning::Nothing(revision) => {
+            let wanted = match self.behavior.start_mode {
+                WatchStartMode::Nothing(revision) => {
                     let items = BTreeMap::new();
-                    return (Replica { revision, items }, None);
+                    return (CollectionReplica { revision, items }, None);
                 }
-                Beginning::List => Wanted::Latest,
-                Beginning::Stream(wanted) => wanted,
+                WatchStartMode::List => ReadFreshness::Latest,
+                WatchStartMode::Stream(wanted) => wanted,
             };
             let begun = self.recorder.begin();
-            let (replica, lines) = match self.habit.beginning {
-                Beginning::Stream(wanted) => self.begin_streaming(wanted).await.unzip(),
-                _ => (self.begin_listing().await, None),
+            let (replica, lines) = match self.behavior.start_mode {
+                WatchStartMode::Stream(wanted) => self.start_with_stream(wanted).await.unzip(),
+                _ => (self.start_with_list().await, None),
             };
             let outcome = match &replica {
-                Some(replica) => Outcome::Found {
+                Some(replica) => OperationOutcome::Found {
                     revision: replica.revision,
                     items: replica.items.values().cloned().collect(),
                 },
-                None => Outcome::Failed,
+                None => OperationOutcome::Failed,
             };
-            let request = Request::Read {
+            let request = OperationRequest::Read {
                 span: self.span(),
                 state: wanted,
             };
@@ -144,21 +148,27 @@ impl Watcher {
         }
     }
 
-    async fn begin_listing(&self) -> Option<Replica> {
-        let mut connection = Connection::to(&self.url);
+    async fn start_with_list(&self) -> Option<CollectionReplica> {
+        let mut connection = Connection::new(&self.url);
         let path = self.path("");
-        let list = connection.ask(http::Method::GET, &path, None).await.ok()?;
+        let list = connection
+            .request(http::Method::GET, &path, None)
+            .await
+            .ok()?;
         let items = list.body["items"].as_array().expect("a list has items");
         let items = items.iter().map(item_of);
-        Some(Replica {
+        Some(CollectionReplica {
             revision: revision_of(&list.body),
             items: items.map(|item| (item.key.clone(), item)).collect(),
         })
     }
 
-    async fn begin_streaming(&self, wanted: Wanted) -> Option<(Replica, Lines)> {
+    async fn start_with_stream(
+        &self,
+        wanted: ReadFreshness,
+    ) -> Option<(CollectionReplica, JsonLineStream)> {
         let age = match wanted {
-            Wanted::Any => "&resourceVersion=0",
+            ReadFreshness::Any => "&resourceVersion=0",
             _ => "",
         };
         let query = format!(
@@ -166,7 +176,7 @@ impl Watcher {
              &allowWatchBookmarks=true{age}"
         );
         let mut lines = self.open(&self.path(&query)).await.ok()?;
-        let mut replica = Replica::default();
+        let mut replica = CollectionReplica::default();
         loop {
             let line = lines.next().await?;
             let object = &line["object"];
@@ -190,27 +200,27 @@ impl Watcher {
     /// event has been seen.
     async fn read(
         &self,
-        mut lines: Lines,
-        replica: &mut Replica,
-        session: &mut Session,
+        mut lines: JsonLineStream,
+        replica: &mut CollectionReplica,
+        session: &mut WatchRecording,
         last: &str,
     ) -> bool {
         let mut events = 0;
         let mut last_at = None;
         while let Some(line) = lines.next().await {
-            let note = replica.note(&line);
-            if let Note::Batch(seen) = &note {
+            let note = replica.record_line(&line);
+            if let WatchObservation::Batch(seen) = &note {
                 events += 1;
-                let is_last = |item: &Item| item.value == last;
+                let is_last = |item: &KeyState| item.value == last;
                 let found = seen.iter().find(|e| e.item.as_ref().is_some_and(is_last));
                 last_at = last_at.or(found.map(|event| event.revision));
             }
-            let bookmark = matches!(note, Note::Bookmark(_));
+            let bookmark = matches!(note, WatchObservation::Bookmark(_));
             session.notes.push(note);
             let finished = last_at.is_some_and(|at| replica.revision >= at)
-                && (bookmark || !self.habit.wants_bookmark);
-            if finished || events >= self.habit.leaves_after {
-                session.ending = Ending::Left;
+                && (bookmark || !self.behavior.wants_bookmark);
+            if finished || events >= self.behavior.leaves_after {
+                session.ending = WatchRecordingEnd::Left;
                 return finished;
             }
         }
@@ -222,9 +232,9 @@ impl Watcher {
     }
 }
 
-impl Replica {
+impl CollectionReplica {
     /// What a line says, held against what was known.
-    fn note(&mut self, line: &Value) -> Note {
+    fn record_line(&mut self, line: &Value) -> WatchObservation {
         let object = &line["object"];
         let event_type = line["type"].as_str().unwrap_or_default();
         let revision = match event_type {
@@ -233,7 +243,7 @@ impl Replica {
         };
         self.revision = self.revision.max(revision);
         if event_type == "BOOKMARK" {
-            return Note::Bookmark(revision);
+            return WatchObservation::Bookmark(revision);
         }
         let shown = item_of(object);
         let key = shown.key.clone();
@@ -241,7 +251,7 @@ impl Replica {
             // A deletion shows what was there; only its revision is known from before.
             let known = self.items.remove(&key);
             let mod_revision = known.map_or(0, |known| known.mod_revision);
-            let prior = Item {
+            let prior = KeyState {
                 mod_revision,
                 ..shown
             };
@@ -249,7 +259,7 @@ impl Replica {
         } else {
             (self.items.insert(key.clone(), shown.clone()), Some(shown))
         };
-        Note::Batch(vec![Seen {
+        WatchObservation::Batch(vec![SeenEvent {
             revision,
             key,
             item,

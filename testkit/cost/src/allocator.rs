@@ -7,14 +7,14 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 #[derive(Clone, Copy)]
-struct Tally {
+struct AllocationCounters {
     allocated: u64,
     /// Below zero if it gave back what others, or earlier counts, had asked for.
     live: i64,
     peak: i64,
 }
 
-const NOTHING: Tally = Tally {
+const NOTHING: AllocationCounters = AllocationCounters {
     allocated: 0,
     live: 0,
     peak: 0,
@@ -22,7 +22,7 @@ const NOTHING: Tally = Tally {
 
 thread_local! {
     // Without a destructor, so that it is there as long as anything is allocated.
-    static TALLY: Cell<Tally> = const { Cell::new(NOTHING) };
+    static TALLY: Cell<AllocationCounters> = const { Cell::new(NOTHING) };
 }
 
 pub(crate) fn begin() {

@@ -9,10 +9,10 @@
 //! ```
 
 mod allocator;
-mod growth;
+mod growth_limit;
 
 pub use allocator::CountingAllocator;
-pub use growth::{Allowance, complaint};
+pub use growth_limit::{CostAllowance, growth_violation};
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

@@ -16,14 +16,14 @@ mod case;
 mod custom;
 #[path = "growth/fields.rs"]
 mod fields;
-#[path = "growth/longest.rs"]
-mod longest;
 #[path = "growth/metadata.rs"]
 mod metadata;
 #[path = "growth/patches.rs"]
 mod patches;
-#[path = "growth/reads.rs"]
-mod reads;
+#[path = "growth/peak_memory.rs"]
+mod peak_memory;
+#[path = "growth/selectors_and_formats.rs"]
+mod selectors_and_formats;
 
 use case::check;
 
@@ -31,36 +31,36 @@ use case::check;
 static ALLOCATOR: optik_cost::CountingAllocator = optik_cost::CountingAllocator;
 
 #[test]
-fn fields_of_built_in_kinds() {
+fn cost_of_built_in_fields_grows_linearly() {
     check(fields::cases());
 }
 
 #[test]
-fn metadata_of_any_kind() {
+fn cost_of_metadata_grows_linearly() {
     check(metadata::cases());
 }
 
 #[test]
-fn patches_of_four_types() {
+fn cost_of_patches_grows_linearly() {
     check(patches::cases());
 }
 
 #[test]
-fn roles_reviews_and_certificate_requests() {
+fn cost_of_roles_reviews_and_csrs_grows_linearly() {
     check(access::cases());
 }
 
 #[test]
-fn definitions_custom_objects_and_expressions() {
+fn cost_of_crds_custom_objects_and_cel_grows_linearly() {
     check(custom::cases());
 }
 
 #[test]
-fn selectors_and_forms_of_answers() {
-    check(reads::cases());
+fn cost_of_selectors_and_response_formats_grows_linearly() {
+    check(selectors_and_formats::cases());
 }
 
 #[test]
-fn the_longest_requests() {
-    longest::check();
+fn peak_memory_of_longest_requests_is_bounded() {
+    peak_memory::check();
 }

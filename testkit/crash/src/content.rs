@@ -18,7 +18,7 @@ type Page = [u8; PAGE_LEN];
 
 /// A file's length and pages; what no page covers is zero.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Content {
+pub(crate) struct FileContent {
     len: u64,
     pages: Arc<BTreeMap<u64, Arc<Page>>>,
 }
@@ -27,7 +27,7 @@ fn to_index(value: u64) -> usize {
     usize::try_from(value).expect("a 64-bit machine")
 }
 
-impl Content {
+impl FileContent {
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -147,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cut_bytes_stay_away_when_the_file_grows_again() {
-        let mut content = Content::default();
+    fn truncated_bytes_read_as_zeros_after_regrowth() {
+        let mut content = FileContent::default();
         content.write(4090, b"0123456789");
         content.set_len(4092);
         content.set_len(8192);
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_does_not_see_later_writes() {
-        let mut content = Content::default();
+    fn file_content_copy_does_not_see_later_writes() {
+        let mut content = FileContent::default();
         content.write(0, b"old");
         let copy = content.clone();
         content.write(0, b"new");
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn holes_survive_the_disk() -> io::Result<()> {
-        let mut content = Content::default();
+    fn file_holes_survive_write_and_read() -> io::Result<()> {
+        let mut content = FileContent::default();
         content.set_len(64 << 20);
         content.write(1 << 20, b"here");
         content.write((64 << 20) - 3, b"end");
         let file = tempfile::tempfile()?;
         content.write_to(&file)?;
-        let back = Content::read(&file)?;
+        let back = FileContent::read(&file)?;
         assert!(back.same_bytes(&content));
         assert_eq!(back.pages.len(), 2);
         Ok(())

@@ -69,7 +69,7 @@ impl Fault {
         self
     }
 
-    /// Fails until [`Faults::clear`](crate::Faults::clear).
+    /// Fails until [`FaultInjector::clear`](crate::Faults::clear).
     #[must_use]
     pub fn forever(self) -> Self {
         self.times(u64::MAX)
@@ -94,7 +94,7 @@ impl Fault {
 
 /// What the interposer shall do with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FaultDecision {
     Pass,
     /// Pass, but no more than so many bytes.
     Short(usize),
@@ -124,12 +124,12 @@ impl FaultState {
         self.budget = None;
     }
 
-    pub(crate) fn struck(&self) -> u64 {
+    pub(crate) fn triggered(&self) -> u64 {
         self.struck
     }
 
     /// Judges a call on `path`.
-    pub(crate) fn judge(&mut self, call: Call, path: &Path) -> Verdict {
+    pub(crate) fn decide(&mut self, call: Call, path: &Path) -> FaultDecision {
         for rule in &mut self.rules {
             let hits = rule.call == call
                 && rule.times > 0
@@ -145,7 +145,7 @@ impl FaultState {
                 continue;
             }
             if let Some(bytes) = rule.short.take().filter(|bytes| *bytes > 0) {
-                return Verdict::Short(bytes);
+                return FaultDecision::Short(bytes);
             }
             rule.times = if rule.times == u64::MAX {
                 u64::MAX
@@ -153,32 +153,32 @@ impl FaultState {
                 rule.times - 1
             };
             self.struck += 1;
-            return Verdict::Fail(rule.errno);
+            return FaultDecision::Fail(rule.errno);
         }
-        Verdict::Pass
+        FaultDecision::Pass
     }
 
     /// Judges a write of `len` bytes, also by what room is left on the disk.
-    pub(crate) fn judge_write(&mut self, path: &Path, len: usize) -> Verdict {
-        let verdict = self.judge(Call::Write, path);
-        let (Some(budget), false) = (self.budget, matches!(verdict, Verdict::Fail(_))) else {
+    pub(crate) fn decide_write(&mut self, path: &Path, len: usize) -> FaultDecision {
+        let verdict = self.decide(Call::Write, path);
+        let (Some(budget), false) = (self.budget, matches!(verdict, FaultDecision::Fail(_))) else {
             return verdict;
         };
         let wanted = match verdict {
-            Verdict::Short(bytes) => bytes.min(len),
+            FaultDecision::Short(bytes) => bytes.min(len),
             _ => len,
         };
         let room = usize::try_from(budget).unwrap_or(usize::MAX);
         if wanted > 0 && room == 0 {
             self.struck += 1;
-            return Verdict::Fail(libc::ENOSPC);
+            return FaultDecision::Fail(libc::ENOSPC);
         }
         let granted = wanted.min(room);
         self.budget = Some(budget - granted as u64);
         if granted < len {
-            Verdict::Short(granted)
+            FaultDecision::Short(granted)
         } else {
-            Verdict::Pass
+            FaultDecision::Pass
         }
     }
 }
@@ -188,28 +188,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_counts_only_what_it_strikes() {
+    fn fault_rule_counts_only_matching_calls() {
         let mut faults = FaultState::default();
         faults.add(Fault::new(Call::Fsync, libc::EIO).on(".jnl").skip(1));
         let (journal, other) = (Path::new("0.jnl"), Path::new("tables/1"));
-        assert_eq!(faults.judge(Call::Fsync, other), Verdict::Pass);
-        assert_eq!(faults.judge(Call::Fsync, journal), Verdict::Pass);
-        assert_eq!(faults.judge(Call::Fdatasync, journal), Verdict::Pass);
-        assert_eq!(faults.judge(Call::Fsync, journal), Verdict::Fail(libc::EIO));
-        assert_eq!(faults.judge(Call::Fsync, journal), Verdict::Pass);
-        assert_eq!(faults.struck(), 1);
+        assert_eq!(faults.decide(Call::Fsync, other), FaultDecision::Pass);
+        assert_eq!(faults.decide(Call::Fsync, journal), FaultDecision::Pass);
+        assert_eq!(faults.decide(Call::Fdatasync, journal), FaultDecision::Pass);
+        assert_eq!(
+            faults.decide(Call::Fsync, journal),
+            FaultDecision::Fail(libc::EIO)
+        );
+        assert_eq!(faults.decide(Call::Fsync, journal), FaultDecision::Pass);
+        assert_eq!(faults.triggered(), 1);
     }
 
     #[test]
-    fn a_full_disk_takes_what_fits_and_no_more() {
+    fn full_disk_writes_short_up_to_its_budget() {
         let mut faults = FaultState::default();
         faults.set_budget(10);
         let path = Path::new("f");
-        assert_eq!(faults.judge_write(path, 8), Verdict::Pass);
-        assert_eq!(faults.judge_write(path, 8), Verdict::Short(2));
-        assert_eq!(faults.judge_write(path, 8), Verdict::Fail(libc::ENOSPC));
-        assert_eq!(faults.judge_write(path, 0), Verdict::Pass);
+        assert_eq!(faults.decide_write(path, 8), FaultDecision::Pass);
+        assert_eq!(faults.decide_write(path, 8), FaultDecision::Short(2));
+        assert_eq!(
+            faults.decide_write(path, 8),
+            FaultDecision::Fail(libc::ENOSPC)
+        );
+        assert_eq!(faults.decide_write(path, 0), FaultDecision::Pass);
         faults.clear();
-        assert_eq!(faults.judge_write(path, 8), Verdict::Pass);
+        assert_eq!(faults.decide_write(path, 8), FaultDecision::Pass);
     }
 }

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::content::Content;
+use crate::content::FileContent;
 use crate::log::CrashPoint;
-use crate::replay::{Change, FileState, NameOp, Names, Node, State};
+use crate::replay::{FileState, NameOp, NameTarget, Names, ReplayState, UnsyncedChange};
 use crate::rng::Rng;
 
 /// How the disk treats what was not fsynced.
@@ -56,19 +56,19 @@ impl Policy {
 /// A file tree as a crash left it.
 #[derive(Clone, Debug)]
 pub struct Image {
-    tree: BTreeMap<PathBuf, Option<Content>>,
+    tree: BTreeMap<PathBuf, Option<FileContent>>,
 }
 
 impl Image {
-    pub(crate) fn build(state: &State, point: CrashPoint, policy: Policy, seed: u64) -> Self {
+    pub(crate) fn build(state: &ReplayState, point: CrashPoint, policy: Policy, seed: u64) -> Self {
         let parts = [seed, point.op_index as u64, policy as u64];
         let names = choose_names(state, policy, &mut Rng::from_parts(&parts));
         let tree = names
             .into_iter()
             .map(|(path, node)| {
                 let content = match node {
-                    Node::Dir => None,
-                    Node::File(inode) => {
+                    NameTarget::Dir => None,
+                    NameTarget::File(inode) => {
                         // One generator for each file, so that the choice for one
                         // does not hang on how many others there are.
                         let mut rng = Rng::from_parts(&[parts[0], parts[1], parts[2], inode]);
@@ -98,7 +98,7 @@ impl Image {
                     tree.insert(inner.clone(), None);
                     todo.push(inner);
                 } else {
-                    let content = Content::read(&File::open(entry.path())?)?;
+                    let content = FileContent::read(&File::open(entry.path())?)?;
                     tree.insert(inner, Some(content));
                 }
             }
@@ -118,12 +118,15 @@ impl Image {
 
     /// The bytes of a file, if there is one.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        self.tree.get(path.as_ref())?.as_ref().map(Content::to_vec)
+        self.tree
+            .get(path.as_ref())?
+            .as_ref()
+            .map(FileContent::to_vec)
     }
 
     /// The length of a file, if there is one.
     pub fn len(&self, path: impl AsRef<Path>) -> Option<u64> {
-        self.tree.get(path.as_ref())?.as_ref().map(Content::len)
+        self.tree.get(path.as_ref())?.as_ref().map(FileContent::len)
     }
 
     /// Whether nothing at all was left.
@@ -181,13 +184,13 @@ impl Image {
         found
     }
 
-    pub(crate) fn into_base(self) -> BTreeMap<PathBuf, Option<Content>> {
+    pub(crate) fn into_base(self) -> BTreeMap<PathBuf, Option<FileContent>> {
         self.tree
     }
 }
 
-fn choose_names(state: &State, policy: Policy, rng: &mut Rng) -> Names {
-    let mut names = state.settled().clone();
+fn choose_names(state: &ReplayState, policy: Policy, rng: &mut Rng) -> Names {
+    let mut names = state.durable_names().clone();
     let keep_percent = match policy {
         Policy::LoseUnsynced => 0,
         Policy::MissingFiles | Policy::Mixed => [10, 50, 90][rng.index(3)],
@@ -205,7 +208,7 @@ fn choose_names(state: &State, policy: Policy, rng: &mut Rng) -> Names {
     names
 }
 
-fn choose_content(file: &FileState, policy: Policy, rng: &mut Rng) -> Content {
+fn choose_content(file: &FileState, policy: Policy, rng: &mut Rng) -> FileContent {
     match policy {
         Policy::KeepAll => keep_all(file),
         Policy::LoseUnsynced => file.durable.clone(),
@@ -228,14 +231,14 @@ fn choose_content(file: &FileState, policy: Policy, rng: &mut Rng) -> Content {
     }
 }
 
-fn apply(content: &mut Content, change: &Change) {
+fn apply(content: &mut FileContent, change: &UnsyncedChange) {
     match change {
-        Change::Write(piece) => content.write(piece.offset, piece.bytes()),
-        Change::SetLen(len) => content.set_len(*len),
+        UnsyncedChange::Write(piece) => content.write(piece.offset, piece.bytes()),
+        UnsyncedChange::SetLen(len) => content.set_len(*len),
     }
 }
 
-fn keep_all(file: &FileState) -> Content {
+fn keep_all(file: &FileState) -> FileContent {
     let mut content = file.durable.clone();
     for change in &file.pending {
         apply(&mut content, change);
@@ -243,11 +246,11 @@ fn keep_all(file: &FileState) -> Content {
     content
 }
 
-fn cut_tail(file: &FileState, rng: &mut Rng) -> Content {
+fn cut_tail(file: &FileState, rng: &mut Rng) -> FileContent {
     // A change of length counts as one byte: it happened or it did not.
-    let weight = |change: &Change| match change {
-        Change::Write(piece) => piece.bytes().len() as u64,
-        Change::SetLen(_) => 1,
+    let weight = |change: &UnsyncedChange| match change {
+        UnsyncedChange::Write(piece) => piece.bytes().len() as u64,
+        UnsyncedChange::SetLen(_) => 1,
     };
     let total: u64 = file.pending.iter().map(weight).sum();
     let mut left = rng.up_to(total);
@@ -255,7 +258,7 @@ fn cut_tail(file: &FileState, rng: &mut Rng) -> Content {
     for change in &file.pending {
         if left >= weight(change) {
             apply(&mut content, change);
-        } else if let Change::Write(piece) = change {
+        } else if let UnsyncedChange::Write(piece) = change {
             let count = usize::try_from(left).expect("less than the piece");
             content.write(piece.offset, &piece.bytes()[..count]);
         }
@@ -267,7 +270,7 @@ fn cut_tail(file: &FileState, rng: &mut Rng) -> Content {
     content
 }
 
-fn tear(file: &FileState, rng: &mut Rng, garbage: bool) -> Content {
+fn tear(file: &FileState, rng: &mut Rng, garbage: bool) -> FileContent {
     let (mut content, window) = skip_past_a_cut(file, rng);
     let sector = [512, 4096][rng.index(2)];
     let keep_percent = [10, 50, 90][rng.index(3)];
@@ -277,7 +280,7 @@ fn tear(file: &FileState, rng: &mut Rng, garbage: bool) -> Content {
     let mut versions: BTreeMap<u64, Vec<(u64, &[u8])>> = BTreeMap::new();
     for change in window {
         apply(&mut whole, change);
-        let Change::Write(piece) = change else {
+        let UnsyncedChange::Write(piece) = change else {
             continue;
         };
         let (mut at, mut rest) = (piece.offset, piece.bytes());
@@ -328,13 +331,13 @@ fn tear(file: &FileState, rng: &mut Rng, garbage: bool) -> Content {
 /// Cutting a file short cannot be torn like bytes can: picks one of the cuts
 /// among the changes (or none), applies everything up to it, and returns the
 /// changes after it and before the next.
-fn skip_past_a_cut<'a>(file: &'a FileState, rng: &mut Rng) -> (Content, &'a [Change]) {
+fn skip_past_a_cut<'a>(file: &'a FileState, rng: &mut Rng) -> (FileContent, &'a [UnsyncedChange]) {
     let mut len = file.durable.len();
     let mut bounds = vec![0];
     for (index, change) in file.pending.iter().enumerate() {
         match change {
-            Change::Write(piece) => len = len.max(piece.end()),
-            Change::SetLen(new) => {
+            UnsyncedChange::Write(piece) => len = len.max(piece.end()),
+            UnsyncedChange::SetLen(new) => {
                 if *new < len {
                     bounds.push(index + 1);
                 }

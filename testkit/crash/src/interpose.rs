@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 use libc::{c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 
-use crate::fault::{Call, Verdict};
+use crate::fault::{Call, FaultDecision};
 use crate::log::Op;
-use crate::replay::{self, Node};
-use crate::session::{self, OpenFile, SessionState};
+use crate::replay::{self, NameTarget};
+use crate::session::{self, OpenFile, RecordingSessionState};
 use crate::sys;
 
 /// Referring to the functions keeps the linker from leaving them, and with them
@@ -86,10 +86,10 @@ fn fail(errno: c_int) -> c_int {
 }
 
 /// Fails the call if a fault says so.
-fn judge(state: &mut SessionState, call: Call, path: &Path) -> Result<(), c_int> {
-    match state.faults.judge(call, path) {
-        Verdict::Fail(errno) => Err(errno),
-        Verdict::Pass | Verdict::Short(_) => Ok(()),
+fn check_fault(state: &mut RecordingSessionState, call: Call, path: &Path) -> Result<(), c_int> {
+    match state.faults.decide(call, path) {
+        FaultDecision::Fail(errno) => Err(errno),
+        FaultDecision::Pass | FaultDecision::Short(_) => Ok(()),
     }
 }
 
@@ -111,7 +111,7 @@ unsafe fn do_open(dir: c_int, name: *const c_char, flags: c_int, mode: mode_t) -
     let mut state = session.lock();
     let known = state.names.get(&path).copied();
     let creates = flags & libc::O_CREAT != 0 && known.is_none();
-    if creates && let Err(errno) = judge(&mut state, Call::Create, &path) {
+    if creates && let Err(errno) = check_fault(&mut state, Call::Create, &path) {
         return fail(errno);
     }
     // SAFETY: as the caller passed it.
@@ -121,8 +121,8 @@ unsafe fn do_open(dir: c_int, name: *const c_char, flags: c_int, mode: mode_t) -
     }
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
     match known {
-        Some(Node::Dir) => {}
-        Some(Node::File(inode)) => {
+        Some(NameTarget::Dir) => {}
+        Some(NameTarget::File(inode)) => {
             if flags & libc::O_TRUNC != 0 && writes {
                 state.push(Op::Truncate { inode, len: 0 });
             }
@@ -130,7 +130,7 @@ unsafe fn do_open(dir: c_int, name: *const c_char, flags: c_int, mode: mode_t) -
         }
         None if creates => {
             let inode = state.new_inode();
-            state.names.insert(path.clone(), Node::File(inode));
+            state.names.insert(path.clone(), NameTarget::File(inode));
             state.push(Op::Create {
                 path: path.clone(),
                 inode,
@@ -259,21 +259,21 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
 
 /// Where a write goes.
 #[derive(Clone, Copy)]
-enum At {
+enum WriteOffset {
     Position,
     Offset(off_t),
 }
 
 /// Writes the concatenation of `parts`, if the descriptor is watched.
-fn watched_write(fd: c_int, at: At, parts: &[&[u8]]) -> Option<ssize_t> {
+fn watched_write(fd: c_int, at: WriteOffset, parts: &[&[u8]]) -> Option<ssize_t> {
     let session = session::of_fd(fd)?;
     let mut state = session.lock();
     let file = state.fds.get(&fd).cloned()?;
     let mut data = parts.concat();
-    match state.faults.judge_write(&file.path, data.len()) {
-        Verdict::Pass => {}
-        Verdict::Short(most) => data.truncate(most),
-        Verdict::Fail(errno) => {
+    match state.faults.decide_write(&file.path, data.len()) {
+        FaultDecision::Pass => {}
+        FaultDecision::Short(most) => data.truncate(most),
+        FaultDecision::Fail(errno) => {
             sys::set_errno(errno);
             return Some(-1);
         }
@@ -281,8 +281,10 @@ fn watched_write(fd: c_int, at: At, parts: &[&[u8]]) -> Option<ssize_t> {
     // SAFETY: the buffer is our own.
     let written = unsafe {
         match at {
-            At::Position => sys::write(fd, data.as_ptr().cast(), data.len()),
-            At::Offset(offset) => sys::pwrite(fd, data.as_ptr().cast(), data.len(), offset),
+            WriteOffset::Position => sys::write(fd, data.as_ptr().cast(), data.len()),
+            WriteOffset::Offset(offset) => {
+                sys::pwrite(fd, data.as_ptr().cast(), data.len(), offset)
+            }
         }
     };
     let Ok(count) = usize::try_from(written) else {
@@ -290,10 +292,10 @@ fn watched_write(fd: c_int, at: At, parts: &[&[u8]]) -> Option<ssize_t> {
     };
     data.truncate(count);
     let offset = match at {
-        At::Position => sys::position(fd) - count as u64,
+        WriteOffset::Position => sys::position(fd) - count as u64,
         // Linux appends whatever the offset says.
-        At::Offset(_) if sys::appends(fd) => sys::length(fd) - count as u64,
-        At::Offset(offset) => u64::try_from(offset).unwrap_or(0),
+        WriteOffset::Offset(_) if sys::appends(fd) => sys::length(fd) - count as u64,
+        WriteOffset::Offset(offset) => u64::try_from(offset).unwrap_or(0),
     };
     if count > 0 {
         state.push(Op::Write {
@@ -333,7 +335,9 @@ unsafe fn vectors<'a>(iov: *const iovec, count: c_int) -> Vec<&'a [u8]> {
 unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     if session::watches(fd) {
         // SAFETY: libc's contract makes the buffer readable.
-        if let Some(result) = watched_write(fd, At::Position, &[unsafe { bytes(buf, len) }]) {
+        if let Some(result) =
+            watched_write(fd, WriteOffset::Position, &[unsafe { bytes(buf, len) }])
+        {
             return result;
         }
     }
@@ -344,7 +348,9 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_
 unsafe fn do_pwrite(fd: c_int, buf: *const c_void, len: size_t, at: off_t) -> ssize_t {
     if session::watches(fd) {
         // SAFETY: libc's contract makes the buffer readable.
-        if let Some(result) = watched_write(fd, At::Offset(at), &[unsafe { bytes(buf, len) }]) {
+        if let Some(result) =
+            watched_write(fd, WriteOffset::Offset(at), &[unsafe { bytes(buf, len) }])
+        {
             return result;
         }
     }
@@ -369,7 +375,7 @@ unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize
     if session::watches(fd) {
         // SAFETY: libc's contract makes the vectors valid.
         let parts = unsafe { vectors(iov, count) };
-        if let Some(result) = watched_write(fd, At::Position, &parts) {
+        if let Some(result) = watched_write(fd, WriteOffset::Position, &parts) {
             return result;
         }
     }
@@ -381,7 +387,7 @@ unsafe fn do_pwritev(fd: c_int, iov: *const iovec, count: c_int, at: off_t) -> s
     if session::watches(fd) {
         // SAFETY: libc's contract makes the vectors valid.
         let parts = unsafe { vectors(iov, count) };
-        if let Some(result) = watched_write(fd, At::Offset(at), &parts) {
+        if let Some(result) = watched_write(fd, WriteOffset::Offset(at), &parts) {
             return result;
         }
     }
@@ -409,7 +415,7 @@ fn do_truncate(fd: c_int, len: off_t) -> c_int {
     let Some(file) = state.fds.get(&fd).cloned() else {
         return sys::ftruncate(fd, len);
     };
-    if let Err(errno) = judge(&mut state, Call::Truncate, &file.path) {
+    if let Err(errno) = check_fault(&mut state, Call::Truncate, &file.path) {
         return fail(errno);
     }
     let result = sys::ftruncate(fd, len);
@@ -440,7 +446,7 @@ fn do_fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     let Some(file) = state.fds.get(&fd).cloned() else {
         return sys::fallocate(fd, mode, at, len);
     };
-    if let Err(errno) = judge(&mut state, Call::Truncate, &file.path) {
+    if let Err(errno) = check_fault(&mut state, Call::Truncate, &file.path) {
         return fail(errno);
     }
     let before = sys::length(fd);
@@ -530,7 +536,7 @@ fn do_sync(fd: c_int, call: Call, real: fn(c_int) -> c_int) -> c_int {
         let mut state = session.lock();
         if let Some(file) = state.fds.get(&fd).cloned() {
             let inode = file.inode;
-            if let Err(errno) = judge(&mut state, call, &file.path) {
+            if let Err(errno) = check_fault(&mut state, call, &file.path) {
                 state.push(Op::SyncFailed { inode });
                 return fail(errno);
             }
@@ -540,7 +546,7 @@ fn do_sync(fd: c_int, call: Call, real: fn(c_int) -> c_int) -> c_int {
     }
     if let Some((session, path)) = session::of_dir_fd(fd) {
         let mut state = session.lock();
-        if let Err(errno) = judge(&mut state, Call::SyncDir, &path) {
+        if let Err(errno) = check_fault(&mut state, Call::SyncDir, &path) {
             return fail(errno);
         }
         state.push(Op::SyncDir { path });
@@ -587,7 +593,7 @@ unsafe fn do_rename(
         }
     };
     let mut state = session.lock();
-    if let Err(errno) = judge(&mut state, Call::Rename, &new) {
+    if let Err(errno) = check_fault(&mut state, Call::Rename, &new) {
         return fail(errno);
     }
     // SAFETY: libc's contract is passed on.
@@ -639,7 +645,7 @@ unsafe fn do_unlink(dir: c_int, name: *const c_char, flags: c_int) -> c_int {
         return unsafe { sys::unlinkat(dir, name, flags) };
     };
     let mut state = session.lock();
-    if let Err(errno) = judge(&mut state, Call::Unlink, &path) {
+    if let Err(errno) = check_fault(&mut state, Call::Unlink, &path) {
         return fail(errno);
     }
     // SAFETY: libc's contract is passed on.
@@ -683,14 +689,14 @@ unsafe fn do_mkdir(dir: c_int, name: *const c_char, mode: mode_t) -> c_int {
     let mut state = session.lock();
     // One that exists already is for the kernel to refuse.
     if !state.names.contains_key(&path)
-        && let Err(errno) = judge(&mut state, Call::CreateDir, &path)
+        && let Err(errno) = check_fault(&mut state, Call::CreateDir, &path)
     {
         return fail(errno);
     }
     // SAFETY: libc's contract is passed on.
     let result = unsafe { sys::mkdirat(dir, name, mode) };
     if result == 0 {
-        state.names.insert(path.clone(), Node::Dir);
+        state.names.insert(path.clone(), NameTarget::Dir);
         state.push(Op::CreateDir { path });
     }
     result
@@ -732,8 +738,8 @@ unsafe fn do_link(
     let result = unsafe { sys::linkat(from_dir, from, to_dir, to, flags) };
     if result == 0 {
         let node = old.and_then(|(_, old)| state.names.get(&old).copied());
-        if let Some(Node::File(inode)) = node {
-            state.names.insert(path.clone(), Node::File(inode));
+        if let Some(NameTarget::File(inode)) = node {
+            state.names.insert(path.clone(), NameTarget::File(inode));
             state.push(Op::Link { path, inode });
         } else {
             state.anomaly(format!("{} linked in", path.display()));

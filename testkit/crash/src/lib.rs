@@ -63,5 +63,5 @@ use rustix as _;
 pub use fault::{Call, Fault};
 pub use image::{Image, Policy};
 pub use log::{CrashPoint, Durability, Inode, Log, Op};
-pub use recorder::{Faults, Marker, Recorder};
+pub use recorder::{FaultInjector, Marker, Recorder};
 pub use scratch::scratch_dir;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::content::Content;
+use crate::content::FileContent;
 use crate::image::{Image, Policy};
-use crate::replay::{Node, State};
+use crate::replay::{NameTarget, ReplayState};
 
 /// A file, whatever it is called at the moment.
 ///
@@ -76,16 +76,16 @@ const CHECKPOINT: usize = 256;
 pub struct Log {
     ops: Vec<Op>,
     durability: Durability,
-    checkpoints: Mutex<BTreeMap<usize, State>>,
+    checkpoints: Mutex<BTreeMap<usize, ReplayState>>,
 }
 
 impl Log {
     pub(crate) fn new(
         ops: Vec<Op>,
-        names: BTreeMap<PathBuf, Node>,
-        files: BTreeMap<Inode, Content>,
+        names: BTreeMap<PathBuf, NameTarget>,
+        files: BTreeMap<Inode, FileContent>,
     ) -> Self {
-        let checkpoints = BTreeMap::from([(0, State::new(names, files))]);
+        let checkpoints = BTreeMap::from([(0, ReplayState::new(names, files))]);
         Self {
             ops,
             durability: Durability::default(),
@@ -153,7 +153,7 @@ impl Log {
         Image::build(&state, point, policy, seed)
     }
 
-    fn state(&self, point: CrashPoint) -> State {
+    fn state(&self, point: CrashPoint) -> ReplayState {
         let target = point.op_index;
         assert!(target <= self.ops.len(), "no such operation: {target}");
         let mut checkpoints = self

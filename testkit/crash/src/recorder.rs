@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::FileContent;
 use crate::fault::{Call, Fault, FaultState};
 use crate::image::{Image, Policy};
 use crate::interpose;
 use crate::log::{Inode, Log, Op};
-use crate::replay::Node;
-use crate::session::{OpenFile, Session, SessionState};
+use crate::replay::NameTarget;
+use crate::session::{OpenFile, RecordingSession, RecordingSessionState};
 
 /// Records what this process does to one directory, from its creation until it
 /// is finished or dropped.
@@ -21,10 +21,10 @@ use crate::session::{OpenFile, Session, SessionState};
 /// contain each other. What other processes do is not seen.
 #[derive(Debug)]
 pub struct Recorder {
-    session: Arc<Session>,
+    session: Arc<RecordingSession>,
     dir: PathBuf,
-    base: BTreeMap<Inode, Content>,
-    base_names: BTreeMap<PathBuf, Node>,
+    base: BTreeMap<Inode, FileContent>,
+    base_names: BTreeMap<PathBuf, NameTarget>,
 }
 
 impl Recorder {
@@ -62,25 +62,25 @@ impl Recorder {
         let mut roots = vec![std::path::absolute(dir)?, dir.canonicalize()?];
         roots.dedup();
 
-        let mut state = SessionState {
+        let mut state = RecordingSessionState {
             mute,
-            ..SessionState::default()
+            ..RecordingSessionState::default()
         };
         let mut base = BTreeMap::new();
         for (path, content) in Image::of_dir(dir)?.into_base() {
             let node = match content {
-                None => Node::Dir,
+                None => NameTarget::Dir,
                 Some(content) => {
                     let inode = state.new_inode();
                     base.insert(inode, content);
-                    Node::File(inode)
+                    NameTarget::File(inode)
                 }
             };
             state.names.insert(path, node);
         }
         let base_names = state.names.clone();
 
-        let session = Session::register(roots, state);
+        let session = RecordingSession::register(roots, state);
         let recorder = Self {
             session,
             dir: dir.to_owned(),
@@ -107,7 +107,7 @@ impl Recorder {
             };
             if Arc::ptr_eq(&session, &self.session) {
                 let mut state = session.lock();
-                if let Some(Node::File(inode)) = state.names.get(&path).copied() {
+                if let Some(NameTarget::File(inode)) = state.names.get(&path).copied() {
                     session.track(&mut state, fd, OpenFile { inode, path });
                 }
             }
@@ -142,8 +142,8 @@ impl Recorder {
     }
 
     /// The faults of this directory.
-    pub fn faults(&self) -> Faults {
-        Faults(Arc::clone(&self.session))
+    pub fn faults(&self) -> FaultInjector {
+        FaultInjector(Arc::clone(&self.session))
     }
 
     /// Ends the recording.
@@ -188,7 +188,7 @@ const PROBE: &str = ".optik-crash-probe";
 
 /// Sets marks; see [`Recorder::mark`].
 #[derive(Clone, Debug)]
-pub struct Marker(Arc<Session>);
+pub struct Marker(Arc<RecordingSession>);
 
 impl Marker {
     /// As [`Recorder::mark`].
@@ -200,9 +200,9 @@ impl Marker {
 /// The faults of one directory. Rules are tried in the order they were added;
 /// the first that strikes decides.
 #[derive(Clone, Debug)]
-pub struct Faults(Arc<Session>);
+pub struct FaultInjector(Arc<RecordingSession>);
 
-impl Faults {
+impl FaultInjector {
     /// Adds a rule.
     pub fn add(&self, fault: Fault) {
         self.0.lock().faults.add(fault);
@@ -222,7 +222,7 @@ impl Faults {
     }
 
     /// How many calls have failed so far because of a rule or a full disk.
-    pub fn struck(&self) -> u64 {
-        self.0.lock().faults.struck()
+    pub fn triggered(&self) -> u64 {
+        self.0.lock().faults.triggered()
     }
 }

@@ -22,37 +22,37 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::FileContent;
 use crate::log::{Durability, Inode, Op};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum NameTarget {
     Dir,
     File(Inode),
 }
 
-pub(crate) type Names = BTreeMap<PathBuf, Node>;
+pub(crate) type Names = BTreeMap<PathBuf, NameTarget>;
 
 /// A change to a file that no `fsync` has covered.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
-    Write(Piece),
+pub(crate) enum UnsyncedChange {
+    Write(WriteFragment),
     SetLen(u64),
 }
 
 /// A part of a write.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct WriteFragment {
     pub(crate) offset: u64,
     data: Arc<[u8]>,
     start: usize,
     end: usize,
     /// An `fsync` of it failed: no later one makes it durable.
-    doomed: bool,
+    sync_failed: bool,
 }
 
-impl Piece {
+impl WriteFragment {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
@@ -62,12 +62,12 @@ impl Piece {
     }
 
     /// What remains when `from..to` was overwritten.
-    fn without(&self, from: u64, to: u64) -> impl Iterator<Item = Piece> {
+    fn without(&self, from: u64, to: u64) -> impl Iterator<Item = WriteFragment> {
         let cut = |start: u64, end: u64| {
             (start < end).then(|| {
                 let skip = usize::try_from(start - self.offset).expect("within the data");
                 let count = usize::try_from(end - start).expect("within the data");
-                Piece {
+                WriteFragment {
                     offset: start,
                     start: self.start + skip,
                     end: self.start + skip + count,
@@ -84,28 +84,28 @@ impl Piece {
 /// A file: durable content, and what came after.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileState {
-    pub(crate) durable: Content,
-    pub(crate) pending: Vec<Change>,
+    pub(crate) durable: FileContent,
+    pub(crate) pending: Vec<UnsyncedChange>,
 }
 
 impl FileState {
     fn sync(&mut self) {
-        let mut doomed: Vec<Piece> = Vec::new();
+        let mut doomed: Vec<WriteFragment> = Vec::new();
         for change in std::mem::take(&mut self.pending) {
             match change {
-                Change::SetLen(len) => {
+                UnsyncedChange::SetLen(len) => {
                     self.durable.set_len(len);
                     doomed = doomed
                         .iter()
                         .flat_map(|piece| piece.without(len, u64::MAX))
                         .collect();
                 }
-                Change::Write(piece) if piece.doomed => {
+                UnsyncedChange::Write(piece) if piece.sync_failed => {
                     // The length is metadata, which this fsync did write.
                     self.durable.set_len(self.durable.len().max(piece.end()));
                     doomed.push(piece);
                 }
-                Change::Write(piece) => {
+                UnsyncedChange::Write(piece) => {
                     self.durable.write(piece.offset, piece.bytes());
                     doomed = doomed
                         .iter()
@@ -114,13 +114,13 @@ impl FileState {
                 }
             }
         }
-        self.pending = doomed.into_iter().map(Change::Write).collect();
+        self.pending = doomed.into_iter().map(UnsyncedChange::Write).collect();
     }
 
     fn sync_failed(&mut self) {
         for change in &mut self.pending {
-            if let Change::Write(piece) = change {
-                piece.doomed = true;
+            if let UnsyncedChange::Write(piece) = change {
+                piece.sync_failed = true;
             }
         }
     }
@@ -131,16 +131,16 @@ impl FileState {
 pub(crate) enum NameOp {
     Add {
         path: PathBuf,
-        node: Node,
+        node: NameTarget,
     },
     Move {
         from: PathBuf,
         to: PathBuf,
-        node: Node,
+        node: NameTarget,
     },
     Remove {
         path: PathBuf,
-        node: Node,
+        node: NameTarget,
     },
 }
 
@@ -166,7 +166,7 @@ impl NameOp {
         self.touched().all(|path| has_parent(names, path))
     }
 
-    fn node(&self) -> Node {
+    fn node(&self) -> NameTarget {
         match self {
             Self::Add { node, .. } | Self::Move { node, .. } | Self::Remove { node, .. } => *node,
         }
@@ -190,7 +190,7 @@ impl NameOp {
                 }
             }
             Self::Remove { path, node } => {
-                let empty = *node != Node::Dir || children(names, path).next().is_none();
+                let empty = *node != NameTarget::Dir || children(names, path).next().is_none();
                 if names.get(path) == Some(node) && empty {
                     names.remove(path);
                 }
@@ -205,7 +205,7 @@ fn parent(path: &Path) -> &Path {
 
 fn has_parent(names: &Names, path: &Path) -> bool {
     let parent = parent(path);
-    parent.as_os_str().is_empty() || names.get(parent) == Some(&Node::Dir)
+    parent.as_os_str().is_empty() || names.get(parent) == Some(&NameTarget::Dir)
 }
 
 fn children<'a>(names: &'a Names, dir: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
@@ -221,7 +221,7 @@ pub(crate) fn rename(names: &mut Names, from: &Path, to: &Path) {
     let Some(node) = names.remove(from) else {
         return;
     };
-    if node == Node::Dir {
+    if node == NameTarget::Dir {
         let below: Vec<PathBuf> = children(names, from).cloned().collect();
         for path in below {
             if let (Some(inner), Ok(rest)) = (names.remove(&path), path.strip_prefix(from)) {
@@ -238,12 +238,12 @@ struct PendingName {
     /// Directories whose `fsync` it still waits for.
     awaits: Vec<PathBuf>,
     /// Durable, but inside a directory that is not.
-    sure: bool,
+    durable: bool,
 }
 
 /// Everything known after some operations.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ReplayState {
     files: BTreeMap<Inode, FileState>,
     /// What the running program sees.
     live: Arc<Names>,
@@ -252,8 +252,8 @@ pub(crate) struct State {
     pending: Vec<PendingName>,
 }
 
-impl State {
-    pub(crate) fn new(names: Names, files: BTreeMap<Inode, Content>) -> Self {
+impl ReplayState {
+    pub(crate) fn new(names: Names, files: BTreeMap<Inode, FileContent>) -> Self {
         let names = Arc::new(names);
         let files = files
             .into_iter()
@@ -274,7 +274,7 @@ impl State {
         self.files.get(&inode)
     }
 
-    pub(crate) fn settled(&self) -> &Names {
+    pub(crate) fn durable_names(&self) -> &Names {
         &self.settled
     }
 
@@ -283,40 +283,42 @@ impl State {
     pub(crate) fn pending(&self) -> impl Iterator<Item = (&NameOp, bool)> {
         self.pending
             .iter()
-            .map(|pending| (&pending.op, pending.sure))
+            .map(|pending| (&pending.op, pending.durable))
     }
 
     pub(crate) fn apply(&mut self, op: &Op, durability: Durability) {
         match op {
             Op::Mark(_) => {}
-            Op::CreateDir { path } => self.add(path, Node::Dir),
+            Op::CreateDir { path } => self.add(path, NameTarget::Dir),
             Op::Create { path, inode } => {
                 self.files.insert(*inode, FileState::default());
-                self.add(path, Node::File(*inode));
+                self.add(path, NameTarget::File(*inode));
             }
-            Op::Link { path, inode } => self.add(path, Node::File(*inode)),
+            Op::Link { path, inode } => self.add(path, NameTarget::File(*inode)),
             Op::Write {
                 inode,
                 offset,
                 data,
             } => {
-                let piece = Piece {
+                let piece = WriteFragment {
                     offset: *offset,
                     data: Arc::clone(data),
                     start: 0,
                     end: data.len(),
-                    doomed: false,
+                    sync_failed: false,
                 };
-                self.change(*inode, Change::Write(piece));
+                self.change(*inode, UnsyncedChange::Write(piece));
             }
-            Op::Truncate { inode, len } => self.change(*inode, Change::SetLen(*len)),
+            Op::Truncate { inode, len } => self.change(*inode, UnsyncedChange::SetLen(*len)),
             Op::SyncFile { inode } => {
                 if let Some(file) = self.files.get_mut(inode) {
                     file.sync();
                 }
                 if durability == Durability::Linux {
-                    let node = Node::File(*inode);
-                    self.settle(|op| matches!(op, NameOp::Add { node: n, .. } if *n == node));
+                    let node = NameTarget::File(*inode);
+                    self.settle_durable_names(
+                        |op| matches!(op, NameOp::Add { node: n, .. } if *n == node),
+                    );
                 }
             }
             Op::SyncFailed { inode } => {
@@ -335,14 +337,14 @@ impl State {
         }
     }
 
-    fn change(&mut self, inode: Inode, change: Change) {
+    fn change(&mut self, inode: Inode, change: UnsyncedChange) {
         // A file whose removal is durable can still be open and written to.
         if let Some(file) = self.files.get_mut(&inode) {
             file.pending.push(change);
         }
     }
 
-    fn add(&mut self, path: &Path, node: Node) {
+    fn add(&mut self, path: &Path, node: NameTarget) {
         Arc::make_mut(&mut self.live).insert(path.to_owned(), node);
         let path = path.to_owned();
         self.push(NameOp::Add { path, node });
@@ -353,7 +355,7 @@ impl State {
             return;
         };
         rename(Arc::make_mut(&mut self.live), from, to);
-        if node == Node::Dir {
+        if node == NameTarget::Dir {
             self.pending.clear();
             self.settled = Arc::clone(&self.live);
         } else {
@@ -369,7 +371,11 @@ impl State {
         let mut awaits: Vec<PathBuf> = op.touched().map(|path| parent(path).to_owned()).collect();
         awaits.dedup();
         let sure = false;
-        self.pending.push(PendingName { op, awaits, sure });
+        self.pending.push(PendingName {
+            op,
+            awaits,
+            durable: sure,
+        });
     }
 
     fn sync_dir(&mut self, dir: &Path, durability: Durability) {
@@ -378,18 +384,18 @@ impl State {
         }
         let new_here = |op: &NameOp| {
             durability == Durability::Linux
-                && matches!(op, NameOp::Add { path, node: Node::Dir } if path == dir)
+                && matches!(op, NameOp::Add { path, node: NameTarget::Dir } if path == dir)
         };
-        self.settle(new_here);
+        self.settle_durable_names(new_here);
     }
 
     /// Makes durable what is chosen or waits for no directory, and what cannot
     /// have been lost if those survive.
-    fn settle(&mut self, chosen: impl Fn(&NameOp) -> bool) {
+    fn settle_durable_names(&mut self, chosen: impl Fn(&NameOp) -> bool) {
         let mut sure: Vec<bool> = self
             .pending
             .iter()
-            .map(|pending| pending.sure || pending.awaits.is_empty() || chosen(&pending.op))
+            .map(|pending| pending.durable || pending.awaits.is_empty() || chosen(&pending.op))
             .collect();
         for index in (0..self.pending.len()).rev() {
             if !sure[index] {
@@ -403,7 +409,7 @@ impl State {
                 let ancestor = is_chosen
                     && matches!((op, other), (
                         NameOp::Add { path, .. },
-                        NameOp::Add { path: above, node: Node::Dir },
+                        NameOp::Add { path: above, node: NameTarget::Dir },
                     ) if path.starts_with(above));
                 *is_sure |= same_name || ancestor;
             }
@@ -414,9 +420,9 @@ impl State {
         let settled = Arc::make_mut(&mut self.settled);
         let mut index = 0;
         self.pending.retain_mut(|pending| {
-            pending.sure = sure[index];
+            pending.durable = sure[index];
             index += 1;
-            let settles = pending.sure && pending.op.has_parents(settled);
+            let settles = pending.durable && pending.op.has_parents(settled);
             if settles {
                 pending.op.apply(settled);
             }
@@ -435,7 +441,7 @@ impl State {
             .copied()
             .chain(pending.iter().map(|pending| pending.op.node()));
         for node in nodes {
-            if let Node::File(inode) = node {
+            if let NameTarget::File(inode) = node {
                 reachable.insert(inode);
             }
         }

@@ -18,7 +18,7 @@ use libc::c_int;
 
 use crate::fault::FaultState;
 use crate::log::{Inode, Op};
-use crate::replay::{Names, Node};
+use crate::replay::{NameTarget, Names};
 use crate::sys;
 
 /// Descriptors beyond this are not watched; opening one is an anomaly.
@@ -30,17 +30,17 @@ static FDS: [AtomicU32; MAX_FDS] = [const { AtomicU32::new(0) }; MAX_FDS];
 /// How many sessions there are: with none, every call passes at once.
 static ACTIVE: AtomicU32 = AtomicU32::new(0);
 
-static SESSIONS: RwLock<Vec<Arc<Session>>> = RwLock::new(Vec::new());
+static SESSIONS: RwLock<Vec<Arc<RecordingSession>>> = RwLock::new(Vec::new());
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// One watched directory.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct RecordingSession {
     id: u32,
     /// The directory as it was named, and with symbolic links resolved.
     roots: Vec<PathBuf>,
-    state: Mutex<SessionState>,
+    state: Mutex<RecordingSessionState>,
 }
 
 /// An open file.
@@ -52,7 +52,7 @@ pub(crate) struct OpenFile {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct SessionState {
+pub(crate) struct RecordingSessionState {
     pub(crate) ops: Vec<Op>,
     pub(crate) names: Names,
     pub(crate) fds: BTreeMap<c_int, OpenFile>,
@@ -64,7 +64,7 @@ pub(crate) struct SessionState {
     pub(crate) mute: bool,
 }
 
-impl SessionState {
+impl RecordingSessionState {
     pub(crate) fn push(&mut self, op: Op) {
         if !self.mute {
             self.ops.push(op);
@@ -81,13 +81,13 @@ impl SessionState {
     }
 }
 
-impl Session {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, SessionState> {
+impl RecordingSession {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecordingSessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Watches the descriptor.
-    pub(crate) fn track(&self, state: &mut SessionState, fd: c_int, file: OpenFile) {
+    pub(crate) fn track(&self, state: &mut RecordingSessionState, fd: c_int, file: OpenFile) {
         match slot(fd) {
             Some(slot) => {
                 state.fds.insert(fd, file);
@@ -105,7 +105,7 @@ impl Session {
     }
 
     /// Begins to watch.
-    pub(crate) fn register(roots: Vec<PathBuf>, state: SessionState) -> Arc<Self> {
+    pub(crate) fn register(roots: Vec<PathBuf>, state: RecordingSessionState) -> Arc<Self> {
         let session = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             roots,
@@ -158,7 +158,7 @@ pub(crate) fn watches(fd: c_int) -> bool {
 }
 
 /// The session that watches this descriptor.
-pub(crate) fn of_fd(fd: c_int) -> Option<Arc<Session>> {
+pub(crate) fn of_fd(fd: c_int) -> Option<Arc<RecordingSession>> {
     let id = slot(fd)?.load(Ordering::Acquire);
     if id == 0 {
         return None;
@@ -179,7 +179,7 @@ pub(crate) fn forget(fd: c_int) {
 }
 
 /// The session that watches this path, and the path inside its directory.
-pub(crate) fn of_path(dir: c_int, path: &Path) -> Option<(Arc<Session>, PathBuf)> {
+pub(crate) fn of_path(dir: c_int, path: &Path) -> Option<(Arc<RecordingSession>, PathBuf)> {
     if !active() {
         return None;
     }
@@ -195,12 +195,13 @@ pub(crate) fn of_path(dir: c_int, path: &Path) -> Option<(Arc<Session>, PathBuf)
 ///
 /// Directories are not in the table: `closedir` closes their descriptors inside
 /// libc, out of sight. The kernel is asked instead; it happens only for `fsync`.
-pub(crate) fn of_dir_fd(fd: c_int) -> Option<(Arc<Session>, PathBuf)> {
+pub(crate) fn of_dir_fd(fd: c_int) -> Option<(Arc<RecordingSession>, PathBuf)> {
     if !active() {
         return None;
     }
     let (session, path) = of_path(libc::AT_FDCWD, &sys::path_of(fd)?)?;
-    let is_dir = path.as_os_str().is_empty() || session.lock().names.get(&path) == Some(&Node::Dir);
+    let is_dir =
+        path.as_os_str().is_empty() || session.lock().names.get(&path) == Some(&NameTarget::Dir);
     is_dir.then_some((session, path))
 }
 

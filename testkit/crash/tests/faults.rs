@@ -13,7 +13,7 @@ fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
 }
 
 #[test]
-fn a_full_disk_cuts_the_write_short_and_then_refuses() -> io::Result<()> {
+fn full_disk_writes_short_then_fails_with_enospc() -> io::Result<()> {
     let dir = scratch_dir()?;
     let recorder = Recorder::start(dir.path())?;
     let faults = recorder.faults();
@@ -22,7 +22,7 @@ fn a_full_disk_cuts_the_write_short_and_then_refuses() -> io::Result<()> {
     assert_eq!(errno(file.write_all(b"0123456789")), libc::ENOSPC);
     assert_eq!(errno(file.write_all(b"0123456789")), libc::ENOSPC);
     assert_eq!(errno(fs::write(dir.path().join("g"), b"x")), libc::ENOSPC);
-    assert_eq!(faults.struck(), 3);
+    assert_eq!(faults.triggered(), 3);
     faults.clear();
     file.write_all(b"6789")?;
     fs::write(scratch_dir()?.path().join("elsewhere"), b"x")?;
@@ -34,7 +34,7 @@ fn a_full_disk_cuts_the_write_short_and_then_refuses() -> io::Result<()> {
 }
 
 #[test]
-fn each_call_fails_as_told() -> io::Result<()> {
+fn injected_fault_fails_each_call_with_its_errno() -> io::Result<()> {
     let dir = scratch_dir()?;
     let recorder = Recorder::start(dir.path())?;
     let faults = recorder.faults();

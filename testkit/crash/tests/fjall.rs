@@ -44,7 +44,7 @@ fn record(dir: &Path) -> Log {
 }
 
 #[test]
-fn the_log_of_a_database_leads_to_the_same_bytes() {
+fn crash_log_of_fjall_replays_to_same_bytes() {
     let dir = scratch_dir().expect("a directory");
     let log = record(dir.path());
 

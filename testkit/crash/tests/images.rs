@@ -49,7 +49,7 @@ fn cut_tail_cuts_at_every_byte() -> io::Result<()> {
 }
 
 #[test]
-fn no_policy_harms_synced_bytes() -> io::Result<()> {
+fn no_policy_changes_synced_bytes() -> io::Result<()> {
     let log = record(|dir, _| {
         let mut file = File::create(dir.join("f"))?;
         file.write_all(&vec![b'a'; 5000])?;
@@ -76,7 +76,7 @@ fn no_policy_harms_synced_bytes() -> io::Result<()> {
 }
 
 #[test]
-fn an_unsynced_file_may_be_missing_and_a_synced_one_not() -> io::Result<()> {
+fn unsynced_file_may_be_missing_and_synced_file_may_not() -> io::Result<()> {
     let log = record(|dir, _| {
         fs::create_dir_all(dir.join("d/e"))?;
         File::create(dir.join("d/e/synced"))?.sync_all()?;
@@ -95,7 +95,7 @@ fn an_unsynced_file_may_be_missing_and_a_synced_one_not() -> io::Result<()> {
 }
 
 #[test]
-fn strictly_each_directory_up_to_the_root_must_be_synced() -> io::Result<()> {
+fn strict_durability_requires_sync_of_every_parent_directory() -> io::Result<()> {
     let log = record(|dir, recorder| {
         fs::create_dir(dir.join("d"))?;
         File::create(dir.join("d/f"))?.sync_all()?;
@@ -121,7 +121,7 @@ fn strictly_each_directory_up_to_the_root_must_be_synced() -> io::Result<()> {
 }
 
 #[test]
-fn a_rename_is_durable_with_its_directory_only() -> io::Result<()> {
+fn rename_is_durable_only_after_directory_sync() -> io::Result<()> {
     let log = record(|dir, recorder| {
         fs::write(dir.join("current"), b"old")?;
         File::open(dir.join("current"))?.sync_all()?;
@@ -152,7 +152,7 @@ fn a_rename_is_durable_with_its_directory_only() -> io::Result<()> {
 }
 
 #[test]
-fn an_unlinked_file_may_come_back() -> io::Result<()> {
+fn unsynced_unlink_may_be_undone() -> io::Result<()> {
     let log = record(|dir, _| {
         fs::write(dir.join("f"), b"x")?;
         File::open(dir.join("f"))?.sync_all()?;
@@ -167,7 +167,7 @@ fn an_unlinked_file_may_come_back() -> io::Result<()> {
 }
 
 #[test]
-fn what_a_failed_fsync_covered_stays_in_doubt() -> io::Result<()> {
+fn bytes_of_a_failed_fsync_stay_undurable() -> io::Result<()> {
     use optik_crash::{Call, Fault};
     let log = record(|dir, recorder| {
         let mut file = File::create(dir.join("f"))?;
@@ -186,7 +186,7 @@ fn what_a_failed_fsync_covered_stays_in_doubt() -> io::Result<()> {
 }
 
 #[test]
-fn an_image_depends_on_nothing_but_its_arguments() -> io::Result<()> {
+fn image_is_deterministic_for_its_arguments() -> io::Result<()> {
     let log = record(|dir, _| {
         let mut file = File::create(dir.join("f"))?;
         for number in 0..2000u32 {

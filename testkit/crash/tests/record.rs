@@ -21,7 +21,7 @@ fn write(inode: u64, offset: u64, data: &[u8]) -> Op {
 }
 
 #[test]
-fn a_known_sequence_gives_the_expected_operations() -> io::Result<()> {
+fn recorder_logs_expected_operations() -> io::Result<()> {
     let dir = scratch_dir()?;
     let root = dir.path();
     fs::write(root.join("before"), b"was there")?;
@@ -95,7 +95,7 @@ fn a_known_sequence_gives_the_expected_operations() -> io::Result<()> {
 }
 
 #[test]
-fn rustix_goes_through_the_interposer() -> io::Result<()> {
+fn recorder_sees_rustix_calls() -> io::Result<()> {
     let dir = scratch_dir()?;
     let recorder = Recorder::start(dir.path())?;
     for persist_over in [true, false] {
@@ -120,7 +120,7 @@ fn rustix_goes_through_the_interposer() -> io::Result<()> {
 }
 
 #[test]
-fn relative_paths_copies_and_whole_trees_are_seen() -> io::Result<()> {
+fn recorder_sees_relative_paths_copies_and_trees() -> io::Result<()> {
     let dir = scratch_dir()?;
     let root = dir.path();
     let recorder = Recorder::start(root)?;
@@ -143,7 +143,7 @@ fn relative_paths_copies_and_whole_trees_are_seen() -> io::Result<()> {
 }
 
 #[test]
-fn recordings_side_by_side_do_not_mix() -> io::Result<()> {
+fn parallel_recordings_do_not_mix() -> io::Result<()> {
     let threads: Vec<_> = (0..4u8)
         .map(|number| {
             std::thread::spawn(move || -> io::Result<usize> {
@@ -167,7 +167,7 @@ fn recordings_side_by_side_do_not_mix() -> io::Result<()> {
 
 #[test]
 #[should_panic(expected = "f has different bytes")]
-fn what_slips_through_is_noticed() {
+fn recorder_detects_writes_past_the_interposer() {
     let dir = scratch_dir().expect("a directory");
     fs::write(dir.path().join("f"), b"before").expect("a file");
     let recorder = Recorder::start(dir.path()).expect("a recorder");

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use optik_api_testkit::{Client, Target};
-use optik_differential::{Record, Script, compare, play};
+use optik_differential::{RequestScript, ResponseRecording, compare, run_script};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ struct Args {
     server: String,
     #[arg(long)]
     token: Option<String>,
-    /// Where the scripts are; their records are in `record` below it.
+    /// Where the scripts are; their records are in `recording` below it.
     #[arg(long)]
     scripts: PathBuf,
     /// Write what the server answers as the record.
@@ -49,8 +49,8 @@ async fn run(args: &Args) -> Result<(String, usize), Box<dyn std::error::Error>>
     paths.retain(|path| is_wanted(path, &args.filter));
     paths.sort();
     for path in paths {
-        let script = Script::parse(&std::fs::read_to_string(&path)?)?;
-        let found = play(&client, &script).await?;
+        let script = RequestScript::parse(&std::fs::read_to_string(&path)?)?;
+        let found = run_script(&client, &script).await?;
         let name = path.file_stem().unwrap_or_default();
         let kept = args.scripts.join("record").join(name).with_extension("txt");
         if args.write {
@@ -58,7 +58,7 @@ async fn run(args: &Args) -> Result<(String, usize), Box<dyn std::error::Error>>
             std::fs::write(kept, found.write())?;
             continue;
         }
-        let expected = Record::read(&std::fs::read_to_string(kept)?);
+        let expected = ResponseRecording::read(&std::fs::read_to_string(kept)?);
         for difference in compare(&expected, &found) {
             told.push_str(&difference.to_string());
             count += 1;

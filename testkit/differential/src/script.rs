@@ -16,12 +16,12 @@
 
 /// The requests of a file, in order.
 #[derive(Clone, Debug)]
-pub struct Script {
-    pub steps: Vec<Step>,
+pub struct RequestScript {
+    pub steps: Vec<ScriptStep>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct ScriptStep {
     pub title: String,
     pub method: String,
     /// With the query.
@@ -48,11 +48,11 @@ pub enum ScriptError {
 
 const TITLE: &str = "### ";
 
-impl Script {
+impl RequestScript {
     /// # Errors
     /// If the text is no script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ScriptStep> = Vec::new();
         for block in blocks(text) {
             for step in expanded(parse_step(&block)?) {
                 if steps.iter().any(|other| other.title == step.title) {
@@ -78,8 +78,8 @@ fn blocks(text: &str) -> Vec<Vec<&str>> {
     blocks
 }
 
-fn parse_step(block: &[&str]) -> Result<Step, ScriptError> {
-    let mut step = Step::default();
+fn parse_step(block: &[&str]) -> Result<ScriptStep, ScriptError> {
+    let mut step = ScriptStep::default();
     let mut lines = block.iter();
     step.title = lines.next().map_or("", |line| &line[TITLE.len()..]).into();
     for line in lines.by_ref() {
@@ -99,7 +99,7 @@ fn parse_step(block: &[&str]) -> Result<Step, ScriptError> {
     Ok(step)
 }
 
-fn take_line(step: &mut Step, line: &str) -> Option<()> {
+fn take_line(step: &mut ScriptStep, line: &str) -> Option<()> {
     if let Some(direction) = line.strip_prefix('@') {
         return take_direction(step, direction);
     }
@@ -114,7 +114,7 @@ fn take_line(step: &mut Step, line: &str) -> Option<()> {
     Some(())
 }
 
-fn take_direction(step: &mut Step, direction: &str) -> Option<()> {
+fn take_direction(step: &mut ScriptStep, direction: &str) -> Option<()> {
     let mut words = direction.split_whitespace().map(String::from);
     match words.next()?.as_str() {
         "each" => step.each = Some((words.next()?, words.collect())),
@@ -127,14 +127,14 @@ fn take_direction(step: &mut Step, direction: &str) -> Option<()> {
     Some(())
 }
 
-fn expanded(mut step: Step) -> Vec<Step> {
+fn expanded(mut step: ScriptStep) -> Vec<ScriptStep> {
     let Some((name, words)) = step.each.take() else {
         return vec![step];
     };
     words.iter().map(|word| step.with(&name, word)).collect()
 }
 
-impl Step {
+impl ScriptStep {
     /// The same with a word put for a name.
     #[must_use]
     pub fn with(&self, name: &str, word: &str) -> Self {
@@ -160,9 +160,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_stands() {
+    fn script_request_is_parsed() {
         let text = "for people\n### one {{what}}\n@each what a b\n@keep rv /metadata/resourceVersion\nP-{{what}} /x/{{what}}?y=1\nAccept: text/plain\n\n{\"a\":\n \"{{what}}\"}\n\n### two\nGET /\n";
-        let script = Script::parse(text).unwrap();
+        let script = RequestScript::parse(text).unwrap();
         let titles: Vec<_> = script
             .steps
             .iter()
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn script_errors_are_reported() {
         for text in [
             "### a\nGET x\n",
             "### a\n",
             "### a\n@what\nGET /\n",
             "### a\nGET /\n### a\nGET /\n",
         ] {
-            assert!(Script::parse(text).is_err(), "{text}");
+            assert!(RequestScript::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Our server, and what a real kube-apiserver answered to the same requests.
 
 use optik_api_testkit::{Client, Target};
-use optik_differential::{Record, Script, compare, play};
-use optik_server_testkit::{Engine, TestServer};
+use optik_differential::{RequestScript, ResponseRecording, compare, run_script};
+use optik_server_testkit::{TestEngine, TestServer};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,18 +27,18 @@ fn known() -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_answers_are_those_of_the_record() {
-    let server = TestServer::start_bare(Engine::Memory).await;
+async fn responses_match_recorded_kube_apiserver_responses() {
+    let server = TestServer::start_bare(TestEngine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
     let mut known = known();
     let mut told = String::new();
     let mut asked = 0;
     for name in scripts() {
         let script = directory().join(&name).with_extension("http");
-        let script = Script::parse(&fs::read_to_string(script).unwrap()).unwrap();
+        let script = RequestScript::parse(&fs::read_to_string(script).unwrap()).unwrap();
         let record = directory().join("record").join(&name).with_extension("txt");
-        let expected = Record::read(&fs::read_to_string(record).unwrap());
-        let found = play(&client, &script).await.unwrap();
+        let expected = ResponseRecording::read(&fs::read_to_string(record).unwrap());
+        let found = run_script(&client, &script).await.unwrap();
         asked += found.len();
         for difference in compare(&expected, &found) {
             let title = format!("{name}: {}", difference.title);

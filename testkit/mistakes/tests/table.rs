@@ -8,7 +8,7 @@ fn root() -> PathBuf {
 }
 
 /// The text of every file of a directory.
-fn texts(directory: &str) -> String {
+fn sources(directory: &str) -> String {
     let files = std::fs::read_dir(root().join(directory)).expect("it is there");
     let texts = files.map(|file| {
         let path = file.expect("it can be read").path();
@@ -21,7 +21,7 @@ fn texts(directory: &str) -> String {
 }
 
 /// What stands between backticks in the last column, without the dots of what is cut off.
-fn named(row: &str) -> Vec<&str> {
+fn test_names(row: &str) -> Vec<&str> {
     let last = row.trim_end_matches('|').rsplit('|').next();
     let parts = last.unwrap_or_default().split('`').skip(1).step_by(2);
     let names = parts.filter(|part| !part.contains('/'));
@@ -29,16 +29,17 @@ fn named(row: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_mistake_and_every_fault_has_a_test() {
+fn documented_mistakes_and_faults_have_tests() {
     let page = std::fs::read_to_string(root().join("docs/controllers.md")).expect("it is there");
-    let tests = texts("crates/controller/tests/runtime") + &texts("testkit/mistakes/tests/cases");
+    let tests =
+        sources("crates/controller/tests/runtime") + &sources("testkit/mistakes/tests/cases");
     let mut rows = 0;
     for table in page
         .split("\n## ")
         .filter(|part| part.contains("| shown by |"))
     {
         for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
-            let names = named(row);
+            let names = test_names(row);
             assert!(!names.is_empty(), "nothing shows {row}");
             for name in names {
                 assert!(

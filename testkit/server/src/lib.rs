@@ -1,14 +1,14 @@
 //! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
 
-use optik_access::jwt::SigningKey;
-use optik_apiserver::{AccessOptions, AccountOptions, ApiServer, ComputePool};
-use optik_callout::HttpsCaller;
+use optik_apiserver::{ApiServer, AuthOptions, ComputePool, ServiceAccountOptions};
+use optik_auth::jwt::SigningKey;
+use optik_controllers::CaBundles;
 use optik_etcd_facade::Facade;
-use optik_lifecycle::Authorities;
 use optik_platform::{SystemClock, SystemEntropy};
-use optik_serve::{Limits, Options as ServeOptions, Server};
+use optik_serve::{Limits, ServeOptions, Server};
 use optik_store::{EtcdOptions, Options, Store};
 use optik_supervisor::Supervisor;
+use optik_webhook_client::HttpsTransport;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 
 /// What the objects are kept in.
 #[derive(Clone, Debug)]
-pub enum Engine {
+pub enum TestEngine {
     Memory,
     /// A directory of its own.
     Disk,
     /// The etcd engine, talking to a store of ours through its etcd face.
-    EtcdFace,
+    EtcdFacade,
     /// A real etcd.
     Etcd {
         url: String,
@@ -49,8 +49,8 @@ pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFI
 
 /// Whom clients of a test server trust, and whom it believes about them.
 #[must_use]
-pub fn authorities() -> Authorities {
-    Authorities {
+pub fn authorities() -> CaBundles {
+    CaBundles {
         server: AUTHORITY.to_owned(),
         client: AUTHORITY.to_owned(),
     }
@@ -61,9 +61,9 @@ impl TestServer {
     ///
     /// # Panics
     /// If it cannot.
-    pub async fn start(engine: Engine) -> Self {
+    pub async fn start(engine: TestEngine) -> Self {
         let words = ["namespace-controller", "clusterrole-aggregation-controller"];
-        let choice = optik_lifecycle::Choice::parse(words);
+        let choice = optik_controllers::EnabledControllers::parse(words);
         let choice = choice.expect("these are controllers");
         Self::start_with(engine, &choice).await
     }
@@ -72,7 +72,10 @@ impl TestServer {
     ///
     /// # Panics
     /// If it cannot.
-    pub async fn start_with(engine: Engine, choice: &optik_lifecycle::Choice) -> Self {
+    pub async fn start_with(
+        engine: TestEngine,
+        choice: &optik_controllers::EnabledControllers,
+    ) -> Self {
         let server = Self::start_bare(engine).await;
         let own = watch::Sender::new(authorities()).subscribe();
         choice.start(&server.supervisor, &server.api, &server.store, &own);
@@ -84,37 +87,40 @@ impl TestServer {
     ///
     /// # Panics
     /// If it cannot.
-    pub async fn start_bare(engine: Engine) -> Self {
+    pub async fn start_bare(engine: TestEngine) -> Self {
         let mut tasks = JoinSet::new();
         let supervisor = Supervisor::default();
         let (store, directory) = open(engine, &mut tasks, &supervisor).await;
-        Self::on(store, directory, tasks, supervisor).await
+        Self::with_store(store, directory, tasks, supervisor).await
     }
 
-    async fn on(
+    async fn with_store(
         store: Store,
         directory: Option<TempDir>,
         mut tasks: JoinSet<()>,
         supervisor: Supervisor,
     ) -> Self {
         let (key, _) = SigningKey::generate().expect("a key can be made");
-        let access = AccessOptions {
-            accounts: Some(Arc::new(AccountOptions::new(key, "https://optik.test"))),
-            ..AccessOptions::default()
+        let access = AuthOptions {
+            service_accounts: Some(Arc::new(ServiceAccountOptions::new(
+                key,
+                "https://optik.test",
+            ))),
+            ..AuthOptions::default()
         };
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
-        let caller = Arc::new(HttpsCaller::default());
+        let caller = Arc::new(HttpsTransport::default());
         let api = ApiServer::with_access(store.clone(), clock, entropy, caller, access);
         let compute = ComputePool::start(1, Handle::current(), || ());
         let api = api.with_compute(compute.expect("a thread can be made"));
         api.bootstrap().await.expect("the store can be written");
         // So that every revision from here on is somebody's who is watched.
-        optik_apiserver::make_api_services(&api, &store).await;
-        optik_lifecycle::start_followers(&supervisor, &api, &store);
+        optik_apiserver::create_api_services(&api, &store).await;
+        optik_controllers::start_background_tasks(&supervisor, &api, &store);
         let listener = listen().await;
         let address = listener.local_addr().expect("it is bound");
-        let server = Server::new(api.clone(), impatient(&supervisor));
-        server.ready();
+        let server = Server::new(api.clone(), short_drain_options(&supervisor));
+        server.set_ready();
         let (stop, mut stopped) = watch::channel(false);
         tasks.spawn(async move {
             let told = async move {
@@ -135,7 +141,7 @@ impl TestServer {
 
     /// Stops the server and closes the store.
     pub async fn stop(mut self) {
-        self.end().await;
+        self.shut_down().await;
     }
 
     /// Stops a server on disk, and starts one on what it left, on another port.
@@ -143,7 +149,7 @@ impl TestServer {
     /// # Panics
     /// If it is not on disk.
     pub async fn restart(mut self) -> Self {
-        self.end().await;
+        self.shut_down().await;
         let directory = self.directory.take();
         let directory = directory.expect("only what is on disk comes back");
         let supervisor = Supervisor::default();
@@ -152,10 +158,10 @@ impl TestServer {
             ..Options::directory(directory.path())
         });
         let store = store.expect("what was closed can be opened");
-        Self::on(store, Some(directory), JoinSet::new(), supervisor).await
+        Self::with_store(store, Some(directory), JoinSet::new(), supervisor).await
     }
 
-    async fn end(&mut self) {
+    async fn shut_down(&mut self) {
         self.stop.send_replace(true);
         self.supervisor.shutdown().await;
         self.store.close().await;
@@ -170,11 +176,11 @@ impl Drop for TestServer {
 }
 
 /// Nobody who tests wants to wait until credentials are looked at again.
-fn impatient(supervisor: &Supervisor) -> ServeOptions {
+fn short_drain_options(supervisor: &Supervisor) -> ServeOptions {
     ServeOptions {
         supervisor: supervisor.clone(),
         limits: Limits {
-            review_period: Duration::from_millis(100),
+            stream_reauth_period: Duration::from_millis(100),
             ..Limits::default()
         },
         ..ServeOptions::default()
@@ -188,7 +194,7 @@ async fn listen() -> TcpListener {
 }
 
 async fn open(
-    engine: Engine,
+    engine: TestEngine,
     tasks: &mut JoinSet<()>,
     supervisor: &Supervisor,
 ) -> (Store, Option<TempDir>) {
@@ -200,8 +206,8 @@ async fn open(
         Store::open(options).expect("memory can be had")
     };
     match engine {
-        Engine::Memory => (memory(supervisor), None),
-        Engine::Disk => {
+        TestEngine::Memory => (memory(supervisor), None),
+        TestEngine::Disk => {
             let directory = TempDir::new().expect("a directory can be made");
             let store = Store::open(Options {
                 supervisor: supervisor.clone(),
@@ -212,14 +218,14 @@ async fn open(
                 Some(directory),
             )
         }
-        Engine::EtcdFace => {
+        TestEngine::EtcdFacade => {
             let listener = listen().await;
             let address = listener.local_addr().expect("it is bound");
             // With a supervisor of its own: its tasks have the names of those of a store here.
             let behind = memory(&Supervisor::default());
-            let presented = optik_etcd_facade::Options {
+            let presented = optik_etcd_facade::FacadeOptions {
                 supervisor: supervisor.clone(),
-                ..optik_etcd_facade::Options::default()
+                ..optik_etcd_facade::FacadeOptions::default()
             };
             let facade = Facade::new(behind, presented);
             tasks.spawn(async move {
@@ -227,7 +233,7 @@ async fn open(
             });
             (connect(format!("http://{address}"), supervisor).await, None)
         }
-        Engine::Etcd { url } => (connect(url, supervisor).await, None),
+        TestEngine::Etcd { url } => (connect(url, supervisor).await, None),
     }
 }
 

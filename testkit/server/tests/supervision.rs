@@ -1,7 +1,7 @@
 //! Every background task panics once, and the server does all its work afterwards.
 
-use optik_lifecycle::Choice;
-use optik_server_testkit::{Engine, TestServer, authorities};
+use optik_controllers::EnabledControllers;
+use optik_server_testkit::{TestEngine, TestServer, authorities};
 use optik_store::{KeyRange, Origin, Put, Revision, Txn, WatchFrom, WatchSpec};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio::time::timeout;
 
 mod support;
 
-use support::{send, until};
+use support::{send, wait_until};
 
 /// Longer than anything takes here, even on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// It cannot be started again; what follows then is the next test.
 const SEQUENCER: &str = "store-sequencer";
 
-async fn start(engine: Engine) -> TestServer {
-    let server = TestServer::start_with(engine, &Choice::default()).await;
+async fn start(engine: TestEngine) -> TestServer {
+    let server = TestServer::start_with(engine, &EnabledControllers::default()).await;
     let (supervisor, store) = (&server.supervisor, &server.store);
-    optik_lifecycle::start_compaction(supervisor, store, Duration::from_millis(50), clock());
+    optik_controllers::start_compaction(supervisor, store, Duration::from_millis(50), clock());
     let own = Sender::new(authorities()).subscribe();
-    optik_lifecycle::start_noting_authorities(supervisor, store, own.clone()).await;
-    optik_lifecycle::start_publishing_authentication(supervisor, &server.api, store, own);
+    optik_controllers::start_ca_bundle_sharing(supervisor, store, own.clone()).await;
+    optik_controllers::start_authentication_config_publisher(supervisor, &server.api, store, own);
     server
 }
 
@@ -37,23 +37,23 @@ fn tasks(server: &TestServer) -> Vec<&'static str> {
     tasks.map(|task| task.name).collect()
 }
 
-fn panics(server: &TestServer, name: &str) -> u64 {
+fn restart_count(server: &TestServer, name: &str) -> u64 {
     let mut tasks = server.supervisor.tasks().into_iter();
     let task = tasks.find(|task| task.name == name);
     task.expect("it has run").panics
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_panics_begins_again_and_does_its_work() {
-    check_every_task(Engine::Memory, "store-dispatcher").await;
+async fn panicking_background_tasks_are_restarted() {
+    check_every_task(TestEngine::Memory, "store-dispatcher").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn also_on_etcd() {
-    check_every_task(Engine::EtcdFace, "etcd-watch").await;
+async fn panicking_background_tasks_are_restarted_on_etcd() {
+    check_every_task(TestEngine::EtcdFacade, "etcd-watch").await;
 }
 
-async fn check_every_task(engine: Engine, known: &str) {
+async fn check_every_task(engine: TestEngine, known: &str) {
     let server = start(engine).await;
     let tasks = tasks(&server);
     for known in [known, "authorities", "authentication-config"] {
@@ -62,12 +62,12 @@ async fn check_every_task(engine: Engine, known: &str) {
     check_work(&server, "before").await;
     for name in tasks.into_iter().filter(|name| *name != SEQUENCER) {
         let hold = server.supervisor.panic_next(name);
-        until(name, || async { !server.supervisor.is_up(name) }).await;
-        assert_eq!(panics(&server, name), 1, "{name}");
+        wait_until(name, || async { !server.supervisor.is_up(name) }).await;
+        assert_eq!(restart_count(&server, name), 1, "{name}");
         // What happens while it is down must not be lost.
         let meanwhile = write_while_down(&server, name).await;
         drop(hold);
-        until(name, || async { server.supervisor.is_up(name) }).await;
+        wait_until(name, || async { server.supervisor.is_up(name) }).await;
         check_work(&server, &format!("after-{name}")).await;
         meanwhile.check(&server).await;
     }
@@ -76,22 +76,22 @@ async fn check_every_task(engine: Engine, known: &str) {
 
 /// Nothing is acknowledged any more, nobody is kept waiting, and what was known can be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_whose_sequencer_panics_refuses_instead_of_hanging() {
-    let server = start(Engine::Memory).await;
+async fn store_refuses_requests_after_sequencer_panic() {
+    let server = start(TestEngine::Memory).await;
     let mut watch = watch(&server, WatchFrom::Now);
     let _hold = server.supervisor.panic_next(SEQUENCER);
     let ended = async { while watch.next().await.is_ok() {} };
-    timeout(PATIENCE, ended).await.expect("watches end");
-    until("the sequencer fails", || async {
+    timeout(WAIT_TIMEOUT, ended).await.expect("watches end");
+    wait_until("the sequencer fails", || async {
         !server.supervisor.is_up(SEQUENCER)
     })
     .await;
     let put = Txn::put(Put::new("/registry/a", "1"));
-    let refused = timeout(PATIENCE, server.store.commit(put, Origin::default())).await;
+    let refused = timeout(WAIT_TIMEOUT, server.store.commit(put, Origin::default())).await;
     assert!(refused.expect("an answer").is_err());
-    let read = timeout(PATIENCE, server.store.latest()).await;
+    let read = timeout(WAIT_TIMEOUT, server.store.latest()).await;
     assert!(read.expect("an answer").is_err());
-    let status = timeout(PATIENCE, server.store.status()).await;
+    let status = timeout(WAIT_TIMEOUT, server.store.status()).await;
     assert!(status.expect("an answer").is_err(), "a health check fails");
     let (code, _) = send(&server, "GET", "/api/v1/namespaces", &Value::Null).await;
     assert!(code >= 500, "{code}");
@@ -116,22 +116,22 @@ fn after(made: &Value) -> WatchFrom {
 }
 
 /// A namespace that was made while a task was down.
-struct Meanwhile(Option<String>);
+struct NamespaceCreatedWhileDown(Option<String>);
 
-impl Meanwhile {
+impl NamespaceCreatedWhileDown {
     async fn check(&self, server: &TestServer) {
         let Some(namespace) = &self.0 else {
             return;
         };
         let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
-        until(&account, || found(server, &account)).await;
+        wait_until(&account, || exists(server, &account)).await;
     }
 }
 
 /// On etcd nothing can be written while nobody follows it.
-async fn write_while_down(server: &TestServer, name: &str) -> Meanwhile {
+async fn write_while_down(server: &TestServer, name: &str) -> NamespaceCreatedWhileDown {
     if name.starts_with("etcd-") {
-        return Meanwhile(None);
+        return NamespaceCreatedWhileDown(None);
     }
     let namespace = format!("while-{name}");
     make(
@@ -140,10 +140,10 @@ async fn write_while_down(server: &TestServer, name: &str) -> Meanwhile {
         json!({"metadata": {"name": namespace}}),
     )
     .await;
-    Meanwhile(Some(namespace))
+    NamespaceCreatedWhileDown(Some(namespace))
 }
 
-async fn found(server: &TestServer, path: &str) -> bool {
+async fn exists(server: &TestServer, path: &str) -> bool {
     send(server, "GET", path, &Value::Null).await.0 == 200
 }
 
@@ -162,9 +162,9 @@ async fn check_work(server: &TestServer, name: &str) {
     let mut events = watch(server, after(&made));
     for furniture in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
         let path = format!("{home}/{furniture}");
-        until(&path, || found(server, &path)).await;
+        wait_until(&path, || exists(server, &path)).await;
     }
-    let event = timeout(PATIENCE, events.next()).await;
+    let event = timeout(WAIT_TIMEOUT, events.next()).await;
     assert!(event.expect("an event").is_ok(), "{name}");
     check_quota(server, &home).await;
     check_garbage(server, &home).await;
@@ -174,7 +174,7 @@ async fn check_work(server: &TestServer, name: &str) {
     check_authorities(server, name).await;
     check_compaction(server).await;
     send(server, "DELETE", &home, &Value::Null).await;
-    until(&home, || async { !found(server, &home).await }).await;
+    wait_until(&home, || async { !exists(server, &home).await }).await;
 }
 
 async fn check_quota(server: &TestServer, home: &str) {
@@ -182,7 +182,7 @@ async fn check_quota(server: &TestServer, home: &str) {
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "9"}}});
     make(server, &path, quota).await;
     let path = format!("{path}/q");
-    until(&path, || async {
+    wait_until(&path, || async {
         let (_, quota) = send(server, "GET", &path, &Value::Null).await;
         quota["status"]["used"]["configmaps"] == "1"
     })
@@ -198,7 +198,7 @@ async fn check_garbage(server: &TestServer, home: &str) {
     make(server, &path, json!({"metadata": metadata})).await;
     let (owner, dependent) = (format!("{path}/owner"), format!("{path}/dependent"));
     send(server, "DELETE", &owner, &Value::Null).await;
-    until(&dependent, || async { !found(server, &dependent).await }).await;
+    wait_until(&dependent, || async { !exists(server, &dependent).await }).await;
 }
 
 async fn check_definition(server: &TestServer, name: &str) {
@@ -213,12 +213,12 @@ async fn check_definition(server: &TestServer, name: &str) {
     });
     make(server, PATH, definition).await;
     let things = format!("/apis/{group}/v1/things");
-    until(&things, || found(server, &things)).await;
+    wait_until(&things, || exists(server, &things)).await;
     let service = format!("/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}");
-    until(&service, || found(server, &service)).await;
+    wait_until(&service, || exists(server, &service)).await;
     let definition = format!("{PATH}/things.{group}");
     send(server, "DELETE", &definition, &Value::Null).await;
-    until(&definition, || async { !found(server, &definition).await }).await;
+    wait_until(&definition, || async { !exists(server, &definition).await }).await;
 }
 
 async fn check_roles(server: &TestServer, name: &str) {
@@ -231,7 +231,7 @@ async fn check_roles(server: &TestServer, name: &str) {
         "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": []});
     make(server, PATH, whole).await;
     let path = format!("{PATH}/whole-{name}");
-    until(&path, || async {
+    wait_until(&path, || async {
         let (_, role) = send(server, "GET", &path, &Value::Null).await;
         role["rules"] == rules
     })
@@ -247,7 +247,7 @@ async fn check_policy(server: &TestServer, name: &str) {
         "validations": [{"expression": "true"}]}});
     make(server, PATH, policy).await;
     let path = format!("{PATH}/{name}");
-    until(&path, || async {
+    wait_until(&path, || async {
         let (_, policy) = send(server, "GET", &path, &Value::Null).await;
         policy["status"]["observedGeneration"] == 1
     })
@@ -257,11 +257,11 @@ async fn check_policy(server: &TestServer, name: &str) {
 async fn check_authorities(server: &TestServer, name: &str) {
     const PATH: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-    until(PATH, || found(server, PATH)).await;
+    wait_until(PATH, || exists(server, PATH)).await;
     // What others take away each time comes back ever more slowly, but once it does.
     if name.ends_with("authentication-config") {
         send(server, "DELETE", PATH, &Value::Null).await;
-        until(PATH, || found(server, PATH)).await;
+        wait_until(PATH, || exists(server, PATH)).await;
     }
     let noted = KeyRange::prefix("/optik/authorities/");
     let state = server.store.snapshot();
@@ -274,7 +274,7 @@ async fn check_authorities(server: &TestServer, name: &str) {
 /// History goes, while somebody writes.
 async fn check_compaction(server: &TestServer) {
     let before = server.store.snapshot().revision();
-    until("compaction", || async {
+    wait_until("compaction", || async {
         server.store.snapshot().oldest() >= before
     })
     .await;

@@ -1,9 +1,9 @@
 //! Two servers on one etcd: what one defines, the other serves (G35).
 
 use http::Method;
-use optik_apiserver::{Body, Request, User};
+use optik_apiserver::{ApiRequest, ResponseBody, User};
 use optik_etcd_facade::Facade;
-use optik_server_testkit::{Engine, TestServer};
+use optik_server_testkit::{TestEngine, TestServer};
 use optik_store::{Options, Store};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> (u16, Value) {
-    let request = Request {
+    let request = ApiRequest {
         user: Arc::new(User {
             name: "test".into(),
             groups: vec!["system:masters".into()],
@@ -21,12 +21,12 @@ async fn send(server: &TestServer, method: Method, path: &str, body: &Value) -> 
             Value::Null => Default::default(),
             body => body.to_string().into(),
         },
-        ..Request::new(&method, path)
+        ..ApiRequest::new(&method, path)
     };
     let response = server.api.handle(request).await;
     let body = match response.body {
-        Body::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        Body::Stream(_) => Value::Null,
+        ResponseBody::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+        ResponseBody::Stream(_) => Value::Null,
     };
     (response.status.as_u16(), body)
 }
@@ -77,16 +77,16 @@ fn is_established(definition: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_defines_the_other_serves() {
+async fn crd_created_on_one_server_is_served_by_the_other() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let below = Store::open(Options::ephemeral()).unwrap();
-    let facade = Facade::new(below, optik_etcd_facade::Options::default());
+    let facade = Facade::new(below, optik_etcd_facade::FacadeOptions::default());
     let facade = tokio::spawn(async move {
         facade.serve(listener, std::future::pending()).await;
     });
-    let one = TestServer::start_bare(Engine::Etcd { url: url.clone() }).await;
-    let other = TestServer::start_bare(Engine::Etcd { url }).await;
+    let one = TestServer::start_bare(TestEngine::Etcd { url: url.clone() }).await;
+    let other = TestServer::start_bare(TestEngine::Etcd { url }).await;
 
     let (code, _) = send(&one, Method::POST, DEFINITIONS, &definition(5)).await;
     assert_eq!(code, 201);

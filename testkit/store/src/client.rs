@@ -1,38 +1,39 @@
-//! Clients of a [`Store`] that write down what they do.
+//! Clients of a [`StoreProbe`] that write down what they do.
 
 use crate::history::{
-    Change, Ending, Expectation, Item, Note, Outcome, Recorder, Request, Seen, Session, Span,
-    Start, Wanted,
+    Expectation, HistoryRecorder, InitialState, KeyChange, KeySpan, KeyState, OperationOutcome,
+    OperationRequest, ReadFreshness, SeenEvent, WatchObservation, WatchRecording,
+    WatchRecordingEnd,
 };
 use optik_store::{
-    Batch, CommitError, Compare, Event, KeyRange, Op, OpResult, Origin, Put, RangeQuery, Revision,
-    Snapshot, Store, Txn, TxnResult, Version, Watch, WatchError, WatchFrom, WatchSpec,
+    CommitError, Compare, Event, KeyRange, Op, OpResult, Origin, Put, RangeQuery, Revision,
+    Snapshot, Store, Txn, TxnResult, Version, Watch, WatchBatch, WatchError, WatchFrom, WatchSpec,
 };
 use std::sync::Arc;
 
 /// One client, which does one thing at a time.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RecordingClient {
     pub store: Store,
-    pub recorder: Arc<Recorder>,
+    pub recorder: Arc<HistoryRecorder>,
     pub number: u32,
 }
 
 /// That the store has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
+pub struct StoreStopped;
 
 /// What is there now, as the start of a history.
 #[must_use]
-pub fn start_of(store: &Store) -> Start {
+pub fn initial_state(store: &Store) -> InitialState {
     let snapshot = store.snapshot();
-    Start {
+    InitialState {
         revision: snapshot.revision().get(),
         items: items(&snapshot, &KeyRange::all(), None).unwrap_or_default(),
     }
 }
 
-impl Client {
+impl RecordingClient {
     /// Writes if all expectations hold, and returns what it was told.
     ///
     /// # Errors
@@ -43,22 +44,22 @@ impl Client {
     pub async fn write(
         &self,
         expects: Vec<Expectation>,
-        changes: Vec<Change>,
-    ) -> Result<Outcome, Stopped> {
+        changes: Vec<KeyChange>,
+    ) -> Result<OperationOutcome, StoreStopped> {
         let txn = txn_of(&expects, &changes);
         let begun = self.recorder.begin();
         let result = self.store.commit(txn, Origin::default()).await;
         let outcome = match &result {
             Ok(result) => written(result),
-            Err(CommitError::Unknown(_) | CommitError::Stopped) => Outcome::Unknown,
+            Err(CommitError::Unknown(_) | CommitError::Stopped) => OperationOutcome::Unknown,
             Err(CommitError::Txn(error)) => panic!("the write makes sense: {error}"),
-            Err(_) => Outcome::Failed,
+            Err(_) => OperationOutcome::Failed,
         };
-        let request = Request::Write { expects, changes };
+        let request = OperationRequest::Write { expects, changes };
         self.recorder
             .end(self.number, begun, request, outcome.clone());
         match result {
-            Err(CommitError::Stopped) => Err(Stopped),
+            Err(CommitError::Stopped) => Err(StoreStopped),
             _ => Ok(outcome),
         }
     }
@@ -67,37 +68,43 @@ impl Client {
     ///
     /// # Errors
     /// If the store has stopped.
-    pub async fn read(&self, span: Span, state: Wanted) -> Result<Vec<Item>, Stopped> {
+    pub async fn read(
+        &self,
+        span: KeySpan,
+        state: ReadFreshness,
+    ) -> Result<Vec<KeyState>, StoreStopped> {
         let begun = self.recorder.begin();
         let snapshot = match state {
-            Wanted::Any => self.store.snapshot(),
-            Wanted::Latest | Wanted::At(_) => self.store.latest().await.map_err(|_| Stopped)?,
+            ReadFreshness::Any => self.store.snapshot(),
+            ReadFreshness::Latest | ReadFreshness::At(_) => {
+                self.store.latest().await.map_err(|_| StoreStopped)?
+            }
         };
         let at = match state {
-            Wanted::At(revision) => Some(Revision::new(revision)),
-            Wanted::Any | Wanted::Latest => None,
+            ReadFreshness::At(revision) => Some(Revision::new(revision)),
+            ReadFreshness::Any | ReadFreshness::Latest => None,
         };
         let found = items(&snapshot, &range_of(&span), at);
         let outcome = match &found {
-            Some(items) => Outcome::Found {
+            Some(items) => OperationOutcome::Found {
                 revision: at.unwrap_or(snapshot.revision()).get(),
                 items: items.clone(),
             },
-            None => Outcome::Failed,
+            None => OperationOutcome::Failed,
         };
-        let request = Request::Read { span, state };
+        let request = OperationRequest::Read { span, state };
         self.recorder.end(self.number, begun, request, outcome);
         Ok(found.unwrap_or_default())
     }
 }
 
-fn txn_of(expects: &[Expectation], changes: &[Change]) -> Txn {
+fn txn_of(expects: &[Expectation], changes: &[KeyChange]) -> Txn {
     let compares = expects.iter().map(|expected| {
         Compare::mod_revision_is(&expected.key, Revision::new(expected.mod_revision))
     });
     let ops = changes.iter().map(|change| match change {
-        Change::Put { key, value } => Op::Put(Put::new(key, value.clone())),
-        Change::Delete { key } => Op::Delete(KeyRange::one(key)),
+        KeyChange::Put { key, value } => Op::Put(Put::new(key, value.clone())),
+        KeyChange::Delete { key } => Op::Delete(KeyRange::one(key)),
     });
     let look = |expected: &Expectation| {
         let query = RangeQuery::new(KeyRange::one(&expected.key));
@@ -110,7 +117,7 @@ fn txn_of(expects: &[Expectation], changes: &[Change]) -> Txn {
     }
 }
 
-fn written(result: &TxnResult) -> Outcome {
+fn written(result: &TxnResult) -> OperationOutcome {
     let revision = result.revision.get();
     let changed = |result: &OpResult| match result {
         OpResult::Put { .. } => true,
@@ -123,16 +130,16 @@ fn written(result: &TxnResult) -> Outcome {
             _ => &[],
         });
         let found = Some(found.map(|version| item(version)).collect());
-        return Outcome::Refused { revision, found };
+        return OperationOutcome::Refused { revision, found };
     }
     if result.results.iter().any(changed) {
-        Outcome::Written { revision }
+        OperationOutcome::Written { revision }
     } else {
-        Outcome::Unchanged { revision }
+        OperationOutcome::Unchanged { revision }
     }
 }
 
-fn items(snapshot: &Snapshot, range: &KeyRange, at: Option<Revision>) -> Option<Vec<Item>> {
+fn items(snapshot: &Snapshot, range: &KeyRange, at: Option<Revision>) -> Option<Vec<KeyState>> {
     let query = RangeQuery {
         at,
         ..RangeQuery::new(range.clone())
@@ -141,8 +148,8 @@ fn items(snapshot: &Snapshot, range: &KeyRange, at: Option<Revision>) -> Option<
     Some(found.entries.iter().map(|version| item(version)).collect())
 }
 
-fn item(version: &Version) -> Item {
-    Item {
+fn item(version: &Version) -> KeyState {
+    KeyState {
         key: text(version.key()),
         value: text(version.value()),
         mod_revision: version.mod_revision().get(),
@@ -155,7 +162,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn range_of(span: &Span) -> KeyRange {
+fn range_of(span: &KeySpan) -> KeyRange {
     match &span.end {
         None => KeyRange::from_key(&span.start),
         Some(end) if *end == format!("{}\0", span.start) => KeyRange::one(&span.start),
@@ -163,9 +170,9 @@ fn range_of(span: &Span) -> KeyRange {
     }
 }
 
-fn seen(event: &Event) -> Seen {
+fn seen_event(event: &Event) -> SeenEvent {
     let version = event.version();
-    Seen {
+    SeenEvent {
         revision: version.mod_revision().get(),
         key: text(version.key()),
         item: (!version.is_deletion()).then(|| item(version)),
@@ -176,37 +183,42 @@ fn seen(event: &Event) -> Seen {
 
 /// A watch that writes down what it shows.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct RecordingWatcher {
     watch: Watch,
-    session: Session,
-    recorder: Arc<Recorder>,
+    session: WatchRecording,
+    recorder: Arc<HistoryRecorder>,
     next: u64,
 }
 
 /// A watch cannot be started so far back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooOld;
+pub struct RevisionCompacted;
 
-impl Client {
+impl RecordingClient {
     /// # Errors
     /// If the revision is compacted.
     ///
     /// # Panics
     /// If the store refuses a watch for another reason.
-    pub fn watch(&self, watcher: &str, span: &Span, from: u64) -> Result<Watcher, TooOld> {
+    pub fn watch(
+        &self,
+        watcher: &str,
+        span: &KeySpan,
+        from: u64,
+    ) -> Result<RecordingWatcher, RevisionCompacted> {
         let spec = WatchSpec {
             range: range_of(span),
             from: WatchFrom::Revision(Revision::new(from)),
         };
-        let session = Session {
+        let session = WatchRecording {
             watcher: watcher.to_owned(),
             span: span.clone(),
             from,
             notes: Vec::new(),
-            ending: Ending::Left,
+            ending: WatchRecordingEnd::Left,
         };
         match self.store.watch(spec) {
-            Ok(watch) => Ok(Watcher {
+            Ok(watch) => Ok(RecordingWatcher {
                 watch,
                 session,
                 recorder: Arc::clone(&self.recorder),
@@ -214,16 +226,17 @@ impl Client {
             }),
             Err(WatchError::Compacted { oldest }) => {
                 let oldest = oldest.get();
-                let ending = Ending::Compacted { oldest };
-                self.recorder.watched(Session { ending, ..session });
-                Err(TooOld)
+                let ending = WatchRecordingEnd::Compacted { oldest };
+                self.recorder
+                    .add_watch(WatchRecording { ending, ..session });
+                Err(RevisionCompacted)
             }
             Err(error) => panic!("a watch can be started: {error}"),
         }
     }
 }
 
-impl Watcher {
+impl RecordingWatcher {
     /// The first revision that it has not covered.
     #[must_use]
     pub fn next_revision(&self) -> u64 {
@@ -234,15 +247,15 @@ impl Watcher {
     ///
     /// # Errors
     /// When the watch is over.
-    pub async fn read(&mut self) -> Result<(), Ending> {
+    pub async fn read(&mut self) -> Result<(), WatchRecordingEnd> {
         match self.watch.next().await {
-            Ok(batch) => self.note(&batch),
+            Ok(batch) => self.record_batch(&batch),
             Err(error) => {
                 self.session.ending = match error {
-                    WatchError::Compacted { oldest } => Ending::Compacted {
+                    WatchError::Compacted { oldest } => WatchRecordingEnd::Compacted {
                         oldest: oldest.get(),
                     },
-                    _ => Ending::Stopped,
+                    _ => WatchRecordingEnd::Stopped,
                 };
                 return Err(self.session.ending);
             }
@@ -251,24 +264,24 @@ impl Watcher {
         Ok(())
     }
 
-    fn note(&mut self, batch: &Batch) {
-        let events = batch.events().map(seen).collect();
-        self.session.notes.push(Note::Batch(events));
+    fn record_batch(&mut self, batch: &WatchBatch) {
+        let events = batch.events().map(seen_event).collect();
+        self.session.notes.push(WatchObservation::Batch(events));
         self.next = self.next.max(batch.last_revision().next().get());
     }
 
     /// Notes how far the watch says that it has come, and returns that.
     pub fn bookmark(&mut self) -> Option<u64> {
-        let through = self.watch.through()?.get();
-        if self.session.notes.last() != Some(&Note::Bookmark(through)) {
-            self.session.notes.push(Note::Bookmark(through));
+        let through = self.watch.progress_revision()?.get();
+        if self.session.notes.last() != Some(&WatchObservation::Bookmark(through)) {
+            self.session.notes.push(WatchObservation::Bookmark(through));
         }
         self.next = self.next.max(through + 1);
         Some(through)
     }
 
     /// Ends the watch, if it has not ended by itself.
-    pub fn leave(self) {
-        self.recorder.watched(self.session);
+    pub fn finish(self) {
+        self.recorder.add_watch(self.session);
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 /// What all writers do again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
+pub enum SustainedLoad {
     /// A few objects are updated.
     Updates,
     /// Objects come and go beside many that stay.
@@ -24,7 +24,7 @@ pub enum Load {
     Scattered,
 }
 
-impl Load {
+impl SustainedLoad {
     pub const ALL: [Self; 5] = [
         Self::Updates,
         Self::Churn,
@@ -34,7 +34,7 @@ impl Load {
     ];
 
     /// How many objects there are before it begins.
-    fn standing(self) -> u64 {
+    fn initial_objects(self) -> u64 {
         match self {
             Self::Updates | Self::Growth | Self::LargeValues => 0,
             Self::Churn => 5_000,
@@ -68,16 +68,16 @@ impl Load {
             Self::Churn if number.is_multiple_of(2) => put(format!("/comes/{writer}-{number}")),
             Self::Churn => {
                 let gone = format!("/comes/{writer}-{}", number - 1);
-                Txn::of(vec![Op::Delete(KeyRange::one(gone))])
+                Txn::from_ops(vec![Op::Delete(KeyRange::one(gone))])
             }
             Self::Growth => put(format!("/grows/{writer}-{number}")),
             Self::LargeValues => put(format!("/large/{}", (writer + number) % 16)),
-            Self::Scattered => put(standing_key(spread(writer, number) % self.standing())),
+            Self::Scattered => put(initial_key(spread(writer, number) % self.initial_objects())),
         }
     }
 }
 
-fn standing_key(number: u64) -> String {
+fn initial_key(number: u64) -> String {
     format!("/stands/{number:08}")
 }
 
@@ -91,7 +91,7 @@ fn spread(writer: u64, number: u64) -> u64 {
 
 /// How a load is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct LoadLimits {
     pub time: Duration,
     /// As the store has it.
     pub segment_bytes: u64,
@@ -101,7 +101,7 @@ pub struct Pace {
 
 /// What a load has done.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LoadReport {
     pub writes: u64,
     pub seconds: f64,
     pub p50: Duration,
@@ -111,10 +111,10 @@ pub struct Outcome {
     /// What went to the files, ours and the cleaner's.
     pub written_bytes: u64,
     /// One for each look at the disk.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<DiskSample>,
 }
 
-impl Outcome {
+impl LoadReport {
     #[must_use]
     pub fn amplification(&self) -> f64 {
         self.written_bytes as f64 / self.committed_bytes.max(1) as f64
@@ -123,7 +123,7 @@ impl Outcome {
 
 /// The disk at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct DiskSample {
     pub seconds: f64,
     /// What all files of the directory take, whatever the store says.
     pub disk_bytes: u64,
@@ -131,30 +131,36 @@ pub struct Sample {
 }
 
 /// Puts what a load needs to be there.
-pub async fn prepare(store: &Store, load: Load) {
+pub async fn prepare(store: &Store, load: SustainedLoad) {
     let value = Bytes::from(vec![b'v'; load.value_bytes(0)]);
-    for number in 0..load.standing() / 50 {
+    for number in 0..load.initial_objects() / 50 {
         let puts = (0..50).map(|part| {
-            let key = standing_key(number * 50 + part);
+            let key = initial_key(number * 50 + part);
             Op::Put(Put::new(key, value.clone()))
         });
-        let done = store.commit(Txn::of(puts.collect()), Origin::default());
+        let done = store.commit(Txn::from_ops(puts.collect()), Origin::default());
         done.await.expect("commits");
     }
 }
 
 /// Lets so many writers write for so long, each its next when the last is answered, and looks
 /// at the disk meanwhile.
-pub async fn run(store: &Store, directory: &Path, load: Load, writers: u64, pace: Pace) -> Outcome {
+pub async fn run(
+    store: &Store,
+    directory: &Path,
+    load: SustainedLoad,
+    writers: u64,
+    pace: LoadLimits,
+) -> LoadReport {
     let time = pace.time;
     let clock = Arc::new(SystemClock::default());
     let start = clock.monotonic();
     let before = status(store).await;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(LoadShared {
         store: store.clone(),
         stop: AtomicBool::new(false),
         committed: AtomicU64::new(0),
-        took: Histogram::default(),
+        took: LatencyHistogram::default(),
         clock: Arc::clone(&clock),
         start,
         bytes_per_second_max: pace
@@ -171,14 +177,14 @@ pub async fn run(store: &Store, directory: &Path, load: Load, writers: u64, pace
     let mut looks = tokio::time::interval(Duration::from_millis(50).max(time / 2000));
     while clock.monotonic().since(start) < time {
         looks.tick().await;
-        samples.push(look(store, directory, start, &*clock).await);
+        samples.push(sample_disk(store, directory, start, &*clock).await);
     }
     shared.stop.store(true, Ordering::Relaxed);
     while let Some(done) = tasks.join_next().await {
         done.expect("a writer goes on");
     }
     let after = status(store).await;
-    Outcome {
+    LoadReport {
         writes: shared.took.count(),
         seconds: clock.monotonic().since(start).as_secs_f64(),
         p50: shared.took.quantile(0.5),
@@ -189,9 +195,14 @@ pub async fn run(store: &Store, directory: &Path, load: Load, writers: u64, pace
     }
 }
 
-pub async fn look(store: &Store, directory: &Path, start: Monotonic, clock: &dyn Clock) -> Sample {
+pub async fn sample_disk(
+    store: &Store,
+    directory: &Path,
+    start: Monotonic,
+    clock: &dyn Clock,
+) -> DiskSample {
     let status = status(store).await;
-    Sample {
+    DiskSample {
         seconds: clock.monotonic().since(start).as_secs_f64(),
         disk_bytes: bytes_below(directory),
         needed_bytes: status.live_bytes + status.history_bytes,
@@ -226,18 +237,18 @@ pub fn bytes_below(directory: &Path) -> u64 {
     bytes
 }
 
-struct Shared {
+struct LoadShared {
     store: Store,
     stop: AtomicBool,
     committed: AtomicU64,
-    took: Histogram,
+    took: LatencyHistogram,
     clock: Arc<SystemClock>,
     start: Monotonic,
     bytes_per_second_max: f64,
     value: Bytes,
 }
 
-impl Shared {
+impl LoadShared {
     /// Whether more was written than the load should write until now.
     fn is_ahead(&self) -> bool {
         let elapsed = self.clock.monotonic().since(self.start).as_secs_f64();
@@ -246,7 +257,7 @@ impl Shared {
     }
 }
 
-async fn write(shared: Arc<Shared>, load: Load, writer: u64) {
+async fn write(shared: Arc<LoadShared>, load: SustainedLoad, writer: u64) {
     let mut number = 0;
     let mut turns = tokio::time::interval(Duration::from_millis(1));
     while !shared.stop.load(Ordering::Relaxed) {
@@ -267,15 +278,15 @@ async fn write(shared: Arc<Shared>, load: Load, writer: u64) {
 
 /// Counts durations in steps of a sixteenth, without keeping each.
 #[derive(Debug)]
-struct Histogram([AtomicU64; 64 * 16]);
+struct LatencyHistogram([AtomicU64; 64 * 16]);
 
-impl Default for Histogram {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-impl Histogram {
+impl LatencyHistogram {
     fn add(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(16);
         let power = 63 - u64::from(micros.leading_zeros());

@@ -6,7 +6,7 @@ use optik_store::{
     KeyRange, Options, Origin, Put, Retention, Revision, Store, Txn, Watch, WatchError, WatchFrom,
     WatchSpec,
 };
-use optik_store_testkit::patience::within;
+use optik_store_testkit::timeout::within;
 
 /// More commits than a watch is given ahead of its reading.
 const MAILBOX_COMMITS: u64 = 1024;
@@ -47,7 +47,7 @@ async fn read_all(watch: &mut Watch, mut next: Revision, last: Revision) {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_delays_no_one() {
+async fn unread_watch_does_not_delay_others() {
     const COMMITS: u64 = MAILBOX_COMMITS * 3;
     let store = open();
     let mut silent: Vec<_> = (0..20)
@@ -63,10 +63,10 @@ async fn a_watch_that_nobody_reads_delays_no_one() {
     }
     let last = store.snapshot().revision();
     for watch in &mut silent {
-        assert_eq!(watch.through(), None, "it is behind and knows it");
+        assert_eq!(watch.progress_revision(), None, "it is behind and knows it");
         read_all(watch, first, last).await;
         assert!(watch.next().now_or_never().is_none(), "nothing is left");
-        assert_eq!(watch.through(), Some(last));
+        assert_eq!(watch.progress_revision(), Some(last));
     }
     // They are up to date now, and stay so.
     let next = put(&store, "a").await;
@@ -76,18 +76,22 @@ async fn a_watch_that_nobody_reads_delays_no_one() {
 }
 
 #[tokio::test]
-async fn a_watch_exactly_at_the_bound_needs_no_history() {
+async fn watch_at_mailbox_limit_needs_no_history() {
     for extra in [0, 1] {
         let store = open();
         let mut silent = watch(&store, KeyRange::all(), WatchFrom::Now);
         let first = store.snapshot().revision().next();
         let last = put_many(&store, "a", MAILBOX_COMMITS + extra).await;
-        within("dispatch", store.dispatched(last)).await;
+        within("dispatch", store.wait_dispatched(last)).await;
         store.compact(last).await.expect("compacts");
         let held = Revision::new(first.get() + MAILBOX_COMMITS - 1);
         read_all(&mut silent, first, held).await;
         if extra == 0 {
-            assert_eq!(silent.through(), Some(last), "it has read everything");
+            assert_eq!(
+                silent.progress_revision(),
+                Some(last),
+                "it has read everything"
+            );
         }
         // The one that did not fit is at the floor, and there it still is.
         let next = put(&store, "a").await;
@@ -96,12 +100,12 @@ async fn a_watch_exactly_at_the_bound_needs_no_history() {
 }
 
 #[tokio::test]
-async fn compaction_past_a_lagging_watch_ends_it() {
+async fn compaction_past_a_lagging_watch_ends_it_with_compacted() {
     let store = open();
     let mut lagging = watch(&store, KeyRange::all(), WatchFrom::Now);
     let first = store.snapshot().revision().next();
     let last = put_many(&store, "a", MAILBOX_COMMITS * 2).await;
-    within("dispatch", store.dispatched(last)).await;
+    within("dispatch", store.wait_dispatched(last)).await;
     store.compact(last).await.expect("compacts");
     // What it had been given it shows; then it says that there is a gap.
     let held = Revision::new(first.get() + MAILBOX_COMMITS - 1);
@@ -115,7 +119,7 @@ async fn compaction_past_a_lagging_watch_ends_it() {
 }
 
 #[tokio::test]
-async fn compaction_overtakes_a_dispatcher_with_much_to_do() {
+async fn compaction_keeps_commits_not_yet_dispatched() {
     // So many watches of one key keep the dispatcher busy for long after the commits
     // are answered. Compaction is faster, and must not take what is not handed out.
     const COMMITS: u64 = 500;
@@ -131,7 +135,7 @@ async fn compaction_overtakes_a_dispatcher_with_much_to_do() {
         read_all(watch, first, last).await;
     }
     // What is not needed any more goes in the end.
-    within("dispatch", store.dispatched(last)).await;
+    within("dispatch", store.wait_dispatched(last)).await;
     store.tick().await;
     store.tick().await;
     let status = store.status().await.expect("answers");
@@ -139,16 +143,16 @@ async fn compaction_overtakes_a_dispatcher_with_much_to_do() {
 }
 
 #[tokio::test]
-async fn a_reader_of_old_history_lets_others_run() {
+async fn watch_reading_long_history_yields() {
     // On one thread: a watch that looks through a long history for nothing must
     // yield, or nobody else gets a turn.
     let store = open();
     let first = store.snapshot().revision();
     let last = put_many(&store, "a", 10_000).await;
-    within("dispatch", store.dispatched(last)).await;
+    within("dispatch", store.wait_dispatched(last)).await;
     let mut nothing = watch(&store, KeyRange::one("b"), WatchFrom::Revision(first));
     let mut polls = 0;
-    while nothing.through() < Some(last) {
+    while nothing.progress_revision() < Some(last) {
         assert!(nothing.next().now_or_never().is_none());
         polls += 1;
         assert!(polls < 1000, "it gets nowhere");

@@ -7,11 +7,11 @@ use optik_platform::{Clock, SystemClock};
 use optik_store::{
     KeyRange, Options, Origin, Put, Retention, Revision, Store, Txn, Watch, WatchFrom, WatchSpec,
 };
-use optik_store_testkit::patience::within;
+use optik_store_testkit::timeout::within;
 use std::time::Duration;
 
 #[tokio::test]
-async fn watches_cost_little() {
+async fn idle_watches_and_old_revisions_use_little_memory() {
     ten_thousand_idle_watches_cost_little().await;
     watches_come_and_go_without_a_trace().await;
     what_is_gone_takes_no_memory().await;
@@ -65,10 +65,14 @@ async fn ten_thousand_idle_watches_cost_little() {
     let started = clock.monotonic();
     let revisions = join_all((0..1000).map(|_| put(&store, "/registry/nodes/n"))).await;
     let last = revisions.into_iter().max().expect("at least one");
-    within("dispatch", store.dispatched(last)).await;
+    within("dispatch", store.wait_dispatched(last)).await;
     let took = clock.monotonic().since(started);
     assert!(took < Duration::from_secs(5), "it took {took:?}");
-    assert!(watches.iter().all(|watch| watch.through() >= Some(last)));
+    assert!(
+        watches
+            .iter()
+            .all(|watch| watch.progress_revision() >= Some(last))
+    );
     put(&store, "/registry/pods/namespace-07777/p").await;
     let batch = within("its commit", watches[7777].next()).await;
     assert_eq!(batch.expect("goes on").events().count(), 1);

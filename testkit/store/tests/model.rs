@@ -3,8 +3,8 @@
 //! `OPTIK_TEST_CASES` says how many, `OPTIK_TEST_SEED` which.
 
 use optik_store::{Durability, Options, Retention, Store, TxnLimits};
-use optik_store_testkit::model::driver::{Bench, run};
-use optik_store_testkit::model::plan::{Step, steps};
+use optik_store_testkit::model::driver::{StoreFixture, run};
+use optik_store_testkit::model::plan::{PlanStep, steps};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use tempfile::TempDir;
 
@@ -14,16 +14,16 @@ const LIMITS: TxnLimits = TxnLimits {
     nesting_max: 2,
 };
 
-struct Ephemeral;
+struct EphemeralFixture;
 
-struct OnDisk(TempDir);
+struct OnDiskFixture(TempDir);
 
-impl Bench for Ephemeral {
+impl StoreFixture for EphemeralFixture {
     fn open(&self) -> Store {
         open(Options::ephemeral())
     }
 
-    fn survives(&self) -> bool {
+    fn is_durable(&self) -> bool {
         false
     }
 
@@ -32,7 +32,7 @@ impl Bench for Ephemeral {
     }
 }
 
-impl Bench for OnDisk {
+impl StoreFixture for OnDiskFixture {
     fn open(&self) -> Store {
         open(Options {
             // Restarts, not power losses: no sync is needed.
@@ -43,7 +43,7 @@ impl Bench for OnDisk {
         })
     }
 
-    fn survives(&self) -> bool {
+    fn is_durable(&self) -> bool {
         true
     }
 
@@ -66,7 +66,7 @@ fn number_from(variable: &str, otherwise: u32) -> u32 {
     text.map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-fn check<B: Bench>(cases: u32, length: usize, bench: impl Fn() -> B) {
+fn check<B: StoreFixture>(cases: u32, length: usize, bench: impl Fn() -> B) {
     let config = Config {
         cases: number_from("OPTIK_TEST_CASES", cases),
         rng_seed: RngSeed::Fixed(u64::from(number_from("OPTIK_TEST_SEED", 1))),
@@ -78,7 +78,7 @@ fn check<B: Bench>(cases: u32, length: usize, bench: impl Fn() -> B) {
         .enable_time()
         .build()
         .expect("a runtime");
-    let property = |plan: Vec<Step>| {
+    let property = |plan: Vec<PlanStep>| {
         let done = runtime.block_on(run(&bench(), &plan));
         done.map_err(TestCaseError::fail)
     };
@@ -88,12 +88,12 @@ fn check<B: Bench>(cases: u32, length: usize, bench: impl Fn() -> B) {
 }
 
 #[test]
-fn in_memory() {
-    check(300, 100, || Ephemeral);
+fn store_matches_model_in_memory() {
+    check(300, 100, || EphemeralFixture);
 }
 
 #[test]
-fn on_disk_with_restarts() {
-    let bench = || OnDisk(tempfile::tempdir().expect("a directory"));
+fn store_matches_model_on_disk_with_restarts() {
+    let bench = || OnDiskFixture(tempfile::tempdir().expect("a directory"));
     check(60, 80, bench);
 }

@@ -8,8 +8,8 @@
 //! `OPTIK_TEST_CURVES=DIR` writes the bytes on disk over time into files there.
 
 use optik_platform::{Clock, SystemClock};
-use optik_store::{Options, Retention, Store, Workplace};
-use optik_store_testkit::load::{self, Load, Outcome, Pace, Sample};
+use optik_store::{Executor, Options, Retention, Store};
+use optik_store_testkit::load::{self, DiskSample, LoadLimits, LoadReport, SustainedLoad};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// How long, and with which bounds.
 #[derive(Clone, Copy)]
-struct Form {
+struct RunBounds {
     /// Each number of writers.
     time: Duration,
     /// Until then the directory may be what it was before.
@@ -29,8 +29,8 @@ struct Form {
     segment_bytes: u64,
 }
 
-impl Form {
-    fn of_this_run() -> Self {
+impl RunBounds {
+    fn from_environment() -> Self {
         match number_from("OPTIK_TEST_SECONDS") {
             Some(seconds) => Self {
                 time: Duration::from_secs(seconds) / 3,
@@ -47,8 +47,8 @@ impl Form {
         }
     }
 
-    fn pace(self) -> Pace {
-        Pace {
+    fn pace(self) -> LoadLimits {
+        LoadLimits {
             time: self.time,
             segment_bytes: self.segment_bytes,
             bytes_per_second_max: number_from("OPTIK_TEST_MIB_PER_SECOND")
@@ -60,11 +60,11 @@ impl Form {
         bytes * self.segment_bytes / (4 << 20)
     }
 
-    fn busy_bound(self, sample: &Sample) -> u64 {
+    fn busy_bound(self, sample: &DiskSample) -> u64 {
         2 * sample.needed_bytes + self.scaled(256 << 20)
     }
 
-    fn idle_bound(self, sample: &Sample) -> u64 {
+    fn idle_bound(self, sample: &DiskSample) -> u64 {
         sample.needed_bytes / 10 * 12 + self.scaled(64 << 20)
     }
 }
@@ -74,8 +74,8 @@ fn number_from(variable: &str) -> Option<u64> {
     text.map(|text| text.parse().expect("a number"))
 }
 
-async fn is_bounded(load: Load) {
-    let form = Form::of_this_run();
+async fn check_load(load: SustainedLoad) {
+    let form = RunBounds::from_environment();
     let directory = tempfile::tempdir_in(".").expect("a directory");
     let path = directory.path().join("data");
     let options = Options {
@@ -84,7 +84,7 @@ async fn is_bounded(load: Load) {
             age: form.history,
             bytes_max: form.scaled(256 << 20).max(64 << 20),
         },
-        workplace: Workplace::Runtime(Handle::current()),
+        executor: Executor::Runtime(Handle::current()),
         ..Options::directory(&path)
     };
     let store = Store::open(options.clone()).expect("opens");
@@ -97,9 +97,9 @@ async fn is_bounded(load: Load) {
     for writers in writers {
         let outcome = load::run(&store, &path, load, writers, form.pace()).await;
         report(load, writers, &outcome);
-        keep_curve(load, writers, &outcome);
-        failures.extend(judge(form, writers, &outcome));
-        failures.extend(judge_idle(form, &store, &path, writers).await);
+        write_curve(load, writers, &outcome);
+        failures.extend(check_bounds(form, writers, &outcome));
+        failures.extend(check_idle_bounds(form, &store, &path, writers).await);
     }
     let expected = store.snapshot().size();
     store.close().await;
@@ -109,9 +109,9 @@ async fn is_bounded(load: Load) {
     assert!(failures.is_empty(), "{load:?}:\n{}", failures.join("\n"));
 }
 
-fn judge(form: Form, writers: u64, outcome: &Outcome) -> Vec<String> {
+fn check_bounds(form: RunBounds, writers: u64, outcome: &LoadReport) -> Vec<String> {
     let mut failures = Vec::new();
-    let settled = |sample: &&Sample| sample.seconds >= form.settling.as_secs_f64();
+    let settled = |sample: &&DiskSample| sample.seconds >= form.settling.as_secs_f64();
     let worst = outcome
         .samples
         .iter()
@@ -130,13 +130,18 @@ fn judge(form: Form, writers: u64, outcome: &Outcome) -> Vec<String> {
 }
 
 /// Waits until the disk is what it may be after a pause; it may be so before.
-async fn judge_idle(form: Form, store: &Store, path: &Path, writers: u64) -> Option<String> {
+async fn check_idle_bounds(
+    form: RunBounds,
+    store: &Store,
+    path: &Path,
+    writers: u64,
+) -> Option<String> {
     let clock = SystemClock::default();
     let start = clock.monotonic();
     let mut looks = tokio::time::interval(Duration::from_millis(100));
     loop {
         looks.tick().await;
-        let sample = load::look(store, path, start, &clock).await;
+        let sample = load::sample_disk(store, path, start, &clock).await;
         if sample.disk_bytes <= form.idle_bound(&sample) {
             return None;
         }
@@ -147,7 +152,7 @@ async fn judge_idle(form: Form, store: &Store, path: &Path, writers: u64) -> Opt
 }
 
 #[expect(clippy::print_stderr, reason = "numbers for those who measure")]
-fn report(load: Load, writers: u64, outcome: &Outcome) {
+fn report(load: SustainedLoad, writers: u64, outcome: &LoadReport) {
     let most = outcome.samples.iter().map(|sample| sample.disk_bytes).max();
     let needed = outcome
         .samples
@@ -167,13 +172,13 @@ fn report(load: Load, writers: u64, outcome: &Outcome) {
     );
 }
 
-fn keep_curve(load: Load, writers: u64, outcome: &Outcome) {
+fn write_curve(load: SustainedLoad, writers: u64, outcome: &LoadReport) {
     let Some(directory) = std::env::var_os("OPTIK_TEST_CURVES") else {
         return;
     };
     let mut text = String::from("seconds,disk_bytes,needed_bytes\n");
     for sample in &outcome.samples {
-        let Sample {
+        let DiskSample {
             seconds,
             disk_bytes,
             needed_bytes,
@@ -185,26 +190,26 @@ fn keep_curve(load: Load, writers: u64, outcome: &Outcome) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn updates_of_few_objects() {
-    is_bounded(Load::Updates).await;
+async fn disk_is_bounded_under_updates() {
+    check_load(SustainedLoad::Updates).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn objects_that_come_and_go() {
-    is_bounded(Load::Churn).await;
+async fn disk_is_bounded_under_churn() {
+    check_load(SustainedLoad::Churn).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_set_that_grows() {
-    is_bounded(Load::Growth).await;
+async fn disk_is_bounded_under_growth() {
+    check_load(SustainedLoad::Growth).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn large_values() {
-    is_bounded(Load::LargeValues).await;
+async fn disk_is_bounded_under_large_values() {
+    check_load(SustainedLoad::LargeValues).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn updates_all_over_many_objects() {
-    is_bounded(Load::Scattered).await;
+async fn disk_is_bounded_under_scattered_updates() {
+    check_load(SustainedLoad::Scattered).await;
 }

@@ -12,7 +12,7 @@ async fn facade() -> String {
     let store = Store::open(Options::ephemeral()).expect("opens");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
-    let facade = Facade::new(store, optik_etcd_facade::Options::default());
+    let facade = Facade::new(store, optik_etcd_facade::FacadeOptions::default());
     tokio::spawn(facade.serve(listener, std::future::pending()));
     format!("http://{address}")
 }
@@ -23,12 +23,12 @@ async fn connect(url: String) -> Store {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_check_on_a_store_of_its_own() {
+async fn store_suite_passes_through_etcd_facade() {
     run_all(async || connect(facade().await).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_checks_on_one_store() {
+async fn store_suite_passes_through_etcd_facade_on_one_store() {
     let url = facade().await;
     let store = connect(url).await;
     run_all(async || store.clone()).await;

@@ -1,8 +1,8 @@
 //! A store among other tasks of a runtime, when something keeps it waiting.
 
 use optik_platform::{Clock, Monotonic, SystemClock, UnixMillis};
-use optik_store::{Options, Origin, Put, Store, Txn, Workplace};
-use optik_store_testkit::patience::PATIENCE;
+use optik_store::{Executor, Options, Origin, Put, Store, Txn};
+use optik_store_testkit::timeout::WAIT_TIMEOUT;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,19 +12,19 @@ use tokio::runtime::Handle;
 
 /// Whoever asks it for the time may have to wait, as for a disk.
 #[derive(Debug, Default)]
-struct Gate {
+struct BlockingClock {
     clock: SystemClock,
-    state: Mutex<State>,
+    state: Mutex<BlockingClockState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BlockingClockState {
     shut: bool,
     waiting: bool,
 }
 
-impl Clock for Gate {
+impl Clock for BlockingClock {
     fn wall(&self) -> UnixMillis {
         let mut state = self.state.lock().expect("nobody panics");
         while state.shut {
@@ -41,29 +41,29 @@ impl Clock for Gate {
     }
 }
 
-impl Gate {
-    fn set(&self, shut: bool) {
+impl BlockingClock {
+    fn set_blocked(&self, shut: bool) {
         self.state.lock().expect("nobody panics").shut = shut;
         self.changed.notify_all();
     }
 
     /// Waits until the store stands before it.
-    fn wait_for_somebody(&self) {
+    fn wait_until_blocked(&self) {
         let state = self.state.lock().expect("nobody panics");
         let waited = self
             .changed
-            .wait_timeout_while(state, PATIENCE, |state| !state.waiting);
+            .wait_timeout_while(state, WAIT_TIMEOUT, |state| !state.waiting);
         let (state, _) = waited.expect("nobody panics");
         assert!(state.waiting, "the store never asked for the time");
     }
 }
 
 /// Opens the gate at the end, however it comes: a runtime waits for its threads.
-struct Opened(Arc<Gate>);
+struct UnblockOnDrop(Arc<BlockingClock>);
 
-impl Drop for Opened {
+impl Drop for UnblockOnDrop {
     fn drop(&mut self) {
-        self.0.set(false);
+        self.0.set_blocked(false);
     }
 }
 
@@ -79,9 +79,9 @@ async fn serve(store: Store, mut connection: TcpStream) {
     }
 }
 
-async fn start(gate: &Arc<Gate>) -> SocketAddr {
+async fn start(gate: &Arc<BlockingClock>) -> SocketAddr {
     let options = Options {
-        workplace: Workplace::Runtime(Handle::current()),
+        executor: Executor::Runtime(Handle::current()),
         clock: Arc::clone(gate) as Arc<dyn Clock>,
         ..Options::ephemeral()
     };
@@ -96,12 +96,14 @@ async fn start(gate: &Arc<Gate>) -> SocketAddr {
     address
 }
 
-struct Client(std::net::TcpStream);
+struct EchoClient(std::net::TcpStream);
 
-impl Client {
+impl EchoClient {
     fn connect(address: SocketAddr) -> Self {
         let stream = std::net::TcpStream::connect(address).expect("connects");
-        stream.set_read_timeout(Some(PATIENCE)).expect("can be set");
+        stream
+            .set_read_timeout(Some(WAIT_TIMEOUT))
+            .expect("can be set");
         stream.set_nodelay(true).expect("can be set");
         Self(stream)
     }
@@ -119,23 +121,23 @@ impl Client {
 
 /// The thread that is kept waiting is often the one that would have looked for input.
 #[test]
-fn a_store_that_has_to_wait_holds_up_nobody_who_reads() {
+fn blocked_store_does_not_block_readers_on_its_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime");
-    let gate = Arc::new(Gate::default());
+    let gate = Arc::new(BlockingClock::default());
     let address = runtime.block_on(start(&gate));
-    let _opened = Opened(Arc::clone(&gate));
-    let (mut writer, mut reader) = (Client::connect(address), Client::connect(address));
+    let _opened = UnblockOnDrop(Arc::clone(&gate));
+    let (mut writer, mut reader) = (EchoClient::connect(address), EchoClient::connect(address));
     for _ in 0..100 {
-        gate.set(true);
+        gate.set_blocked(true);
         writer.ask(b'w');
-        gate.wait_for_somebody();
+        gate.wait_until_blocked();
         reader.ask(b'r');
         reader.expect(b'r', "an answer while the store waits");
-        gate.set(false);
+        gate.set_blocked(false);
         writer.expect(b'w', "an answer when the store goes on");
     }
 }

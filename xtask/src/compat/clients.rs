@@ -1,7 +1,7 @@
 //! Clients in other languages, each against a server just started.
 
 use super::process::output;
-use super::server::Around;
+use super::server::CompatServer;
 use super::tools;
 use crate::{Outcome, root};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::process::Command;
 
 /// Informers, protobuf, leader election: what every controller in Go stands on.
 pub(crate) fn client_go() -> Outcome {
-    Around::start()?.run(&mut go_test("./clientgo"))
+    CompatServer::start()?.run(&mut go_test("./clientgo"))
 }
 
 /// An operator as people write them.
 pub(crate) fn controller_runtime() -> Outcome {
-    Around::start()?.run(&mut go_test("./backup"))
+    CompatServer::start()?.run(&mut go_test("./backup"))
 }
 
 /// A test suite that starts its own server: us, under the names it looks for.
@@ -52,7 +52,7 @@ pub(crate) fn operator() -> Outcome {
     let mut shell = Command::new("sh");
     let run = format!("OPTIK_TEST_KUBECONFIG=$KUBECONFIG exec {}", env!("CARGO"));
     shell.args(["-c", &format!("{run} {OPERATOR_TEST}")]);
-    Around::start()?.run(shell.current_dir(root()))
+    CompatServer::start()?.run(shell.current_dir(root()))
 }
 
 /// The same on a server of somebody else.
@@ -68,11 +68,11 @@ pub(crate) fn operator_on(kubeconfig: &Path) -> Outcome {
 const OPERATOR_TEST: &str = "test --locked --workspace --test end_to_end";
 
 pub(crate) fn python() -> Outcome {
-    Around::start()?.run(&mut python_script("client.py")?)
+    CompatServer::start()?.run(&mut python_script("client.py")?)
 }
 
 pub(crate) fn kopf() -> Outcome {
-    Around::start()?.run(&mut python_script("kopf_operator.py")?)
+    CompatServer::start()?.run(&mut python_script("kopf_operator.py")?)
 }
 
 fn python_script(name: &str) -> Result<Command, String> {
@@ -85,7 +85,7 @@ fn python_script(name: &str) -> Result<Command, String> {
 
 pub(crate) fn client_node() -> Outcome {
     let script = tools::client_node()?;
-    Around::start()?.run(Command::new("node").arg(script))
+    CompatServer::start()?.run(Command::new("node").arg(script))
 }
 
 /// It watches by WebSocket.
@@ -95,7 +95,7 @@ pub(crate) fn fabric8() -> Outcome {
     java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         .args(["-cp", &classpath])
         .arg(root().join("compat/java/Client.java"));
-    Around::start()?.run(&mut java)
+    CompatServer::start()?.run(&mut java)
 }
 
 pub(crate) fn helm() -> Outcome {
@@ -104,14 +104,14 @@ pub(crate) fn helm() -> Outcome {
     script
         .arg(root().join("compat/helm/run.sh"))
         .env("HELM", helm);
-    Around::start()?.run(&mut script)
+    CompatServer::start()?.run(&mut script)
 }
 
 /// Definitions of other projects, and their samples.
 pub(crate) fn definitions() -> Outcome {
     let mut script = Command::new("bash");
     script.arg(root().join("compat/crds/run.sh"));
-    Around::start()?.run(&mut script)
+    CompatServer::start()?.run(&mut script)
 }
 
 fn succeeds(command: &mut Command) -> Outcome {

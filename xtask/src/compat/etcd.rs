@@ -1,6 +1,6 @@
 //! Our store on a real etcd, and a real kube-apiserver on our store.
 
-use super::process::{Server, free_port, output};
+use super::process::{ChildServer, free_port, output};
 use super::tools;
 use crate::{Outcome, root};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) fn three_nodes() -> Outcome {
 /// The behaviour suite of the store, over the etcd engine.
 fn suite_against(nodes: usize) -> Outcome {
     let scratch = scratch()?;
-    let cluster = Cluster::start(nodes, scratch.path())?;
+    let cluster = EtcdProcesses::start(nodes, scratch.path())?;
     let mut suite = Command::new(env!("CARGO"));
     suite
         .args([
@@ -69,12 +69,12 @@ fn scratch() -> Result<tempfile::TempDir, String> {
     tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))
 }
 
-struct Cluster {
+struct EtcdProcesses {
     endpoints: Vec<String>,
-    _nodes: Vec<Server>,
+    _nodes: Vec<ChildServer>,
 }
 
-impl Cluster {
+impl EtcdProcesses {
     fn start(count: usize, scratch: &Path) -> Result<Self, String> {
         let program = tools::etcd()?;
         let ports: Vec<(u16, u16)> = (0..count)
@@ -107,7 +107,7 @@ impl Cluster {
                     &peer,
                 ])
                 .args(["--initial-cluster", &peers, "--log-level", "warn"]);
-            nodes.push(Server::start(
+            nodes.push(ChildServer::start(
                 "etcd",
                 &mut command,
                 &scratch.join(format!("n{number}.log")),
@@ -140,7 +140,7 @@ pub(crate) fn kube_apiserver() -> Outcome {
         "--etcd-listen",
         &etcd,
     ]);
-    let mut store = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+    let mut store = ChildServer::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     store.wait_ready(&etcd, "/health")?;
     let port = free_port()?.to_string();
     let _server = start_apiserver(&apiserver, &etcd, &port, scratch.path())?;
@@ -159,7 +159,7 @@ fn same_decisions(port: &str) -> Outcome {
         .args(["--listen-http", &http])
         .arg("--kubeconfig-out")
         .arg(scratch.path().join("kubeconfig"));
-    let mut ours = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+    let mut ours = ChildServer::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     ours.wait_ready(&http, "/readyz")?;
     let theirs = decisions(&format!("https://127.0.0.1:{port}"), Some("secret"))?;
     let ours = decisions(&format!("http://{http}"), None)?;
@@ -195,7 +195,7 @@ fn decisions(server: &str, token: Option<&str>) -> Result<String, String> {
 pub(crate) fn live() -> Outcome {
     let apiserver = tools::kube_apiserver()?;
     let scratch = scratch()?;
-    let cluster = Cluster::start(1, scratch.path())?;
+    let cluster = EtcdProcesses::start(1, scratch.path())?;
     let etcd = cluster.endpoints[0].trim_start_matches("http://");
     let port = free_port()?.to_string();
     let _server = start_apiserver(&apiserver, etcd, &port, scratch.path())?;
@@ -233,8 +233,8 @@ fn run_operator(port: &str, scratch: &Path) -> Outcome {
     std::fs::write(&kubeconfig, text)
         .map_err(|cause| format!("{}: {cause}", kubeconfig.display()))?;
     super::clients::operator_on(&kubeconfig)?;
-    super::operators::lives_on(&kubeconfig)?;
-    super::operators::faults_on(&kubeconfig)
+    super::operators::operator_lifecycle_on(&kubeconfig)?;
+    super::operators::operator_faults_on(&kubeconfig)
 }
 
 fn start_apiserver(
@@ -242,7 +242,7 @@ fn start_apiserver(
     etcd: &str,
     port: &str,
     scratch: &Path,
-) -> Result<Server, String> {
+) -> Result<ChildServer, String> {
     let key = scratch.join("sa.key");
     output(
         Command::new("openssl")
@@ -272,7 +272,7 @@ fn start_apiserver(
             key.display()
         ))
         .arg(format!("--token-auth-file={}", tokens.display()));
-    Server::start(
+    ChildServer::start(
         "kube-apiserver",
         &mut command,
         &scratch.join("apiserver.log"),

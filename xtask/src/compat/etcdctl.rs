@@ -1,6 +1,6 @@
 //! etcdctl, typed as people type it, against our server.
 
-use super::process::{Server, free_port, output};
+use super::process::{ChildServer, free_port, output};
 use super::tools;
 use crate::Outcome;
 use std::io::{BufRead, BufReader, Write};
@@ -71,9 +71,9 @@ fn everything(etcdctl: &Path, more: &[(&str, &[&str])]) -> Outcome {
     serve
         .args(["serve", "--etcd-only", "--etcd-listen", &address, "--data"])
         .arg(scratch.path().join("data"));
-    let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+    let mut server = ChildServer::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     server.wait_ready(&address, "/health")?;
-    let client = Client {
+    let client = EtcdctlCommand {
         program: etcdctl.to_owned(),
         address,
     };
@@ -92,12 +92,12 @@ fn everything(etcdctl: &Path, more: &[(&str, &[&str])]) -> Outcome {
     snapshot(&client, &optik, scratch.path())
 }
 
-struct Client {
+struct EtcdctlCommand {
     program: PathBuf,
     address: String,
 }
 
-impl Client {
+impl EtcdctlCommand {
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -128,7 +128,7 @@ impl Client {
 }
 
 /// Compares in one paragraph, then what to do, then what to do otherwise.
-fn transaction(client: &Client) -> Outcome {
+fn transaction(client: &EtcdctlCommand) -> Outcome {
     let mut child = client
         .command("txn")
         .stdin(Stdio::piped())
@@ -152,7 +152,7 @@ fn transaction(client: &Client) -> Outcome {
     }
 }
 
-fn lease(client: &Client) -> Outcome {
+fn lease(client: &EtcdctlCommand) -> Outcome {
     let granted = client.expect("lease grant 600", &["granted with TTL(600s)"])?;
     let id = granted
         .split_whitespace()
@@ -176,7 +176,7 @@ fn lease(client: &Client) -> Outcome {
 }
 
 /// A watch from a past revision shows what happened, and then what happens.
-fn watch(client: &Client) -> Outcome {
+fn watch(client: &EtcdctlCommand) -> Outcome {
     let mut child = client
         .command("watch hello --rev=6 --prev-kv")
         .stdout(Stdio::piped())
@@ -203,7 +203,7 @@ fn watch(client: &Client) -> Outcome {
 }
 
 /// What etcdctl saves, we restore.
-fn snapshot(client: &Client, optik: &Path, scratch: &Path) -> Outcome {
+fn snapshot(client: &EtcdctlCommand, optik: &Path, scratch: &Path) -> Outcome {
     let file = scratch.join("saved");
     client.expect(&format!("snapshot save {}", file.display()), &[])?;
     let target = scratch.join("restored");

@@ -15,58 +15,58 @@ use crate::Outcome;
 pub(crate) use operators::measure;
 
 /// One thing that is tried, and what came of it.
-struct Part {
+struct CompatJob {
     name: &'static str,
     run: fn() -> Outcome,
     /// Too slow for every change; only when it is named.
     on_request: bool,
 }
 
-const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part {
+const fn job(name: &'static str, run: fn() -> Outcome) -> CompatJob {
+    CompatJob {
         name,
         run,
         on_request: false,
     }
 }
 
-const PARTS: &[Part] = &[
-    part("etcd-1", etcd::one_node),
-    part("etcd-3", etcd::three_nodes),
-    part("etcd-faults", etcd::faults),
-    part("etcdctl", etcdctl::newest),
-    part("etcdctl-3.4", etcdctl::debian),
-    part("seeds", scripts::seeds),
-    part("kubectl", scripts::kubectl),
-    part("kubectl-1.36", scripts::newest_kubectl),
-    part("client-go", clients::client_go),
-    part("controller-runtime", clients::controller_runtime),
-    part("envtest", clients::envtest),
-    part("kube-rs", clients::kube_rs),
-    part("operator", clients::operator),
-    part("operators", operators::lives),
-    part("python", clients::python),
-    part("kopf", clients::kopf),
-    part("client-node", clients::client_node),
-    part("fabric8", clients::fabric8),
-    part("helm", clients::helm),
-    part("definitions", clients::definitions),
-    Part {
+const PARTS: &[CompatJob] = &[
+    job("etcd-1", etcd::one_node),
+    job("etcd-3", etcd::three_nodes),
+    job("etcd-faults", etcd::faults),
+    job("etcdctl", etcdctl::newest),
+    job("etcdctl-3.4", etcdctl::debian),
+    job("seeds", scripts::seeds),
+    job("kubectl", scripts::kubectl),
+    job("kubectl-1.36", scripts::newest_kubectl),
+    job("client-go", clients::client_go),
+    job("controller-runtime", clients::controller_runtime),
+    job("envtest", clients::envtest),
+    job("kube-rs", clients::kube_rs),
+    job("operator", clients::operator),
+    job("operators", operators::operator_lifecycles),
+    job("python", clients::python),
+    job("kopf", clients::kopf),
+    job("client-node", clients::client_node),
+    job("fabric8", clients::fabric8),
+    job("helm", clients::helm),
+    job("definitions", clients::definitions),
+    CompatJob {
         on_request: true,
-        ..part("kube-apiserver", etcd::kube_apiserver)
+        ..job("kube-apiserver", etcd::kube_apiserver)
     },
-    Part {
+    CompatJob {
         on_request: true,
-        ..part("controller-manager", scripts::controller_manager)
+        ..job("controller-manager", scripts::controller_manager)
     },
-    Part {
+    CompatJob {
         on_request: true,
-        ..part("--live", etcd::live)
+        ..job("--live", etcd::live)
     },
 ];
 
 pub(crate) fn run(wanted: &[String]) -> Outcome {
-    let chosen = |part: &&Part| {
+    let chosen = |part: &&CompatJob| {
         if wanted.is_empty() {
             !part.on_request
         } else {

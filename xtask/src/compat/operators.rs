@@ -1,8 +1,8 @@
 //! The Backup operator on three runtimes: each lives through the same life of a Backup,
 //! and all are measured beside each other.
 
-use super::process::{Server, free_port, output};
-use super::server::Around;
+use super::process::{ChildServer, free_port, output};
+use super::server::CompatServer;
 use super::tools;
 use crate::{Outcome, root};
 use std::path::{Path, PathBuf};
@@ -77,27 +77,30 @@ fn go_build(package: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 /// The life of a Backup with each operator, on a server of ours just started.
-pub(crate) fn lives() -> Outcome {
+pub(crate) fn operator_lifecycles() -> Outcome {
     let programs = Programs::build(Profile::Debug)?;
     for operator in programs.operators() {
-        println!("-- {}", shown(&operator));
+        println!("-- {}", tail_of_output(&operator));
         let mut life = Command::new(&programs.bench);
-        Around::start()?.run(life.arg("life").args(&operator))?;
+        CompatServer::start()?.run(life.arg("life").args(&operator))?;
     }
     Ok(())
 }
 
 /// The same on a server of somebody else.
-pub(crate) fn lives_on(kubeconfig: &Path) -> Outcome {
+pub(crate) fn operator_lifecycle_on(kubeconfig: &Path) -> Outcome {
     let programs = Programs::build(Profile::Debug)?;
     for operator in programs.operators() {
-        println!("-- {}", shown(&operator));
+        println!("-- {}", tail_of_output(&operator));
         let mut life = Command::new(&programs.bench);
         life.arg("life")
             .args(&operator)
             .env("KUBECONFIG", kubeconfig);
         if !life.status().is_ok_and(|status| status.success()) {
-            return Err(format!("{} did not live through it", shown(&operator)));
+            return Err(format!(
+                "{} did not live through it",
+                tail_of_output(&operator)
+            ));
         }
     }
     Ok(())
@@ -105,14 +108,14 @@ pub(crate) fn lives_on(kubeconfig: &Path) -> Outcome {
 
 /// What our runtime makes of mistakes and faults, on a server of somebody else. Its tests
 /// speak without TLS, so kubectl stands between.
-pub(crate) fn faults_on(kubeconfig: &Path) -> Outcome {
+pub(crate) fn operator_faults_on(kubeconfig: &Path) -> Outcome {
     let port = free_port()?;
     let mut proxy = Command::new(tools::kubectl()?);
     proxy
         .args(["proxy", "--port", &port.to_string(), "--kubeconfig"])
         .arg(kubeconfig);
     let log = kubeconfig.with_file_name("proxy.log");
-    let mut proxy = Server::start("kubectl proxy", &mut proxy, &log)?;
+    let mut proxy = ChildServer::start("kubectl proxy", &mut proxy, &log)?;
     let address = format!("127.0.0.1:{port}");
     proxy.wait_ready(&address, "/readyz")?;
     let mut tests = Command::new(env!("CARGO"));
@@ -133,17 +136,17 @@ pub(crate) fn faults_on(kubeconfig: &Path) -> Outcome {
 /// All three runtimes, measured on one server: `cargo xtask controllers [--short]`.
 pub(crate) fn measure(words: &[String]) -> Outcome {
     let programs = Programs::build(Profile::Release)?;
-    let around = Around::start_with_program(&programs.optik, &["--ephemeral"])?;
+    let around = CompatServer::start_with_program(&programs.optik, &["--ephemeral"])?;
     let mut drive = Command::new(&programs.bench);
     drive.args(["drive", "--server", &around.url()]);
     drive.arg("--go").arg(&programs.go_bench);
     for operator in programs.operators() {
-        drive.arg("--operator").arg(shown(&operator));
+        drive.arg("--operator").arg(tail_of_output(&operator));
     }
     around.run(drive.args(words))
 }
 
-fn shown(operator: &[PathBuf]) -> String {
+fn tail_of_output(operator: &[PathBuf]) -> String {
     let words: Vec<_> = operator.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
 }

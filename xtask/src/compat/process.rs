@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A server that is killed when this is dropped.
-pub(crate) struct Server {
+pub(crate) struct ChildServer {
     child: Child,
     pub(crate) name: &'static str,
 }
 
-impl Server {
+impl ChildServer {
     pub(crate) fn start(
         name: &'static str,
         command: &mut Command,
@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ChildServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,6 +1,6 @@
 //! Scripts below `compat/`, each against a server just started.
 
-use super::server::Around;
+use super::server::CompatServer;
 use super::tools;
 use crate::{Outcome, root};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn with_kubectl(program: &Path) -> Outcome {
     for script in ["compat/kubectl/run.sh", "compat/kubectl/read.sh"] {
         let mut command = Command::new("bash");
         let command = command.arg(root().join(script));
-        Around::start()?.run(command.env("KUBECTL", program))?;
+        CompatServer::start()?.run(command.env("KUBECTL", program))?;
     }
     Ok(())
 }
@@ -34,7 +34,7 @@ fn with_kubectl(program: &Path) -> Outcome {
 pub(crate) fn controller_manager() -> Outcome {
     let manager = tools::kube_controller_manager()?;
     let script = root().join("compat/controller-manager/run.sh");
-    Around::start_with("")?.run(
+    CompatServer::start_with("")?.run(
         Command::new("bash")
             .arg(script)
             .env("CONTROLLER_MANAGER", manager),
@@ -42,5 +42,5 @@ pub(crate) fn controller_manager() -> Outcome {
 }
 
 fn run(script: &str) -> Outcome {
-    Around::start()?.run(Command::new("bash").arg(root().join(script)))
+    CompatServer::start()?.run(Command::new("bash").arg(root().join(script)))
 }

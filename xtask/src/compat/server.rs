@@ -1,21 +1,21 @@
 //! A server of ours, just started, for one of the clients.
 
-use super::process::{Server, free_port};
+use super::process::{ChildServer, free_port};
 use super::tools;
 use crate::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where a client finds the server, and where it may leave things.
-pub(crate) struct Around {
-    _server: Server,
+pub(crate) struct CompatServer {
+    _server: ChildServer,
     scratch: tempfile::TempDir,
     plain: String,
     etcd: String,
     kubeconfig: PathBuf,
 }
 
-impl Around {
+impl CompatServer {
     /// What would be put into every namespace would stand among what clients count.
     pub(crate) fn start() -> Result<Self, String> {
         Self::start_with("*,-root-ca-certificate-publisher-controller")
@@ -47,7 +47,8 @@ impl Around {
             .arg("--kubeconfig-out")
             .arg(&kubeconfig)
             .args(more);
-        let mut server = Server::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
+        let mut server =
+            ChildServer::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
         server.wait_ready(&plain, "/readyz")?;
         Ok(Self {
             _server: server,

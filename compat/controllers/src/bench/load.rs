@@ -1,6 +1,6 @@
 //! Objects, and changes of them.
 
-use super::measure::{SENT, STOP, micros, name};
+use super::measure::{SENT, STOP, micros, object_name};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// How many requests are made at the same time.
-const AT_ONCE: usize = 16;
+const CONCURRENCY_MAX: usize = 16;
 
 #[derive(Clone)]
-pub(crate) struct Load {
+pub(crate) struct LoadGenerator {
     pub(crate) namespace: String,
     objects: usize,
     namespaces: Api<Namespace>,
@@ -25,7 +25,7 @@ pub(crate) struct Load {
 /// Counts changes, so that few in a row are of the same object.
 static CHANGES: AtomicUsize = AtomicUsize::new(0);
 
-impl Load {
+impl LoadGenerator {
     pub(crate) fn new(server: &str, objects: usize) -> Result<Self, Box<dyn Error>> {
         let client = Client::try_from(Config::new(server.parse()?))?;
         let namespace = format!("bench-{objects}");
@@ -51,11 +51,11 @@ impl Load {
             Ok(())
         };
         let making = stream::iter(0..self.objects).map(make);
-        making.buffer_unordered(AT_ONCE).try_collect().await
+        making.buffer_unordered(CONCURRENCY_MAX).try_collect().await
     }
 
     /// Changes at a rate, whether the last was answered or not.
-    pub(crate) async fn paced(
+    pub(crate) async fn change_at_rate(
         &self,
         load: &str,
         rate: u32,
@@ -66,7 +66,7 @@ impl Load {
         for _ in 0..changes {
             pace.tick().await;
             let (all, load) = (self.clone(), load.to_owned());
-            sent.spawn(async move { all.touch(&load).await });
+            sent.spawn(async move { all.change_next(&load).await });
             while let Some(done) = sent.try_join_next() {
                 done??;
             }
@@ -78,15 +78,22 @@ impl Load {
     }
 
     /// Changes as fast as they can be made.
-    pub(crate) async fn storm(&self, load: &str, changes: usize) -> Result<(), kube::Error> {
-        let touching = stream::iter(0..changes).map(|_| self.touch(load));
-        touching.buffer_unordered(AT_ONCE).try_collect().await
+    pub(crate) async fn change_at_full_speed(
+        &self,
+        load: &str,
+        changes: usize,
+    ) -> Result<(), kube::Error> {
+        let touching = stream::iter(0..changes).map(|_| self.change_next(load));
+        touching
+            .buffer_unordered(CONCURRENCY_MAX)
+            .try_collect()
+            .await
     }
 
-    async fn touch(&self, load: &str) -> Result<(), kube::Error> {
+    async fn change_next(&self, load: &str) -> Result<(), kube::Error> {
         let change = CHANGES.fetch_add(1, Ordering::Relaxed);
         // A prime: all objects have a turn before one has a second.
-        let name = name(change.wrapping_mul(7919) % self.objects);
+        let name = object_name(change.wrapping_mul(7919) % self.objects);
         let sent = format!("{load}:{}", micros());
         let patch = Patch::Merge(json!({"metadata": {"annotations": {SENT: sent}}}));
         self.maps
@@ -96,14 +103,14 @@ impl Load {
     }
 
     /// What ends a measurement.
-    pub(crate) async fn stop(&self) -> Result<(), kube::Error> {
+    pub(crate) async fn create_stop_marker(&self) -> Result<(), kube::Error> {
         let mut stop = ConfigMap::default();
         stop.metadata.name = Some(STOP.to_owned());
         self.maps.create(&PostParams::default(), &stop).await?;
         Ok(())
     }
 
-    pub(crate) async fn forget_stop(&self) -> Result<(), kube::Error> {
+    pub(crate) async fn delete_stop_marker(&self) -> Result<(), kube::Error> {
         if self.maps.get_opt(STOP).await?.is_some() {
             self.maps.delete(STOP, &DeleteParams::default()).await?;
         }
@@ -113,7 +120,7 @@ impl Load {
 
 fn object(number: usize) -> ConfigMap {
     let mut map = ConfigMap::default();
-    map.metadata.name = Some(name(number));
+    map.metadata.name = Some(object_name(number));
     let label = |key: &str, value: String| (key.to_owned(), value);
     let labels = [
         label("app", "bench".into()),

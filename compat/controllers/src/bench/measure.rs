@@ -1,8 +1,8 @@
 //! What a runtime notes, and what it says.
 
-use super::Task;
+use super::RuntimeArgs;
 use k8s_openapi::api::core::v1::ConfigMap;
-use optik_controller::{Priority, Queue, QueueOptions, Verdict};
+use optik_controller::{QueuePriority, RequeueDecision, WorkQueue, WorkQueueOptions};
 use optik_platform::{Clock, SystemClock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ pub(crate) const CATCH_UP: &str = "catch-up";
 
 /// Counts reconciles, and how late they were.
 pub(crate) struct Meter {
-    pub(crate) task: Task,
+    pub(crate) task: RuntimeArgs,
     clock: SystemClock,
     /// What was sent before is of an earlier measurement.
     began: u64,
-    seen: Mutex<Seen>,
+    seen: Mutex<MeterState>,
     pub(crate) over: Notify,
 }
 
 #[derive(Default)]
-struct Seen {
+struct MeterState {
     /// Which objects, by number: little beside what is measured.
     there: Vec<bool>,
     missing: usize,
@@ -37,16 +37,16 @@ struct Seen {
 }
 
 /// The name of the object of a number.
-pub(crate) fn name(number: usize) -> String {
+pub(crate) fn object_name(number: usize) -> String {
     format!("map-{number:06}")
 }
 
 impl Meter {
-    pub(crate) fn new(task: Task) -> Self {
-        let seen = Seen {
+    pub(crate) fn new(task: RuntimeArgs) -> Self {
+        let seen = MeterState {
             there: vec![false; task.objects],
             missing: task.objects,
-            ..Seen::default()
+            ..MeterState::default()
         };
         Self {
             task,
@@ -58,16 +58,16 @@ impl Meter {
     }
 
     /// A reconcile begins.
-    pub(crate) fn note(&self, map: &ConfigMap) {
+    pub(crate) fn record_reconcile(&self, map: &ConfigMap) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.reconciles += 1;
         if seen.reconciles == 1 {
-            self.say("begun", json!({}));
+            self.print_line("begun", json!({}));
         }
-        self.note_lateness(&mut seen, map);
+        self.record_lateness(&mut seen, map);
         let name = map.metadata.name.as_deref().unwrap_or_default();
         if name == STOP {
-            self.say_end(&mut seen);
+            self.print_end(&mut seen);
             self.over.notify_one();
             return;
         }
@@ -79,11 +79,11 @@ impl Meter {
         seen.missing -= 1;
         if seen.missing == 0 {
             let took = self.clock.monotonic().since(Default::default());
-            self.say("synced", json!({"ms": millis(took)}));
+            self.print_line("synced", json!({"ms": millis(took)}));
         }
     }
 
-    fn note_lateness(&self, seen: &mut Seen, map: &ConfigMap) {
+    fn record_lateness(&self, seen: &mut MeterState, map: &ConfigMap) {
         let annotations = map.metadata.annotations.as_ref();
         let sent = annotations.and_then(|all| all.get(SENT));
         let Some((load, at)) = sent.and_then(|sent| sent.split_once(':')) else {
@@ -101,11 +101,11 @@ impl Meter {
         };
         late.push(now.saturating_sub(at));
         if load == CATCH_UP && late.len() == self.task.catch_up {
-            self.say("caught up", json!({"at_us": now}));
+            self.print_line("caught up", json!({"at_us": now}));
         }
     }
 
-    fn say_end(&self, seen: &mut Seen) {
+    fn print_end(&self, seen: &mut MeterState) {
         let mut late = serde_json::Map::new();
         for (load, values) in &mut seen.late {
             values.sort_unstable();
@@ -113,10 +113,10 @@ impl Meter {
             let last = json!({"p50_us": at(50), "p99_us": at(99), "count": values.len()});
             late.insert(load.clone(), last);
         }
-        self.say("done", json!({"reconciles": seen.reconciles, "late": late}));
+        self.print_line("done", json!({"reconciles": seen.reconciles, "late": late}));
     }
 
-    fn say(&self, phase: &str, mut line: serde_json::Value) {
+    fn print_line(&self, phase: &str, mut line: serde_json::Value) {
         line["phase"] = json!(phase);
         line["cpu_ms"] = json!(cpu_millis());
         line["rss_kb"] = json!(status_kb("VmRSS:"));
@@ -153,7 +153,7 @@ fn cpu_millis() -> Option<u64> {
 pub(crate) fn queue() {
     const KEYS: u64 = 1_000_000;
     let clock = SystemClock::default();
-    let mut queue = Queue::new(QueueOptions::default());
+    let mut queue = WorkQueue::new(WorkQueueOptions::default());
     let mut lap = clock.monotonic();
     let mut say = |what: &str| {
         let now = clock.monotonic();
@@ -162,17 +162,17 @@ pub(crate) fn queue() {
         println!("queue: {what} {each} ns");
     };
     for key in 0..KEYS {
-        queue.add(key, Priority::Normal, None, Duration::ZERO);
+        queue.add(key, QueuePriority::Normal, None, Duration::ZERO);
     }
     say("add");
     for key in 0..KEYS {
-        queue.add(key, Priority::Normal, None, Duration::ZERO);
+        queue.add(key, QueuePriority::Normal, None, Duration::ZERO);
     }
     say("add again");
     for _ in 0..KEYS {
         if let Some(key) = queue.take(Duration::ZERO) {
-            queue.finish(&key, Verdict::Done, &[], Duration::ZERO, 0.0);
-            queue.add(key, Priority::Normal, None, Duration::ZERO);
+            queue.finish(&key, RequeueDecision::Done, &[], Duration::ZERO, 0.0);
+            queue.add(key, QueuePriority::Normal, None, Duration::ZERO);
         }
     }
     say("take, finish and add with a million waiting");

@@ -1,11 +1,11 @@
 //! What a runtime costs, from a list of everything to a storm of changes.
 
-pub(crate) mod drive;
-pub(crate) mod kube_rs;
+pub(crate) mod driver;
+pub(crate) mod kube_rs_bench;
 mod load;
 pub(crate) mod measure;
 mod operators;
-pub(crate) mod ours;
+pub(crate) mod optik_bench;
 mod report;
 mod runner;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What a runtime is told.
 #[derive(Clone, clap::Args)]
-pub(crate) struct Task {
+pub(crate) struct RuntimeArgs {
     /// The address of a server without TLS.
     server: String,
     namespace: String,
@@ -33,7 +33,7 @@ pub(crate) struct Task {
     catch_up: usize,
 }
 
-impl Task {
+impl RuntimeArgs {
     /// What a reconcile does besides looking.
     async fn work(&self) {
         if self.work_millis > 0 {

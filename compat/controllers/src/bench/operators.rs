@@ -1,22 +1,22 @@
 //! The Backup operators beside each other: how many requests each needs until everything
 //! is quiet.
 
-use super::report::{Numbers, Report};
-use backup_operator::{Backup, BackupSpec, Phase, install};
+use super::report::{BenchReport, Numbers};
+use backup_operator::{Backup, BackupPhase, BackupSpec, install};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Method;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
-use optik_clients_testkit::faults::{Asked, Faults};
+use optik_clients_testkit::fault_proxy::{FaultProxy, RecordedRequest};
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-const AT_ONCE: usize = 16;
-const LOOK: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(180);
+const CONCURRENCY_MAX: usize = 16;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Each makes Backups what they should be, changes all of them once, and lets them go.
 pub(crate) async fn compare(
@@ -24,7 +24,7 @@ pub(crate) async fn compare(
     operators: &[String],
     backups: usize,
 ) -> Result<(), Box<dyn Error>> {
-    let mut report = Report::default();
+    let mut report = BenchReport::default();
     for operator in operators {
         let name = Path::new(operator.split(' ').next().unwrap_or_default());
         let name = name.file_name().unwrap_or_default().to_string_lossy();
@@ -44,9 +44,9 @@ pub(crate) async fn compare(
     Ok(())
 }
 
-struct Scene {
+struct OperatorBench {
     backups: Api<Backup>,
-    between: Faults,
+    between: FaultProxy,
     count: usize,
     /// How many requests had been made when the last stage ended.
     seen: usize,
@@ -56,10 +56,10 @@ struct Scene {
 async fn run(server: &str, operator: &str, count: usize) -> Result<Numbers, Box<dyn Error>> {
     let client = Client::try_from(Config::new(server.parse()?))?;
     install(client.clone()).await?;
-    let between = Faults::before(server).await;
+    let between = FaultProxy::start(server).await;
     let place = tempfile::tempdir()?;
     let _operator = start(operator, &between.url, place.path())?;
-    let mut scene = Scene {
+    let mut scene = OperatorBench {
         backups: Api::default_namespaced(client),
         between,
         count,
@@ -67,24 +67,27 @@ async fn run(server: &str, operator: &str, count: usize) -> Result<Numbers, Box<
         numbers: Numbers::new(),
     };
     let begun = tokio::time::Instant::now();
-    let making = stream::iter(0..count).map(|number| scene.make(number));
-    making.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    scene.settled("made", 1).await?;
-    let changing = stream::iter(0..count).map(|number| scene.change(number));
+    let making = stream::iter(0..count).map(|number| scene.create_backup(number));
+    making
+        .buffer_unordered(CONCURRENCY_MAX)
+        .try_collect::<()>()
+        .await?;
+    scene.wait_until_quiet("made", 1).await?;
+    let changing = stream::iter(0..count).map(|number| scene.patch_backup(number));
     changing
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY_MAX)
         .try_collect::<()>()
         .await?;
-    scene.settled("changed", 2).await?;
-    let deleting = stream::iter(0..count).map(|number| scene.delete(number));
+    scene.wait_until_quiet("changed", 2).await?;
+    let deleting = stream::iter(0..count).map(|number| scene.delete_backup(number));
     deleting
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY_MAX)
         .try_collect::<()>()
         .await?;
-    scene.gone().await?;
+    scene.wait_until_gone().await?;
     let seconds = begun.elapsed().as_secs_f64();
     scene.numbers.insert("seconds".to_owned(), seconds);
-    let asked = scene.between.asked();
+    let asked = scene.between.requests();
     let refused = asked
         .iter()
         .filter(|asked| asked.status.is_some_and(|code| code == 409));
@@ -114,8 +117,8 @@ fn start(operator: &str, url: &str, place: &Path) -> Result<Child, Box<dyn Error
     Ok(started)
 }
 
-impl Scene {
-    async fn make(&self, number: usize) -> Result<(), kube::Error> {
+impl OperatorBench {
+    async fn create_backup(&self, number: usize) -> Result<(), kube::Error> {
         let spec = BackupSpec {
             source: "/data".into(),
             image: "example.com/copy:1".into(),
@@ -126,70 +129,75 @@ impl Scene {
         Ok(())
     }
 
-    async fn change(&self, number: usize) -> Result<(), kube::Error> {
+    async fn patch_backup(&self, number: usize) -> Result<(), kube::Error> {
         let patch = Patch::Merge(json!({"spec": {"source": "/more"}}));
         let (name, ours) = (name(number), PatchParams::default());
         self.backups.patch(&name, &ours, &patch).await?;
         Ok(())
     }
 
-    async fn delete(&self, number: usize) -> Result<(), kube::Error> {
+    async fn delete_backup(&self, number: usize) -> Result<(), kube::Error> {
         let name = name(number);
         self.backups.delete(&name, &DeleteParams::default()).await?;
         Ok(())
     }
 
     /// Waits until all statuses speak of a generation, and nothing was asked for a while.
-    async fn settled(&mut self, stage: &str, generation: i64) -> Result<(), Box<dyn Error>> {
-        self.until(async |scene: &Self| {
+    async fn wait_until_quiet(
+        &mut self,
+        stage: &str,
+        generation: i64,
+    ) -> Result<(), Box<dyn Error>> {
+        self.wait_for(async |scene: &Self| {
             let all = scene.backups.list(&ListParams::default()).await?.items;
-            let of_bench = all.iter().filter(|backup| is_ours(backup));
+            let of_bench = all.iter().filter(|backup| is_bench_backup(backup));
             let ready = of_bench.filter(|backup| {
                 let status = backup.status.clone().unwrap_or_default();
-                status.phase == Some(Phase::Pending)
+                status.phase == Some(BackupPhase::Pending)
                     && status.observed_generation == Some(generation)
             });
             Ok(ready.count() == scene.count)
         })
         .await?;
-        self.stage_ended(stage).await
+        self.record_stage(stage).await
     }
 
-    async fn gone(&mut self) -> Result<(), Box<dyn Error>> {
-        self.until(async |scene: &Self| {
+    async fn wait_until_gone(&mut self) -> Result<(), Box<dyn Error>> {
+        self.wait_for(async |scene: &Self| {
             let all = scene.backups.list(&ListParams::default()).await?.items;
-            Ok(!all.iter().any(is_ours))
+            Ok(!all.iter().any(is_bench_backup))
         })
         .await?;
-        self.stage_ended("deleted").await
+        self.record_stage("deleted").await
     }
 
-    async fn until(
+    async fn wait_for(
         &self,
         is_so: impl AsyncFn(&Self) -> Result<bool, kube::Error>,
     ) -> Result<(), Box<dyn Error>> {
         let waiting = async {
             while !is_so(self).await? {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok::<(), kube::Error>(())
         };
-        tokio::time::timeout(PATIENCE, waiting).await??;
+        tokio::time::timeout(TIMEOUT, waiting).await??;
         Ok(())
     }
 
     /// Counts what was asked since the last stage, once nothing more is.
-    async fn stage_ended(&mut self, stage: &str) -> Result<(), Box<dyn Error>> {
+    async fn record_stage(&mut self, stage: &str) -> Result<(), Box<dyn Error>> {
         loop {
-            let before = relevant(&self.between).len();
+            let before = relevant_requests(&self.between).len();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if relevant(&self.between).len() == before {
+            if relevant_requests(&self.between).len() == before {
                 break;
             }
         }
-        let asked = relevant(&self.between);
+        let asked = relevant_requests(&self.between);
         let new = asked.iter().skip(self.seen);
-        let (reads, writes): (Vec<&Asked>, _) = new.partition(|asked| asked.method == Method::GET);
+        let (reads, writes): (Vec<&RecordedRequest>, _) =
+            new.partition(|asked| asked.method == Method::GET);
         for (what, requests) in [("writes", writes), ("reads", reads)] {
             let each = requests.len() as f64 / self.count as f64;
             self.numbers.insert(format!("{stage}: {what}"), each);
@@ -200,8 +208,8 @@ impl Scene {
 }
 
 /// Watches, leases and events for people left out: they do not belong to a Backup.
-fn relevant(between: &Faults) -> Vec<Asked> {
-    let mut asked = between.asked();
+fn relevant_requests(between: &FaultProxy) -> Vec<RecordedRequest> {
+    let mut asked = between.requests();
     asked.retain(|asked| {
         let path = &asked.path;
         let about = path.contains("/backups/") || path.contains("/jobs");
@@ -214,7 +222,7 @@ fn name(number: usize) -> String {
     format!("bench-{number}")
 }
 
-fn is_ours(backup: &Backup) -> bool {
+fn is_bench_backup(backup: &Backup) -> bool {
     let name = backup.metadata.name.as_deref();
     name.is_some_and(|name| name.starts_with("bench-"))
 }

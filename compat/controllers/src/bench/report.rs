@@ -7,11 +7,11 @@ pub(crate) type Numbers = BTreeMap<String, f64>;
 
 /// All measurements of a program, by its name, in the order in which they were made.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     rows: Vec<(String, Vec<Numbers>)>,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn add(&mut self, row: &str, numbers: Numbers) {
         match self.rows.iter_mut().find(|(name, _)| name == row) {
             Some((_, all)) => all.push(numbers),
@@ -37,14 +37,17 @@ impl Report {
         for (row, _) in &self.rows {
             let cells: Vec<String> = columns
                 .iter()
-                .map(|column| self.median(row, column).map_or("–".to_owned(), shown))
+                .map(|column| {
+                    self.median(row, column)
+                        .map_or("–".to_owned(), format_value)
+                })
                 .collect();
             println!("| {row} | {} |", cells.join(" | "));
         }
     }
 
-    /// How `ours` stands to the best of the others.
-    pub(crate) fn judge(&self, ours: &str, column: &str, more_is_better: bool) {
+    /// How `optik_bench` stands to the best of the others.
+    pub(crate) fn print_ratio(&self, ours: &str, column: &str, more_is_better: bool) {
         let others = self.rows.iter().filter(|(name, _)| name != ours);
         let others = others.filter_map(|(name, _)| self.median(name, column));
         let best = if more_is_better {
@@ -58,7 +61,7 @@ impl Report {
     }
 }
 
-fn shown(value: f64) -> String {
+fn format_value(value: f64) -> String {
     if value >= 100.0 {
         format!("{value:.0}")
     } else {

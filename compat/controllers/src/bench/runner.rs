@@ -1,6 +1,6 @@
 //! A process that is measured.
 
-use optik_clients_testkit::faults::Deed;
+use optik_clients_testkit::fault_proxy::FaultAction;
 use serde_json::Value;
 use std::error::Error;
 use std::path::PathBuf;
@@ -10,24 +10,24 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// How long a line may take: a backlog of everything is among what is waited for.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A program, and what makes it another runtime.
 #[derive(Clone)]
-pub(crate) struct Program {
+pub(crate) struct RuntimeProgram {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    pub(crate) words: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// What makes it list again: not all understand every way in which a server can say
     /// that a revision is gone.
-    pub(crate) expires_by: Deed,
+    pub(crate) expires_by: FaultAction,
 }
 
-impl Program {
+impl RuntimeProgram {
     /// The same with one more word.
     pub(crate) fn with(&self, word: &str) -> Self {
         let mut other = self.clone();
-        other.words.push(word.to_owned());
+        other.args.push(word.to_owned());
         other
     }
 
@@ -36,31 +36,31 @@ impl Program {
         server: &str,
         namespace: &str,
         objects: usize,
-    ) -> Result<Runner, Box<dyn Error>> {
+    ) -> Result<RuntimeProcess, Box<dyn Error>> {
         let mut child = Command::new(&self.path)
-            .args(&self.words)
+            .args(&self.args)
             .args([server, namespace, &objects.to_string()])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
         let said = child.stdout.take().ok_or("no output")?;
-        Ok(Runner {
+        Ok(RuntimeProcess {
             child,
-            said: BufReader::new(said).lines(),
+            output: BufReader::new(said).lines(),
         })
     }
 }
 
-pub(crate) struct Runner {
+pub(crate) struct RuntimeProcess {
     child: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Runner {
+impl RuntimeProcess {
     /// Waits for the line of a phase.
-    pub(crate) async fn until(&mut self, phase: &str) -> Result<Value, Box<dyn Error>> {
+    pub(crate) async fn wait_for_phase(&mut self, phase: &str) -> Result<Value, Box<dyn Error>> {
         loop {
-            let next = tokio::time::timeout(PATIENCE, self.said.next_line()).await;
+            let next = tokio::time::timeout(LINE_TIMEOUT, self.output.next_line()).await;
             let next = next.map_err(|_| format!("it never says {phase:?}"))??;
             let next = next.ok_or_else(|| format!("it ended before {phase:?}"))?;
             let line: Value = serde_json::from_str(&next)?;
@@ -79,8 +79,8 @@ impl Runner {
         Ok(())
     }
 
-    pub(crate) async fn ended(mut self) -> Result<(), Box<dyn Error>> {
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+    pub(crate) async fn wait_for_exit(mut self) -> Result<(), Box<dyn Error>> {
+        let ended = tokio::time::timeout(LINE_TIMEOUT, self.child.wait()).await??;
         ended.success().then_some(()).ok_or("it failed")?;
         Ok(())
     }

@@ -2,7 +2,8 @@
 //! those of the example, the rest is the runtime's.
 
 use backup_operator::{
-    Backup, BackupStatus, Phase, Vault, desired_job, install, kept_for, phase as phase_of,
+    Backup, BackupPhase, BackupStatus, Vault, desired_job, install, phase as phase_of,
+    remaining_retention,
 };
 use futures::StreamExt;
 use k8s_openapi::api::batch::v1::Job;
@@ -24,9 +25,9 @@ use std::time::Duration;
 const NAME: &str = "backup-operator";
 const FINALIZER: &str = "example.com/backup-operator";
 /// How soon something that failed is tried again.
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-struct Context {
+struct OperatorContext {
     client: Client,
     jobs: Store<Job>,
     vault: Vault,
@@ -62,7 +63,7 @@ pub(crate) async fn run(vault: Vault) -> Result<(), Box<dyn Error>> {
         .reflect(writer)
         .applied_objects()
         .predicate_filter(changed, Default::default());
-    let context = Context {
+    let context = OperatorContext {
         client,
         jobs,
         vault,
@@ -72,7 +73,7 @@ pub(crate) async fn run(vault: Vault) -> Result<(), Box<dyn Error>> {
         .shutdown_on_signal()
         .run(
             reconcile,
-            |_, _, _| Action::requeue(AGAIN),
+            |_, _, _| Action::requeue(RETRY_DELAY),
             Arc::new(context),
         )
         .for_each(|_| std::future::ready(()))
@@ -80,7 +81,7 @@ pub(crate) async fn run(vault: Vault) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn reconcile(backup: Arc<Backup>, cx: Arc<Context>) -> Result<Action, OperatorError> {
+async fn reconcile(backup: Arc<Backup>, cx: Arc<OperatorContext>) -> Result<Action, OperatorError> {
     let backups = cx.api::<Backup>(&backup);
     let work = async |event| match event {
         Event::Apply(backup) => cx.apply(&backup).await,
@@ -94,10 +95,10 @@ async fn reconcile(backup: Arc<Backup>, cx: Arc<Context>) -> Result<Action, Oper
 }
 
 fn key(backup: &Backup) -> Result<ObjectKey, OperatorError> {
-    ObjectKey::of(backup).ok_or(OperatorError::Nameless)
+    ObjectKey::from_object(backup).ok_or(OperatorError::Nameless)
 }
 
-impl Context {
+impl OperatorContext {
     fn api<K>(&self, backup: &Backup) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
@@ -108,13 +109,13 @@ impl Context {
 
     async fn apply(&self, backup: &Backup) -> Result<Action, OperatorError> {
         self.vault.reserve(&key(backup)?)?;
-        let job = self.keep_job(backup).await?;
-        self.report(backup, &job).await?;
-        let next = self.remove_expired(backup, &job).await?;
+        let job = self.ensure_job(backup).await?;
+        self.update_status(backup, &job).await?;
+        let next = self.delete_expired_jobs(backup, &job).await?;
         Ok(next.map_or(Action::await_change(), Action::requeue))
     }
 
-    async fn keep_job(&self, backup: &Backup) -> Result<Arc<Job>, OperatorError> {
+    async fn ensure_job(&self, backup: &Backup) -> Result<Arc<Job>, OperatorError> {
         let mut desired = desired_job(backup);
         let namespace = backup.namespace().unwrap_or_default();
         let cached = ObjectRef::new(&desired.name_any()).within(&namespace);
@@ -129,7 +130,7 @@ impl Context {
     }
 
     /// Says in the status how the Job goes, if it does not say so already.
-    async fn report(&self, backup: &Backup, job: &Job) -> Result<(), OperatorError> {
+    async fn update_status(&self, backup: &Backup, job: &Job) -> Result<(), OperatorError> {
         let before = backup.status.clone().unwrap_or_default();
         let after = status(backup, job, &before);
         if json!(before) == json!(after) {
@@ -145,7 +146,7 @@ impl Context {
         Ok(())
     }
 
-    async fn remove_expired(
+    async fn delete_expired_jobs(
         &self,
         backup: &Backup,
         newest: &Job,
@@ -159,8 +160,8 @@ impl Context {
             if job.metadata.name == newest.metadata.name {
                 continue;
             }
-            match kept_for(backup, &job, Timestamp::now()) {
-                Some(Duration::ZERO) => self.remove(backup, &job).await?,
+            match remaining_retention(backup, &job, Timestamp::now()) {
+                Some(Duration::ZERO) => self.delete_job(backup, &job).await?,
                 Some(left) => next = Some(next.map_or(left, |own| own.min(left))),
                 None => {}
             }
@@ -168,7 +169,7 @@ impl Context {
         Ok(next)
     }
 
-    async fn remove(&self, backup: &Backup, job: &Job) -> Result<(), OperatorError> {
+    async fn delete_job(&self, backup: &Backup, job: &Job) -> Result<(), OperatorError> {
         let only = Preconditions {
             uid: job.uid(),
             resource_version: None,
@@ -186,7 +187,7 @@ impl Context {
 
 fn status(backup: &Backup, job: &Job, before: &BackupStatus) -> BackupStatus {
     let (phase, name) = (phase_of(job), job.name_any());
-    let done = if phase == Phase::Succeeded {
+    let done = if phase == BackupPhase::Succeeded {
         "True"
     } else {
         "False"

@@ -2,56 +2,58 @@
 //!
 //! Whether one is believed is decided in `belief`.
 
-use super::belief::Believed;
-use super::options::AccountOptions;
-use crate::kinds::{Kind, parse_stored};
+use super::belief::TokenCache;
+use super::options::ServiceAccountOptions;
+use crate::kinds::{ServedResource, parse_stored};
 use crate::trouble::read_failed;
-use optik_access::jwt::{self, Audiences, Claims, Kubernetes, PublicKey, Reference};
-use optik_access::service_account_name;
+use optik_auth::jwt::{
+    self, Audiences, BoundObjectReference, JwtClaims, KubernetesClaims, PublicKey,
+};
+use optik_auth::service_account_name;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
 use optik_platform::{Clock, Entropy};
 use optik_store::{Snapshot, Store};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-const SECONDS_DEFAULT: i64 = 3600;
-const SECONDS_MIN: i64 = 600;
-const SECONDS_MAX: i64 = 1 << 32;
+const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
+const EXPIRATION_SECONDS_MIN: i64 = 600;
+const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 /// Kubelets that ask for exactly this get a year, and warnings after this.
-const SECONDS_WARN_ONLY: i64 = 3607;
-const SECONDS_EXTENDED: i64 = 365 * 24 * 60 * 60;
+const EXPIRATION_SECONDS_WARN_ONLY: i64 = 3607;
+const EXPIRATION_SECONDS_EXTENDED: i64 = 365 * 24 * 60 * 60;
 
-pub(crate) struct Accounts {
-    pub(super) options: Arc<AccountOptions>,
-    pub(super) keys: Vec<PublicKey>,
+pub(crate) struct ServiceAccountTokens {
+    pub(super) options: Arc<ServiceAccountOptions>,
+    pub(super) verification_keys: Vec<PublicKey>,
     pub(super) store: Store,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    pub(super) believed: Believed,
+    pub(super) token_cache: TokenCache,
 }
 
-impl Accounts {
+impl ServiceAccountTokens {
     pub(crate) fn new(
-        options: Arc<AccountOptions>,
+        options: Arc<ServiceAccountOptions>,
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
-        let mut keys = vec![options.signing.public().clone()];
+        let mut keys = vec![options.signing_key.public().clone()];
         keys.extend(
             options
-                .others
+                .verification_keys
                 .iter()
-                .filter(|key| *key != options.signing.public())
+                .filter(|key| *key != options.signing_key.public())
                 .cloned(),
         );
         Self {
             options,
-            keys,
+            verification_keys: keys,
             store,
             clock,
             entropy,
-            believed: Believed::default(),
+            token_cache: TokenCache::default(),
         }
     }
 
@@ -64,13 +66,17 @@ impl Accounts {
     }
 
     /// What OpenID calls the configuration of a provider.
-    pub(crate) fn configuration(&self) -> Value {
+    pub(crate) fn openid_configuration(&self) -> Value {
         let issuer = &self.options.issuer;
         let keys = match self.options.jwks_uri.as_str() {
             "" => format!("{}/openid/v1/jwks", issuer.trim_end_matches('/')),
             uri => uri.to_owned(),
         };
-        let mut algorithms: Vec<&str> = self.keys.iter().map(PublicKey::algorithm).collect();
+        let mut algorithms: Vec<&str> = self
+            .verification_keys
+            .iter()
+            .map(PublicKey::algorithm)
+            .collect();
         algorithms.sort_unstable();
         algorithms.dedup();
         json!({
@@ -80,8 +86,8 @@ impl Accounts {
         })
     }
 
-    pub(crate) fn key_set(&self) -> Value {
-        let keys: Vec<Value> = self.keys.iter().map(PublicKey::jwk).collect();
+    pub(crate) fn jwks(&self) -> Value {
+        let keys: Vec<Value> = self.verification_keys.iter().map(PublicKey::jwk).collect();
         json!({ "keys": keys })
     }
 
@@ -92,7 +98,7 @@ impl Accounts {
         name: &str,
         mut request: Object,
     ) -> Result<(Object, Vec<String>), Status> {
-        check_place(&request, namespace, name)?;
+        check_name_and_namespace(&request, namespace, name)?;
         let state = self.store.latest().await.map_err(read_failed)?;
         let account = find(&state, "serviceaccounts", namespace, name)?;
         if !request.uid().is_empty() && request.uid() != account.uid() {
@@ -112,38 +118,41 @@ impl Accounts {
         if !spec.is_object() {
             *spec = json!({});
         }
-        let mut wanted = Wanted::read(spec);
+        let mut wanted = TokenRequestSpec::read(spec);
         if wanted.audiences.is_empty() {
             wanted.audiences = self.audiences().to_vec();
         }
-        wanted.check()?;
-        let mut kubernetes = Kubernetes {
+        wanted.validate()?;
+        let mut kubernetes = KubernetesClaims {
             namespace: namespace.into(),
-            serviceaccount: reference(&account),
-            ..Kubernetes::default()
+            serviceaccount: object_reference(&account),
+            ..KubernetesClaims::default()
         };
-        if let Some(target) = &wanted.bound {
-            bind(&state, target, namespace, name, &mut kubernetes)?;
+        if let Some(target) = &wanted.bound_object {
+            bind_to_object(&state, target, namespace, name, &mut kubernetes)?;
         }
         let mut warnings = Vec::new();
-        let longest = self.options.seconds_max;
-        if wanted.seconds > longest {
+        let longest = self.options.expiration_seconds_max;
+        if wanted.expiration_seconds > longest {
             warnings.push(format!(
                 "requested expiration of {} seconds shortened to {longest} seconds",
-                wanted.seconds
+                wanted.expiration_seconds
             ));
-            wanted.seconds = longest;
+            wanted.expiration_seconds = longest;
         }
-        let mut lasts = wanted.seconds;
+        let mut lasts = wanted.expiration_seconds;
         let for_us = wanted
             .audiences
             .iter()
             .all(|audience| self.audiences().contains(audience));
-        if kubernetes.pod.is_some() && wanted.seconds == SECONDS_WARN_ONLY && for_us {
-            kubernetes.warnafter = Some(now + wanted.seconds);
-            lasts = SECONDS_EXTENDED;
+        if kubernetes.pod.is_some()
+            && wanted.expiration_seconds == EXPIRATION_SECONDS_WARN_ONLY
+            && for_us
+        {
+            kubernetes.warnafter = Some(now + wanted.expiration_seconds);
+            lasts = EXPIRATION_SECONDS_EXTENDED;
         }
-        let claims = Claims {
+        let claims = JwtClaims {
             aud: Audiences(wanted.audiences.clone()),
             exp: now + lasts,
             iat: now,
@@ -153,10 +162,10 @@ impl Accounts {
             sub: service_account_name(namespace, name),
             kubernetes,
         };
-        let token = jwt::sign(&self.options.signing, &claims)
+        let token = jwt::sign(&self.options.signing_key, &claims)
             .map_err(|error| Status::internal(&format!("failed to generate token: {error}")))?;
-        let ends = Timestamp::from_seconds(now + wanted.seconds);
-        wanted.write(request.members_mut().entry("spec").or_insert(Value::Null));
+        let ends = Timestamp::from_seconds(now + wanted.expiration_seconds);
+        wanted.write_to(request.members_mut().entry("spec").or_insert(Value::Null));
         let status = json!({"token": token, "expirationTimestamp": ends.to_string()});
         request.members_mut().insert("status".into(), status);
         Ok((request, warnings))
@@ -164,31 +173,31 @@ impl Accounts {
 }
 
 /// What a request asks for.
-struct Wanted {
+struct TokenRequestSpec {
     audiences: Vec<String>,
-    seconds: i64,
-    bound: Option<Target>,
+    expiration_seconds: i64,
+    bound_object: Option<BoundObjectRef>,
 }
 
-struct Target {
+struct BoundObjectRef {
     kind: String,
     api_version: String,
     name: String,
     uid: String,
 }
 
-impl Wanted {
+impl TokenRequestSpec {
     fn read(spec: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let audiences = spec["audiences"].as_array().into_iter().flatten();
         let bound = spec.get("boundObjectRef").filter(|bound| bound.is_object());
         Self {
             audiences: audiences.map(text).collect(),
-            seconds: match spec["expirationSeconds"].as_i64() {
-                None => SECONDS_DEFAULT,
+            expiration_seconds: match spec["expirationSeconds"].as_i64() {
+                None => EXPIRATION_SECONDS_DEFAULT,
                 Some(seconds) => seconds,
             },
-            bound: bound.map(|bound| Target {
+            bound_object: bound.map(|bound| BoundObjectRef {
                 kind: text(&bound["kind"]),
                 api_version: text(&bound["apiVersion"]),
                 name: text(&bound["name"]),
@@ -197,29 +206,31 @@ impl Wanted {
         }
     }
 
-    fn check(&self) -> Result<(), Status> {
-        let text = match self.seconds {
-            seconds if seconds < SECONDS_MIN => "may not specify a duration less than 10 minutes",
-            seconds if seconds > SECONDS_MAX => {
+    fn validate(&self) -> Result<(), Status> {
+        let text = match self.expiration_seconds {
+            seconds if seconds < EXPIRATION_SECONDS_MIN => {
+                "may not specify a duration less than 10 minutes"
+            }
+            seconds if seconds > EXPIRATION_SECONDS_MAX => {
                 "may not specify a duration larger than 2^32 seconds"
             }
             _ => return Ok(()),
         };
-        let error = FieldError::invalid("spec.expirationSeconds", self.seconds, text);
+        let error = FieldError::invalid("spec.expirationSeconds", self.expiration_seconds, text);
         Err(Status::invalid(token_request_resource(), "", &[error]))
     }
 
     /// What was asked for, with what was added.
-    fn write(&self, spec: &mut Value) {
+    fn write_to(&self, spec: &mut Value) {
         spec["audiences"] = self.audiences.clone().into();
-        spec["expirationSeconds"] = self.seconds.into();
-        if self.bound.is_none() {
+        spec["expirationSeconds"] = self.expiration_seconds.into();
+        if self.bound_object.is_none() {
             spec["boundObjectRef"] = Value::Null;
         }
     }
 }
 
-fn check_place(request: &Object, namespace: &str, name: &str) -> Result<(), Status> {
+fn check_name_and_namespace(request: &Object, namespace: &str, name: &str) -> Result<(), Status> {
     for (path, sent, wanted, text) in [
         (
             "metadata.name",
@@ -242,7 +253,7 @@ fn check_place(request: &Object, namespace: &str, name: &str) -> Result<(), Stat
     Ok(())
 }
 
-pub(super) fn key(directory: &str, namespace: &str, name: &str) -> String {
+pub(super) fn object_key(directory: &str, namespace: &str, name: &str) -> String {
     match namespace {
         "" => format!("/registry/{directory}/{name}"),
         namespace => format!("/registry/{directory}/{namespace}/{name}"),
@@ -250,11 +261,11 @@ pub(super) fn key(directory: &str, namespace: &str, name: &str) -> String {
 }
 
 fn find(state: &Snapshot, directory: &str, namespace: &str, name: &str) -> Result<Object, Status> {
-    let key = key(directory, namespace, name);
+    let key = object_key(directory, namespace, name);
     let found = state
         .get(key.as_bytes())
         .and_then(|there| parse_stored(there.value()).ok());
-    let plural = if directory == NODES {
+    let plural = if directory == NODES_DIRECTORY {
         "nodes"
     } else {
         directory
@@ -270,15 +281,15 @@ fn find(state: &Snapshot, directory: &str, namespace: &str, name: &str) -> Resul
 }
 
 /// Where nodes are kept.
-pub(super) const NODES: &str = "minions";
+pub(super) const NODES_DIRECTORY: &str = "minions";
 
 /// Binds a token to an object, which must be there.
-fn bind(
+fn bind_to_object(
     state: &Snapshot,
-    target: &Target,
+    target: &BoundObjectRef,
     namespace: &str,
     account: &str,
-    kubernetes: &mut Kubernetes,
+    kubernetes: &mut KubernetesClaims,
 ) -> Result<(), Status> {
     let (group, version) = target
         .api_version
@@ -307,21 +318,21 @@ fn bind(
             }
             let node = spec("nodeName");
             if !node.is_empty() {
-                let found = find(state, NODES, "", &node).ok();
+                let found = find(state, NODES_DIRECTORY, "", &node).ok();
                 let uid = found.map(|node| node.uid().to_owned()).unwrap_or_default();
-                kubernetes.node = Some(Reference { name: node, uid });
+                kubernetes.node = Some(BoundObjectReference { name: node, uid });
             }
-            kubernetes.pod = Some(reference(&pod));
+            kubernetes.pod = Some(object_reference(&pod));
             pod
         }
         ("", "Node") => {
-            let node = find(state, NODES, "", &target.name)?;
-            kubernetes.node = Some(reference(&node));
+            let node = find(state, NODES_DIRECTORY, "", &target.name)?;
+            kubernetes.node = Some(object_reference(&node));
             node
         }
         ("", "Secret") => {
             let secret = find(state, "secrets", namespace, &target.name)?;
-            kubernetes.secret = Some(reference(&secret));
+            kubernetes.secret = Some(object_reference(&secret));
             secret
         }
         (group, kind) => {
@@ -346,8 +357,8 @@ fn bind(
     Ok(())
 }
 
-fn reference(object: &Object) -> Reference {
-    Reference {
+fn object_reference(object: &Object) -> BoundObjectReference {
+    BoundObjectReference {
         name: object.name().into(),
         uid: object.uid().into(),
     }
@@ -362,7 +373,7 @@ fn token_request_resource() -> ResourceName<'static> {
 }
 
 /// What a token request is.
-pub(crate) fn token_request_kind() -> &'static Arc<Kind> {
-    static KIND: OnceLock<Arc<Kind>> = OnceLock::new();
-    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::token_request(), None)))
+pub(crate) fn token_request_kind() -> &'static Arc<ServedResource> {
+    static KIND: OnceLock<Arc<ServedResource>> = OnceLock::new();
+    KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::token_request(), None)))
 }

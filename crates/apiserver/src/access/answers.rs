@@ -1,28 +1,30 @@
 //! Requests about access itself.
 
-use super::bootstrap::{Planned, plan};
-use super::flows::FlowMarks;
-use super::reviews::{Reviewer, Verdict};
+use super::bootstrap::{PlannedRoleWrite, plan_bootstrap_roles};
+use super::flows::FlowHeaders;
+use super::reviews::{ReviewResponse, Reviewer};
 use super::token_request_kind;
 use crate::body;
-use crate::exchange::{Response, User};
-use crate::kinds::Kinds;
+use crate::exchange::{ApiResponse, User};
+use crate::kinds::ResourceRegistry;
 use crate::route::Route;
-use crate::server::{ApiServer, Asked, Own, Shared};
-use crate::trouble::{read_failed, unconfirmed};
-use crate::write::{OptionsKind, Part, WriteOptions, consult, record_ownership};
+use crate::server::{ApiServer, ApiServerInner, RequestScope, SystemWriter};
+use crate::trouble::{not_confirmed, read_failed};
+use crate::write::{
+    OptionsKind, SubresourceTarget, WriteOptions, admit_unstored, record_ownership,
+};
 use futures::StreamExt;
 use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use optik_access::{Attributes, Resource, What, impersonation};
-use optik_catalog::Review;
+use optik_auth::{AccessTarget, AuthorizationAttributes, ResourceAttributes, impersonation};
+use optik_catalog::ReviewKind;
 use optik_object::{Object, Status};
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
 /// How many roles are written at a time; the store makes them durable together.
-const TOGETHER: usize = 64;
+const CONCURRENT_ROLE_WRITES_MAX: usize = 64;
 
 impl ApiServer {
     /// Lets a request pass or says why not.
@@ -30,25 +32,29 @@ impl ApiServer {
     /// # Errors
     /// 403; 503 if what is known of roles may be out of date. Health and the like are told
     /// all the same.
-    pub fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
-        if matches!(asked.what, What::Resource(_)) {
-            self.confirmed()?;
+    pub fn authorize(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Result<(), Status> {
+        if matches!(asked.target, AccessTarget::Resource(_)) {
+            self.check_store_confirmed()?;
         }
-        self.shared.gate.check(user, asked)
+        self.shared.authorizer.check(user, asked)
     }
 
     /// Whether what this server knows may be acted upon.
     ///
     /// # Errors
     /// 503 if it is cut off from a store that others may have changed.
-    pub fn confirmed(&self) -> Result<(), Status> {
-        self.shared.store.confirmed().map_err(unconfirmed)
+    pub fn check_store_confirmed(&self) -> Result<(), Status> {
+        self.shared.store.check_staleness().map_err(not_confirmed)
     }
 
     /// Why a request is decided as it is, for those who keep a record.
     #[must_use]
-    pub fn reason(&self, user: &User, asked: &Attributes<'_>) -> String {
-        self.shared.gate.decide(user, asked).reason
+    pub fn authorization_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
+        self.shared.authorizer.authorize(user, asked).reason
     }
 
     /// The user that a caller may act as.
@@ -59,15 +65,15 @@ impl ApiServer {
         &self,
         caller: &User,
         wanted: &User,
-        asked: &Attributes<'_>,
+        asked: &AuthorizationAttributes<'_>,
     ) -> Result<User, Status> {
-        impersonation::impersonate(caller, wanted, asked, &*self.shared.gate)
+        impersonation::impersonate(caller, wanted, asked, &*self.shared.authorizer)
     }
 
     /// Whose token this is, if it is of a service account and for us.
     #[must_use]
     pub fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
-        let accounts = self.shared.accounts.as_ref()?;
+        let accounts = self.shared.service_accounts.as_ref()?;
         let found = accounts.authenticate(token, accounts.audiences());
         if let Err(reason) = &found {
             tracing::debug!(reason, "a token is refused");
@@ -77,21 +83,21 @@ impl ApiServer {
 
     /// Answers, as often as it is asked, whether a token that was good still is.
     #[must_use]
-    pub fn while_good(&self, token: &[u8]) -> Box<dyn Fn() -> bool + Send + Sync> {
-        let accounts = self.shared.accounts.as_ref();
-        let Some(Ok(known)) = accounts.map(|accounts| accounts.known(token)) else {
+    pub fn token_validator(&self, token: &[u8]) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let accounts = self.shared.service_accounts.as_ref();
+        let Some(Ok(known)) = accounts.map(|accounts| accounts.verify_signature(token)) else {
             return Box::new(|| false);
         };
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
-            let accounts = shared.accounts.as_ref();
-            accounts.is_some_and(|accounts| accounts.check(&known).is_ok())
+            let accounts = shared.service_accounts.as_ref();
+            accounts.is_some_and(|accounts| accounts.check_still_valid(&known).is_ok())
         })
     }
 
     /// Completes with the next change of what users may do, from this call on.
-    pub fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut changes = self.shared.gate.subscribe();
+    pub fn authorization_changed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut changes = self.shared.authorizer.subscribe();
         async move {
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -101,29 +107,33 @@ impl ApiServer {
 
     /// What a request is to be marked with, for the flow that it belongs to.
     #[must_use]
-    pub fn flow(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
-        self.shared.flows.find(user, asked)
+    pub fn match_flow_schema(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Option<FlowHeaders> {
+        self.shared.flow_schemas.match_request(user, asked)
     }
 
-    pub(crate) fn catch_up_with_roles(&self, state: &Snapshot) {
-        self.shared.gate.catch_up(state);
+    pub(crate) fn refresh_rbac(&self, state: &Snapshot) {
+        self.shared.authorizer.refresh(state);
     }
 
-    pub(crate) fn catch_up_with_flows(&self, state: &Snapshot) {
-        self.shared.flows.refresh(state);
+    pub(crate) fn refresh_flow_schemas(&self, state: &Snapshot) {
+        self.shared.flow_schemas.refresh(state);
     }
 
     /// Makes the roles that every cluster has, gives back what was taken from them, and
     /// compiles what is there.
     pub(crate) async fn bootstrap_roles(&self) -> Result<(), Status> {
-        if !self.shared.gate.has_roles() {
+        if !self.shared.authorizer.uses_rbac() {
             return Ok(());
         }
-        let kinds = self.shared.kinds.current();
+        let kinds = self.shared.registry.current();
         let state = self.shared.store.latest().await.map_err(read_failed)?;
-        let writes = plan(&kinds, &state).into_iter();
-        let writes = writes.map(|planned| self.write_planned(&kinds, planned));
-        let mut done = stream::iter(writes).buffer_unordered(TOGETHER);
+        let writes = plan_bootstrap_roles(&kinds, &state).into_iter();
+        let writes = writes.map(|planned| self.write_bootstrap_role(&kinds, planned));
+        let mut done = stream::iter(writes).buffer_unordered(CONCURRENT_ROLE_WRITES_MAX);
         while let Some(written) = done.next().await {
             match written {
                 Ok(()) => {}
@@ -133,93 +143,106 @@ impl ApiServer {
             }
         }
         let state = self.shared.store.latest().await.map_err(read_failed)?;
-        self.catch_up_with_roles(&state);
+        self.refresh_rbac(&state);
         Ok(())
     }
 
-    async fn write_planned(&self, kinds: &Kinds, planned: Planned) -> Result<(), Status> {
-        let own = Own {
-            kinds,
+    async fn write_bootstrap_role(
+        &self,
+        kinds: &ResourceRegistry,
+        planned: PlannedRoleWrite,
+    ) -> Result<(), Status> {
+        let own = SystemWriter {
+            registry: kinds,
             kind: &planned.kind,
             manager: "kube-apiserver",
         };
         if planned.based_on == Revision::ZERO {
-            return self.shared.make_own(own, planned.object).await;
+            return self.shared.system_create(own, planned.object).await;
         }
-        let (part, object) = (Part::Main, planned.object);
-        self.shared.change_own(own, part, object).await
+        let (part, object) = (SubresourceTarget::Main, planned.object);
+        self.shared.system_update(own, part, object).await
     }
 }
 
-impl Shared {
+impl ApiServerInner {
     /// A question, posted as an object.
-    pub(crate) fn review(&self, review: Review, asked: &Asked<'_>) -> Result<Response, Status> {
+    pub(crate) fn review(
+        &self,
+        review: ReviewKind,
+        asked: &RequestScope<'_>,
+    ) -> Result<ApiResponse, Status> {
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
-        let form = asked.form()?;
+        let form = asked.representation()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
-        let mut object = asked.decode(Part::Main, &options)?;
+        let mut object = asked.decode(SubresourceTarget::Main, &options)?;
         if asked.kind.is_namespaced() {
             check_namespace(&object, namespace)?;
         }
         object.set_namespace(namespace);
         let reviewer = Reviewer {
-            gate: &self.gate,
+            authorizer: &self.authorizer,
             tokens: &self.tokens,
-            accounts: self.accounts.as_ref(),
+            service_accounts: self.service_accounts.as_ref(),
             user: &asked.request.user,
             namespace,
             now: self.now(),
         };
-        let Verdict {
+        let ReviewResponse {
             mut object,
-            managed,
-        } = reviewer.answer(review, object)?;
+            records_manager: managed,
+        } = reviewer.evaluate(review, object)?;
         if managed {
             let status = object.members_mut().remove("status");
-            let writing = asked.writing(self, options, "create");
-            record_ownership(&writing, Part::Main, None, &mut object);
+            let writing = asked.write_context(self, options, "create");
+            record_ownership(&writing, SubresourceTarget::Main, None, &mut object);
             object
                 .members_mut()
                 .extend(status.map(|status| ("status".into(), status)));
         }
-        self.formed(form, asked.kind, StatusCode::CREATED, encoded(&object)?)
+        self.serialize_response(form, asked.kind, StatusCode::CREATED, encode(&object)?)
     }
 
     /// `POST serviceaccounts/{name}/token`
     pub(crate) async fn issue_token(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestScope<'_>,
         name: &str,
-    ) -> Result<Response, Status> {
-        let Some(accounts) = &self.accounts else {
+    ) -> Result<ApiResponse, Status> {
+        let Some(accounts) = &self.service_accounts else {
             return Err(Status::resource_not_found());
         };
-        let form = asked.form()?;
+        let form = asked.representation()?;
         let options = WriteOptions::read(&asked.query, OptionsKind::Create)?;
         let kind = token_request_kind();
-        let decoded = body::decode(asked.kinds, kind, asked.request, options.validation)?;
-        asked.told.warn(decoded.warnings);
+        let decoded = body::decode(
+            asked.registry,
+            kind,
+            asked.request,
+            options.field_validation,
+        )?;
+        asked.recorder.warn(decoded.warnings);
         let mut request = decoded.object;
         let namespace = asked.target.namespace.as_deref().unwrap_or_default();
         check_namespace(&request, namespace)?;
-        let writing = asked.writing(self, options, "create");
-        consult(&writing, "token", kind, name, &mut request).await?;
+        let writing = asked.write_context(self, options, "create");
+        admit_unstored(&writing, "token", kind, name, &mut request).await?;
         let (answer, warnings) = accounts.issue(namespace, name, request).await?;
-        asked.told.warn(warnings);
-        self.formed(form, kind, StatusCode::CREATED, encoded(&answer)?)
+        asked.recorder.warn(warnings);
+        self.serialize_response(form, kind, StatusCode::CREATED, encode(&answer)?)
     }
 
     /// Documents by which others can verify tokens.
-    pub(crate) fn open_id(&self, route: &Route) -> Response {
-        let Some(accounts) = &self.accounts else {
-            return Response::text(StatusCode::NOT_FOUND, "404 page not found\n");
+    pub(crate) fn openid_document(&self, route: &Route) -> ApiResponse {
+        let Some(accounts) = &self.service_accounts else {
+            return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n");
         };
         let (document, kind) = match route {
-            Route::OpenIdKeys => (accounts.key_set(), "application/jwk-set+json"),
-            _ => (accounts.configuration(), "application/json"),
+            Route::OpenIdKeys => (accounts.jwks(), "application/jwk-set+json"),
+            _ => (accounts.openid_configuration(), "application/json"),
         };
         let body = optik_object::to_bytes(&document);
-        Response::json(StatusCode::OK, body)
+        ApiResponse::json(StatusCode::OK, body)
             .with_header(CONTENT_TYPE, HeaderValue::from_static(kind))
             .with_header(
                 CACHE_CONTROL,
@@ -228,9 +251,13 @@ impl Shared {
     }
 
     /// A write that makes what is not there needs the right to create it.
-    pub(crate) fn may_create(&self, asked: &Asked<'_>, name: &str) -> Result<(), Status> {
+    pub(crate) fn authorize_create(
+        &self,
+        asked: &RequestScope<'_>,
+        name: &str,
+    ) -> Result<(), Status> {
         let of = &asked.kind.resource;
-        let create = Resource {
+        let create = ResourceAttributes {
             group: &of.group,
             version: &of.version,
             resource: &of.plural,
@@ -238,8 +265,10 @@ impl Shared {
             namespace: asked.target.namespace.as_deref().unwrap_or_default(),
             name,
         };
-        self.gate
-            .check(&asked.request.user, &Attributes::on("create", create))
+        self.authorizer.check(
+            &asked.request.user,
+            &AuthorizationAttributes::for_resource("create", create),
+        )
     }
 }
 
@@ -247,11 +276,11 @@ impl Shared {
 fn check_namespace(object: &Object, namespace: &str) -> Result<(), Status> {
     match object.namespace().is_empty() || object.namespace() == namespace {
         true => Ok(()),
-        false => Err(Status::namespace_differs()),
+        false => Err(Status::namespace_mismatch()),
     }
 }
 
-fn encoded(object: &Object) -> Result<bytes::Bytes, Status> {
+fn encode(object: &Object) -> Result<bytes::Bytes, Status> {
     let mut bytes = object
         .encode()
         .map_err(|error| Status::internal(&error.to_string()))?;

@@ -1,21 +1,24 @@
 //! The roles of a new cluster, made and kept up to date.
 
-use crate::kinds::{Kind, Kinds, parse_stored};
-use optik_access::bootstrap;
+use crate::kinds::{ResourceRegistry, ServedResource, parse_stored};
+use optik_auth::bootstrap;
 use optik_object::Object;
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
 /// What must be written so that the roles of the system are what they should be.
-pub(crate) struct Planned {
-    pub(crate) kind: Arc<Kind>,
+pub(crate) struct PlannedRoleWrite {
+    pub(crate) kind: Arc<ServedResource>,
     pub(crate) object: Object,
     /// Zero if it is new.
     pub(crate) based_on: Revision,
 }
 
 /// Looks at what is there.
-pub(crate) fn plan(kinds: &Kinds, state: &Snapshot) -> Vec<Planned> {
+pub(crate) fn plan_bootstrap_roles(
+    kinds: &ResourceRegistry,
+    state: &Snapshot,
+) -> Vec<PlannedRoleWrite> {
     let mut all = Vec::new();
     for wanted in bootstrap::objects() {
         let Some(kind) = kinds.find("rbac.authorization.k8s.io", "v1", wanted.plural) else {
@@ -30,7 +33,7 @@ pub(crate) fn plan(kinds: &Kinds, state: &Snapshot) -> Vec<Planned> {
                 let Ok(stored) = parse_stored(there.value()) else {
                     continue;
                 };
-                let Some(mut changed) = bootstrap::reconciled(&stored, &object) else {
+                let Some(mut changed) = bootstrap::reconcile(&stored, &object) else {
                     continue;
                 };
                 let revision = there.mod_revision();
@@ -38,7 +41,7 @@ pub(crate) fn plan(kinds: &Kinds, state: &Snapshot) -> Vec<Planned> {
                 (changed, revision)
             }
         };
-        all.push(Planned {
+        all.push(PlannedRoleWrite {
             kind: Arc::clone(kind),
             object,
             based_on,

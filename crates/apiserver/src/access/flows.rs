@@ -3,49 +3,54 @@
 //! Requests are marked with it, as clients and proxies expect. Whose turn it is is decided
 //! elsewhere, by user.
 
-use crate::kept::{Kept, Made};
+use crate::kept::{CompileFrom, Compiled};
 use http::HeaderValue;
-use optik_access::{Attributes, FlowSchema, FlowSet, User};
+use optik_auth::{AuthorizationAttributes, FlowSchema, FlowSchemaSet, User};
 use optik_store::{KeyRange, Snapshot};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const SCHEMAS: &str = "/registry/flowschemas/";
-const LEVELS: &str = "/registry/prioritylevelconfigurations/";
+const FLOW_SCHEMAS_DIRECTORY: &str = "/registry/flowschemas/";
+const PRIORITY_LEVELS_DIRECTORY: &str = "/registry/prioritylevelconfigurations/";
 /// Where schemas and levels are kept.
-pub(crate) const DIRECTORIES: [&str; 2] = [SCHEMAS, LEVELS];
+pub(crate) const FLOW_CONTROL_DIRECTORIES: [&str; 2] =
+    [FLOW_SCHEMAS_DIRECTORY, PRIORITY_LEVELS_DIRECTORY];
 
 /// The uids of the schema and of the level of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowMarks {
-    pub schema: HeaderValue,
-    pub level: HeaderValue,
+pub struct FlowHeaders {
+    pub flow_schema: HeaderValue,
+    pub priority_level: HeaderValue,
 }
 
 /// The flows of this moment, kept what the stored schemas and levels say.
-pub(crate) type Flows = Kept<Marked>;
+pub(crate) type FlowSchemas = Compiled<CompiledFlowSchemas>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Marked(FlowSet<FlowMarks>);
+pub(crate) struct CompiledFlowSchemas(FlowSchemaSet<FlowHeaders>);
 
-impl Flows {
-    pub(crate) fn find(&self, user: &User, asked: &Attributes<'_>) -> Option<FlowMarks> {
-        self.look(|Marked(flows)| flows.find(user, asked).cloned())
+impl FlowSchemas {
+    pub(crate) fn match_request(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Option<FlowHeaders> {
+        self.with(|CompiledFlowSchemas(flows)| flows.find(user, asked).cloned())
     }
 }
 
-impl Made for Marked {
+impl CompileFrom for CompiledFlowSchemas {
     type Read = ();
 
-    fn make((): &mut (), state: &Snapshot) -> Self {
-        let levels = levels(state);
-        let schemas = state.entries(&KeyRange::prefix(SCHEMAS));
-        let schemas = schemas.filter_map(|entry| match FlowSchema::read(entry.value()) {
+    fn compile((): &mut (), state: &Snapshot) -> Self {
+        let levels = priority_level_uids(state);
+        let schemas = state.entries(&KeyRange::prefix(FLOW_SCHEMAS_DIRECTORY));
+        let schemas = schemas.filter_map(|entry| match FlowSchema::from_json(entry.value()) {
             Ok(schema) => {
-                let marks = FlowMarks {
-                    schema: mark(&schema.uid)?,
+                let marks = FlowHeaders {
+                    flow_schema: uid_header(&schema.uid)?,
                     // A schema of a level that is not there matches nothing.
-                    level: levels.get(&schema.level)?.clone(),
+                    priority_level: levels.get(&schema.level)?.clone(),
                 };
                 Some((schema, marks))
             }
@@ -55,7 +60,7 @@ impl Made for Marked {
                 None
             }
         });
-        Self(FlowSet::new(schemas.collect()))
+        Self(FlowSchemaSet::new(schemas.collect()))
     }
 
     fn is_empty(&self) -> bool {
@@ -64,22 +69,22 @@ impl Made for Marked {
 }
 
 /// The marks of levels, by name.
-fn levels(state: &Snapshot) -> BTreeMap<String, HeaderValue> {
+fn priority_level_uids(state: &Snapshot) -> BTreeMap<String, HeaderValue> {
     #[derive(Deserialize)]
-    struct Level {
-        metadata: Metadata,
+    struct PriorityLevel {
+        metadata: PriorityLevelMetadata,
     }
     #[derive(Deserialize)]
-    struct Metadata {
+    struct PriorityLevelMetadata {
         name: String,
         uid: String,
     }
-    let levels = state.entries(&KeyRange::prefix(LEVELS));
+    let levels = state.entries(&KeyRange::prefix(PRIORITY_LEVELS_DIRECTORY));
     let read = levels.filter_map(|entry| serde_json::from_slice(entry.value()).ok());
-    read.filter_map(|Level { metadata }| Some((metadata.name, mark(&metadata.uid)?)))
+    read.filter_map(|PriorityLevel { metadata }| Some((metadata.name, uid_header(&metadata.uid)?)))
         .collect()
 }
 
-fn mark(uid: &str) -> Option<HeaderValue> {
+fn uid_header(uid: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(uid).ok()
 }

@@ -1,8 +1,9 @@
 //! Decisions about requests.
 
-use super::options::Authorization;
-use optik_access::{
-    Attributes, Binding, Decision, Policy, Role, User, impersonation, without_roles,
+use super::options::AuthorizationMode;
+use optik_auth::{
+    AuthorizationAttributes, Policy, RbacDecision, Role, RoleBinding, User, authorize_without_rbac,
+    impersonation,
 };
 use optik_object::Status;
 use optik_store::{KeyRange, Revision, Snapshot};
@@ -11,38 +12,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// Where roles and bindings are kept.
-pub(crate) const DIRECTORIES: [&str; 4] = [
+pub(crate) const RBAC_DIRECTORIES: [&str; 4] = [
     "/registry/clusterrolebindings/",
     "/registry/clusterroles/",
     "/registry/rolebindings/",
     "/registry/roles/",
 ];
 
-pub(crate) struct Gate {
-    authorization: Authorization,
+pub(crate) struct RbacAuthorizer {
+    mode: AuthorizationMode,
     policy: watch::Sender<Arc<Policy>>,
-    known: Mutex<Known>,
+    compiled: Mutex<PolicyRevisions>,
 }
 
 /// What the policy is made of.
 #[derive(Default)]
-struct Known {
+struct PolicyRevisions {
     at: Revision,
     /// By key.
     revisions: BTreeMap<Vec<u8>, Revision>,
 }
 
-impl Gate {
-    pub(crate) fn new(authorization: Authorization) -> Self {
+impl RbacAuthorizer {
+    pub(crate) fn new(authorization: AuthorizationMode) -> Self {
         Self {
-            authorization,
+            mode: authorization,
             policy: watch::Sender::default(),
-            known: Mutex::default(),
+            compiled: Mutex::default(),
         }
     }
 
-    pub(crate) fn has_roles(&self) -> bool {
-        self.authorization == Authorization::Rbac
+    pub(crate) fn uses_rbac(&self) -> bool {
+        self.mode == AuthorizationMode::Rbac
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
@@ -53,34 +54,45 @@ impl Gate {
         self.policy.subscribe()
     }
 
-    pub(crate) fn allows(&self, user: &User, asked: &Attributes<'_>) -> bool {
-        match self.authorization {
-            Authorization::AlwaysAllow => without_roles(user, asked),
-            Authorization::Rbac => user.is_master() || self.policy.borrow().allows(user, asked),
+    pub(crate) fn allows(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> bool {
+        match self.mode {
+            AuthorizationMode::AlwaysAllow => authorize_without_rbac(user, asked),
+            AuthorizationMode::Rbac => user.is_master() || self.policy.borrow().allows(user, asked),
         }
     }
 
     /// 403 unless the user may.
-    pub(crate) fn check(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
+    pub(crate) fn check(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Result<(), Status> {
         if self.allows(user, asked) {
             return Ok(());
         }
-        Err(asked.refuse(user, &self.reason_against(user, asked)))
+        Err(asked.forbidden(user, &self.denial_reason(user, asked)))
     }
 
-    fn reason_against(&self, user: &User, asked: &Attributes<'_>) -> String {
-        match self.authorization {
-            Authorization::AlwaysAllow => String::new(),
-            Authorization::Rbac => self.policy.borrow().reason_against(user, asked.namespace()),
+    fn denial_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
+        match self.mode {
+            AuthorizationMode::AlwaysAllow => String::new(),
+            AuthorizationMode::Rbac => self
+                .policy
+                .borrow()
+                .unresolved_roles(user, asked.namespace()),
         }
     }
 
     /// With the reason, for those who ask.
-    pub(crate) fn decide(&self, user: &User, asked: &Attributes<'_>) -> Decision {
-        match self.authorization {
-            Authorization::Rbac => self.policy.borrow().decide(user, asked),
-            Authorization::AlwaysAllow => Decision {
-                allowed: without_roles(user, asked),
+    pub(crate) fn authorize(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> RbacDecision {
+        match self.mode {
+            AuthorizationMode::Rbac => self.policy.borrow().decide(user, asked),
+            AuthorizationMode::AlwaysAllow => RbacDecision {
+                allowed: authorize_without_rbac(user, asked),
                 reason: String::new(),
             },
         }
@@ -88,11 +100,11 @@ impl Gate {
 
     /// Brings the policy to what a snapshot says. Called with any snapshot, at any time,
     /// by anybody; what is known to be newer stays.
-    pub(crate) fn catch_up(&self, state: &Snapshot) {
-        if !self.has_roles() {
+    pub(crate) fn refresh(&self, state: &Snapshot) {
+        if !self.uses_rbac() {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if state.revision() < known.at {
             return;
         }
@@ -105,7 +117,7 @@ impl Gate {
         let mut revisions = BTreeMap::new();
         let mut editor = None;
         let old = self.policy();
-        for directory in DIRECTORIES {
+        for directory in RBAC_DIRECTORIES {
             for version in state.entries(&KeyRange::prefix(directory)) {
                 let (key, revision) = (version.key(), version.mod_revision());
                 let before = gone.remove(&key[..]);
@@ -116,23 +128,25 @@ impl Gate {
                 let editor = editor.get_or_insert_with(|| old.edit());
                 let value = version.value();
                 let read = match directory.ends_with("roles/") {
-                    true => Role::read(value).map(|role| editor.put_role(role)),
-                    false => Binding::read(value).map(|binding| editor.put_binding(binding)),
+                    true => Role::from_json(value).map(|role| editor.put_role(role)),
+                    false => {
+                        RoleBinding::from_json(value).map(|binding| editor.put_binding(binding))
+                    }
                 };
                 if let Err(error) = read {
                     let key = String::from_utf8_lossy(key);
                     tracing::error!(%key, %error, "what is stored there allows nothing");
                     // What it said before does not count either.
-                    remove(editor, directory, version.key());
+                    remove_from_policy(editor, directory, version.key());
                 }
             }
         }
         for (key, _) in gone {
-            let directory = DIRECTORIES
+            let directory = RBAC_DIRECTORIES
                 .iter()
                 .find(|directory| key.starts_with(directory.as_bytes()));
             let editor = editor.get_or_insert_with(|| old.edit());
-            remove(editor, directory.unwrap_or(&""), key);
+            remove_from_policy(editor, directory.unwrap_or(&""), key);
         }
         if let Some(editor) = editor {
             self.policy.send_replace(Arc::new(editor.finish()));
@@ -142,7 +156,7 @@ impl Gate {
     }
 }
 
-fn remove(editor: &mut optik_access::PolicyEditor, directory: &str, key: &[u8]) {
+fn remove_from_policy(editor: &mut optik_auth::PolicyEditor, directory: &str, key: &[u8]) {
     let rest = key.get(directory.len()..).unwrap_or_default();
     let rest = String::from_utf8_lossy(rest);
     let (namespace, name) = match directory.contains("/cluster") {
@@ -155,8 +169,8 @@ fn remove(editor: &mut optik_access::PolicyEditor, directory: &str, key: &[u8]) 
     }
 }
 
-impl impersonation::Judge for Gate {
-    fn reason_against(&self, user: &User, asked: &Attributes<'_>) -> Option<String> {
-        (!self.allows(user, asked)).then(|| Gate::reason_against(self, user, asked))
+impl impersonation::ImpersonationAuthorizer for RbacAuthorizer {
+    fn denial_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Option<String> {
+        (!self.allows(user, asked)).then(|| RbacAuthorizer::denial_reason(self, user, asked))
     }
 }

@@ -1,8 +1,8 @@
 //! Who may do what, as the stored roles say.
 //!
-//! [`Gate`] answers for a request; it holds the policy made of the roles and bindings of
+//! [`RbacAuthorizer`] answers for a request; it holds the policy made of the roles and bindings of
 //! the moment. [`Escalation`] keeps people from giving away what they do not have. The
-//! tokens of service accounts are made in [`accounts`], and believed in [`belief`]. [`Flows`]
+//! tokens of service accounts are made in [`accounts`], and believed in [`belief`]. [`FlowSchemas`]
 //! knows which flow a request belongs to.
 
 mod accounts;
@@ -17,10 +17,10 @@ mod options;
 mod reviews;
 mod selectors;
 
-pub(crate) use accounts::{Accounts, token_request_kind};
-pub(crate) use escalation::{Escalation, only_for_collectors};
-pub use flows::FlowMarks;
-pub(crate) use flows::Flows;
-pub use follow::{keep_flows, keep_roles};
-pub(crate) use gate::Gate;
-pub use options::{AccessOptions, AccountOptions, Authorization};
+pub(crate) use accounts::{ServiceAccountTokens, token_request_kind};
+pub(crate) use escalation::{Escalation, is_only_mutating_gc_fields};
+pub use flows::FlowHeaders;
+pub(crate) use flows::FlowSchemas;
+pub use follow::{run_flow_schema_refresh, run_rbac_refresh};
+pub(crate) use gate::RbacAuthorizer;
+pub use options::{AuthOptions, AuthorizationMode, ServiceAccountOptions};

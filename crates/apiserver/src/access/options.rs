@@ -1,12 +1,12 @@
 //! What a server is told about access.
 
-use optik_access::Tokens;
-use optik_access::jwt::{PublicKey, SigningKey};
+use optik_auth::TokenFile;
+use optik_auth::jwt::{PublicKey, SigningKey};
 use std::sync::Arc;
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authorization {
+pub enum AuthorizationMode {
     /// Roles and their bindings.
     #[default]
     Rbac,
@@ -15,20 +15,20 @@ pub enum Authorization {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct AccessOptions {
-    pub authorization: Authorization,
+pub struct AuthOptions {
+    pub authorization: AuthorizationMode,
     /// Tokens that reviews find good, beside those of service accounts.
-    pub tokens: Tokens,
+    pub tokens: TokenFile,
     /// Without them there are no tokens for service accounts.
-    pub accounts: Option<Arc<AccountOptions>>,
+    pub service_accounts: Option<Arc<ServiceAccountOptions>>,
 }
 
 /// How tokens of service accounts are made.
 #[derive(Debug)]
-pub struct AccountOptions {
-    pub signing: SigningKey,
+pub struct ServiceAccountOptions {
+    pub signing_key: SigningKey,
     /// Tokens by these are believed as well.
-    pub others: Vec<PublicKey>,
+    pub verification_keys: Vec<PublicKey>,
     /// Whom tokens name as their issuer: a URL.
     pub issuer: String,
     /// Whom tokens are for if nobody says; the issuer if empty.
@@ -36,19 +36,19 @@ pub struct AccountOptions {
     /// Where others find the keys; below the issuer if empty.
     pub jwks_uri: String,
     /// The longest that a token may last.
-    pub seconds_max: i64,
+    pub expiration_seconds_max: i64,
 }
 
-impl AccountOptions {
+impl ServiceAccountOptions {
     #[must_use]
     pub fn new(signing: SigningKey, issuer: impl Into<String>) -> Self {
         Self {
-            signing,
-            others: Vec::new(),
+            signing_key: signing,
+            verification_keys: Vec::new(),
             issuer: issuer.into(),
             audiences: Vec::new(),
             jwks_uri: String::new(),
-            seconds_max: 1 << 32,
+            expiration_seconds_max: 1 << 32,
         }
     }
 

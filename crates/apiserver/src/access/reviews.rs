@@ -3,19 +3,19 @@
 //! A review is posted and comes back with a status; nothing is kept of it. Which one a
 //! resource is says its descriptor.
 
-use super::accounts::Accounts;
-use super::gate::Gate;
+use super::accounts::ServiceAccountTokens;
+use super::gate::RbacAuthorizer;
 use super::selectors;
-use optik_access::{Attributes, Resource, Tokens, User};
-use optik_catalog::Review;
+use optik_auth::{AuthorizationAttributes, ResourceAttributes, TokenFile, User};
+use optik_catalog::ReviewKind;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
 use serde_json::{Map, json};
 
 /// What reviews are answered from.
 pub(crate) struct Reviewer<'a> {
-    pub(crate) gate: &'a Gate,
-    pub(crate) tokens: &'a Tokens,
-    pub(crate) accounts: Option<&'a Accounts>,
+    pub(crate) authorizer: &'a RbacAuthorizer,
+    pub(crate) tokens: &'a TokenFile,
+    pub(crate) service_accounts: Option<&'a ServiceAccountTokens>,
     /// Who asks.
     pub(crate) user: &'a User,
     /// Empty if the resource has none.
@@ -24,46 +24,56 @@ pub(crate) struct Reviewer<'a> {
 }
 
 /// What is answered.
-pub(crate) struct Verdict {
+pub(crate) struct ReviewResponse {
     pub(crate) object: Object,
     /// Whether it is recorded who wrote it.
-    pub(crate) managed: bool,
+    pub(crate) records_manager: bool,
 }
 
 impl Reviewer<'_> {
-    pub(crate) fn answer(&self, review: Review, mut object: Object) -> Result<Verdict, Status> {
-        let managed = !matches!(review, Review::Oneself | Review::OwnRules);
+    pub(crate) fn evaluate(
+        &self,
+        review: ReviewKind,
+        mut object: Object,
+    ) -> Result<ReviewResponse, Status> {
+        let managed = !matches!(
+            review,
+            ReviewKind::SelfSubjectReview | ReviewKind::SelfSubjectRulesReview
+        );
         let status = match review {
-            Review::OwnAccess => {
+            ReviewKind::SelfSubjectAccessReview => {
                 let spec = spec(&object);
-                check(&object, check_attributes(spec))?;
-                self.decided(self.user, spec)
+                into_result(&object, check_attributes(spec))?;
+                self.access_review_status(self.user, spec)
             }
-            Review::Access => {
+            ReviewKind::SubjectAccessReview => {
                 let spec = spec(&object);
                 let mut errors = check_attributes(spec);
                 errors.extend(check_subject(spec));
-                check(&object, errors)?;
-                self.decided(&subject(spec), spec)
+                into_result(&object, errors)?;
+                self.access_review_status(&subject_user(spec), spec)
             }
-            Review::LocalAccess => {
+            ReviewKind::LocalSubjectAccessReview => {
                 let spec = spec(&object);
-                check(&object, self.check_local(spec))?;
-                self.decided(&subject(spec), spec)
+                into_result(&object, self.check_local_namespace(spec))?;
+                self.access_review_status(&subject_user(spec), spec)
             }
-            Review::OwnRules => self.own_rules(&mut object)?,
-            Review::Oneself => {
+            ReviewKind::SelfSubjectRulesReview => self.rules_review_status(&mut object)?,
+            ReviewKind::SelfSubjectReview => {
                 *object.metadata_mut() = Map::new();
                 object.set_creation_timestamp(Some(self.now));
-                json!({"userInfo": described(self.user)})
+                json!({"userInfo": user_info(self.user)})
             }
-            Review::Token => self.token(spec(&object))?,
+            ReviewKind::TokenReview => self.token_review_status(spec(&object))?,
         };
         object.members_mut().insert("status".into(), status);
-        Ok(Verdict { object, managed })
+        Ok(ReviewResponse {
+            object,
+            records_manager: managed,
+        })
     }
 
-    fn decided(&self, user: &User, spec: &Value) -> Value {
+    fn access_review_status(&self, user: &User, spec: &Value) -> Value {
         let text =
             |of: &'_ str, member: &'_ str| spec[of][member].as_str().unwrap_or_default().to_owned();
         let decision = if spec["resourceAttributes"].is_object() {
@@ -80,7 +90,7 @@ impl Reviewer<'_> {
             ]
             .map(of);
             let [verb, group, version, resource, subresource, namespace, name] = &parts;
-            let resource = Resource {
+            let resource = ResourceAttributes {
                 group,
                 version,
                 resource,
@@ -88,24 +98,26 @@ impl Reviewer<'_> {
                 namespace,
                 name,
             };
-            self.gate.decide(user, &Attributes::on(verb, resource))
+            self.authorizer
+                .authorize(user, &AuthorizationAttributes::for_resource(verb, resource))
         } else {
             let of = |member: &str| text("nonResourceAttributes", member);
             let (verb, path) = (of("verb"), of("path"));
-            self.gate.decide(user, &Attributes::path(&verb, &path))
+            self.authorizer
+                .authorize(user, &AuthorizationAttributes::for_path(&verb, &path))
         };
         let mut status = json!({"allowed": decision.allowed});
         if !decision.reason.is_empty() {
             status["reason"] = decision.reason.into();
         }
-        let ignored = selectors::ignored(&spec["resourceAttributes"]);
+        let ignored = selectors::unparsed_requirements(&spec["resourceAttributes"]);
         if !ignored.is_empty() {
             status["evaluationError"] = ignored.into();
         }
         status
     }
 
-    fn check_local(&self, spec: &Value) -> Vec<FieldError> {
+    fn check_local_namespace(&self, spec: &Value) -> Vec<FieldError> {
         let mut errors = check_attributes(spec);
         errors.extend(check_subject(spec));
         let other = &spec["nonResourceAttributes"];
@@ -113,7 +125,7 @@ impl Reviewer<'_> {
             let text = "disallowed on this kind of request";
             errors = vec![FieldError::invalid(
                 "spec.nonResourceAttributes",
-                as_go(other),
+                go_field_names(other),
                 text,
             )];
         }
@@ -131,7 +143,7 @@ impl Reviewer<'_> {
         errors
     }
 
-    fn own_rules(&self, object: &mut Object) -> Result<Value, Status> {
+    fn rules_review_status(&self, object: &mut Object) -> Result<Value, Status> {
         let namespace = spec(object)["namespace"]
             .as_str()
             .unwrap_or_default()
@@ -142,8 +154,8 @@ impl Reviewer<'_> {
         // What was asked is not said again.
         object.members_mut().insert("spec".into(), json!({}));
         *object.metadata_mut() = Map::new();
-        let (rules, errors) = self.gate.policy().rules_for(self.user, &namespace);
-        let parts = |rule: &optik_access::Rule, of: &[&str]| {
+        let (rules, errors) = self.authorizer.policy().rules_for(self.user, &namespace);
+        let parts = |rule: &optik_auth::PolicyRule, of: &[&str]| {
             let value = serde_json::to_value(rule).unwrap_or_default();
             let members = value.as_object().into_iter().flatten();
             let members = members.filter(|(name, _)| of.contains(&name.as_str()));
@@ -168,7 +180,7 @@ impl Reviewer<'_> {
             "resourceRules": resources, "nonResourceRules": others, "incomplete": false,
         });
         // Without roles there are no rules that say so.
-        if !self.gate.has_roles() {
+        if !self.authorizer.uses_rbac() {
             let all = json!(["*"]);
             let rule = json!({"verbs": all, "apiGroups": all, "resources": all});
             let path = json!({"verbs": all, "nonResourceURLs": all});
@@ -181,13 +193,15 @@ impl Reviewer<'_> {
         Ok(status)
     }
 
-    fn token(&self, spec: &Value) -> Result<Value, Status> {
+    fn token_review_status(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec["token"].as_str().unwrap_or_default();
         if token.is_empty() {
             let text = "token is required for TokenReview in authentication";
             return Err(Status::bad_request(text));
         }
-        let own: &[String] = self.accounts.map_or(&[], Accounts::audiences);
+        let own: &[String] = self
+            .service_accounts
+            .map_or(&[], ServiceAccountTokens::audiences);
         let asked: Vec<String> = match spec["audiences"].as_array() {
             Some(list) if !list.is_empty() => list
                 .iter()
@@ -196,9 +210,9 @@ impl Reviewer<'_> {
                 .collect(),
             _ => own.to_vec(),
         };
-        let good = |user: &User, audiences: Vec<String>| json!({"authenticated": true, "user": described(user), "audiences": audiences});
+        let good = |user: &User, audiences: Vec<String>| json!({"authenticated": true, "user": user_info(user), "audiences": audiences});
         let mut error = "invalid bearer token".to_owned();
-        if let Some(user) = self.tokens.find(token.as_bytes()) {
+        if let Some(user) = self.tokens.user_for(token.as_bytes()) {
             let audiences: Vec<String> = own
                 .iter()
                 .filter(|audience| asked.contains(audience))
@@ -208,8 +222,8 @@ impl Reviewer<'_> {
                 return Ok(good(user, audiences));
             }
         } else if let Some(accounts) = self
-            .accounts
-            .filter(|known| known.is_ours(token.as_bytes()))
+            .service_accounts
+            .filter(|known| known.has_own_issuer(token.as_bytes()))
         {
             match accounts.authenticate(token.as_bytes(), &asked) {
                 Ok((user, audiences)) => return Ok(good(&user, audiences)),
@@ -225,7 +239,7 @@ fn spec(object: &Object) -> &Value {
 }
 
 /// A user as reviews show one.
-fn described(user: &User) -> Value {
+fn user_info(user: &User) -> Value {
     let mut shown = Map::new();
     shown.insert("username".into(), user.name.as_str().into());
     for (name, value) in [
@@ -247,7 +261,7 @@ fn described(user: &User) -> Value {
 }
 
 /// Who it is about.
-fn subject(spec: &Value) -> User {
+fn subject_user(spec: &Value) -> User {
     let texts = |value: &Value| -> Vec<String> {
         let items = value.as_array().into_iter().flatten();
         items.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -264,7 +278,7 @@ fn subject(spec: &Value) -> User {
 }
 
 /// The refusal of reviews names no kind.
-fn check(object: &Object, mut errors: Vec<FieldError>) -> Result<(), Status> {
+fn into_result(object: &Object, mut errors: Vec<FieldError>) -> Result<(), Status> {
     let metadata = object.metadata().cloned().unwrap_or_default();
     let own = |name: &&String| {
         !matches!(
@@ -297,7 +311,7 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
             let text = "cannot be specified in combination with resourceAttributes";
             vec![FieldError::invalid(
                 "spec.nonResourceAttributes",
-                as_go(other),
+                go_field_names(other),
                 text,
             )]
         }
@@ -310,13 +324,13 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
                 text,
             )]
         }
-        (true, false) => selectors::check(resource),
+        (true, false) => selectors::validate(resource),
         (false, true) => Vec::new(),
     }
 }
 
 /// As upstream's own code calls the members.
-fn as_go(other: &Value) -> Value {
+fn go_field_names(other: &Value) -> Value {
     let text = |member: &str| other[member].as_str().unwrap_or_default();
     json!({"Path": text("path"), "Verb": text("verb")})
 }

@@ -8,14 +8,14 @@ use optik_object::{FieldError, Value};
 const SELECTORS: [&str; 2] = ["fieldSelector", "labelSelector"];
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
-fn parts(selector: &Value) -> (&str, &[Value]) {
+fn members(selector: &Value) -> (&str, &[Value]) {
     let raw = selector["rawSelector"].as_str().unwrap_or_default();
     let requirements = selector["requirements"].as_array();
     (raw, requirements.map_or(&[], Vec::as_slice))
 }
 
 /// What is wrong with the selectors of the attributes of a resource.
-pub(super) fn check(attributes: &Value) -> Vec<FieldError> {
+pub(super) fn validate(attributes: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for name in SELECTORS {
         let selector = &attributes[name];
@@ -23,7 +23,7 @@ pub(super) fn check(attributes: &Value) -> Vec<FieldError> {
             continue;
         }
         let path = format!("spec.resourceAttributes.{name}");
-        let (raw, requirements) = parts(selector);
+        let (raw, requirements) = members(selector);
         if !raw.is_empty() && !requirements.is_empty() {
             errors.push(FieldError::invalid(
                 format!("{path}.rawSelector"),
@@ -40,9 +40,9 @@ pub(super) fn check(attributes: &Value) -> Vec<FieldError> {
 }
 
 /// Which of them were not understood, wholly or in part.
-pub(super) fn ignored(attributes: &Value) -> String {
+pub(super) fn unparsed_requirements(attributes: &Value) -> String {
     let told = SELECTORS.into_iter().filter_map(|name| {
-        let (_, requirements) = parts(&attributes[name]);
+        let (_, requirements) = members(&attributes[name]);
         let known = requirements.iter().filter(|requirement| {
             let operator = requirement["operator"].as_str();
             operator.is_some_and(|operator| OPERATORS.contains(&operator))

@@ -1,8 +1,8 @@
 //! What is about to happen.
 
-use super::Told;
+use super::WarningRecorder;
 use crate::exchange::User;
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{ResourceRegistry, ServedResource};
 use crate::write::{DeleteOptions, WriteOptions};
 use optik_object::{Object, Value};
 use optik_platform::Entropy;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Operation {
+pub(crate) enum AdmissionOperation {
     Create,
     Update,
     Delete,
 }
 
-impl Operation {
+impl AdmissionOperation {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -30,66 +30,66 @@ impl Operation {
 
 /// The options of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wish<'a> {
+pub(crate) enum OperationOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
 }
 
 /// A write, as those see it who have a say in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Attributes<'a> {
-    pub(crate) operation: Operation,
+pub(crate) struct AdmissionAttributes<'a> {
+    pub(crate) operation: AdmissionOperation,
     /// The kinds of the request's moment.
-    pub(crate) kinds: &'a Kinds,
+    pub(crate) registry: &'a ResourceRegistry,
     /// What the path of the request names.
-    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) resource: &'a Arc<ServedResource>,
     /// `status`; empty for the resource itself.
     pub(crate) subresource: &'a str,
     /// What the object is: `Scale` for a `scale`, otherwise `kind`.
-    pub(crate) of: &'a Arc<Kind>,
+    pub(crate) object_kind: &'a Arc<ServedResource>,
     /// Empty if it is not known yet, or for each object of a collection.
     pub(crate) name: &'a str,
     /// That of a namespace is its name; empty for other objects of the cluster.
     pub(crate) namespace: &'a str,
     /// What is there, with its revision.
     pub(crate) old: Option<&'a Object>,
-    pub(crate) wish: Wish<'a>,
+    pub(crate) operation_options: OperationOptions<'a>,
     pub(crate) user: &'a User,
     pub(crate) store: &'a Store,
     pub(crate) entropy: &'a dyn Entropy,
     /// Where warnings and audit annotations go.
-    pub(crate) told: &'a Told,
+    pub(crate) recorder: &'a WarningRecorder,
 }
 
-impl Attributes<'_> {
+impl AdmissionAttributes<'_> {
     pub(crate) fn dry_run(&self) -> bool {
-        match self.wish {
-            Wish::Write(options) => options.dry_run,
-            Wish::Delete(options) => options.dry_run,
+        match self.operation_options {
+            OperationOptions::Write(options) => options.dry_run,
+            OperationOptions::Delete(options) => options.dry_run,
         }
     }
 
-    /// `pods`, `pods/status` and the like of a group.
-    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
-        self.kind.resource.group == group && self.kind.resource.plural == plural
+    /// `pod_subresources`, `pods/status` and the like of a group.
+    pub(crate) fn is_resource(&self, group: &str, plural: &str) -> bool {
+        self.resource.resource.group == group && self.resource.resource.plural == plural
     }
 
     /// Whether it is about a namespace itself.
     pub(crate) fn is_namespace(&self) -> bool {
-        self.is("", "namespaces")
+        self.is_resource("", "namespaces")
     }
 
     /// The options as an object of `meta.k8s.io/v1`.
-    pub(crate) fn options(&self) -> Value {
+    pub(crate) fn options_object(&self) -> Value {
         let kind = match self.operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Delete => "DeleteOptions",
+            AdmissionOperation::Create => "CreateOptions",
+            AdmissionOperation::Update => "UpdateOptions",
+            AdmissionOperation::Delete => "DeleteOptions",
         };
         let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-        match self.wish {
-            Wish::Write(wish) => wish.describe(&mut options),
-            Wish::Delete(wish) => wish.describe(&mut options),
+        match self.operation_options {
+            OperationOptions::Write(wish) => wish.add_to_document(&mut options),
+            OperationOptions::Delete(wish) => wish.describe(&mut options),
         }
         if self.dry_run() {
             options["dryRun"] = json!(["All"]);

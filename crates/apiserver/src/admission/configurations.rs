@@ -1,49 +1,49 @@
 //! What a configuration of webhooks must be.
 
-use super::policies::check_condition;
+use super::policies::validate_match_condition;
 use crate::calling::{check_port, check_service_path, check_url};
 use optik_object::{
-    FieldError, Object, Value, dns_1035_label, dns_subdomain, label_key,
-    selector::check_label_selector,
+    FieldError, Object, Value, dns1035_label, dns1123_subdomain, qualified_name,
+    selector::validate_label_selector,
 };
 use std::collections::BTreeSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
-const CONDITIONS_MAX: usize = 64;
+const MATCH_CONDITIONS_MAX: usize = 64;
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
 
 /// Everything that is wrong with the webhooks of a configuration.
-pub(crate) fn check(object: &Object) -> Vec<FieldError> {
+pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let hooks = object.get("webhooks").and_then(Value::as_array);
     let hooks = hooks.map_or(&[][..], Vec::as_slice);
     for (at, hook) in hooks.iter().enumerate() {
         let path = format!("webhooks[{at}]");
-        check_hook(hook, &path, &mut errors);
-        let versions = texts(&hook["admissionReviewVersions"]);
+        check_webhook(hook, &path, &mut errors);
+        let versions = strs_of(&hook["admissionReviewVersions"]);
         let path = format!("{path}.admissionReviewVersions");
         check_versions(&versions, &path, &mut errors);
         let name = &hook["name"];
-        if !text(name).is_empty() && hooks[..at].iter().any(|other| other["name"] == *name) {
+        if !str_of(name).is_empty() && hooks[..at].iter().any(|other| other["name"] == *name) {
             let path = format!("webhooks[{at}].name");
-            errors.push(FieldError::duplicate(path, text(name)));
+            errors.push(FieldError::duplicate(path, str_of(name)));
         }
     }
     errors
 }
 
-fn text(value: &Value) -> &str {
+fn str_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn texts(value: &Value) -> Vec<&str> {
+fn strs_of(value: &Value) -> Vec<&str> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(Value::as_str).collect()
 }
 
-fn check_hook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    check_name(text(&hook["name"]), &format!("{path}.name"), errors);
+fn check_webhook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    check_name(str_of(&hook["name"]), &format!("{path}.name"), errors);
     let rules = hook["rules"].as_array().into_iter().flatten();
     for (at, rule) in rules.enumerate() {
         check_rule(rule, &format!("{path}.rules[{at}]"), errors);
@@ -75,7 +75,7 @@ fn check_hook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let policies = &["IfNeeded", "Never"];
     let policy = format!("{path}.reinvocationPolicy");
     check_one_of(&hook["reinvocationPolicy"], &policy, policies, errors);
-    check_client(
+    check_client_config(
         &hook["clientConfig"],
         &format!("{path}.clientConfig"),
         errors,
@@ -85,7 +85,7 @@ fn check_hook(hook: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let list = hook["matchConditions"].as_array().into_iter().flatten();
     for (at, condition) in list.enumerate() {
         let path = format!("{conditions}[{at}].expression");
-        check_condition(&path, text(&condition["expression"]).trim(), errors);
+        validate_match_condition(&path, str_of(&condition["expression"]).trim(), errors);
     }
 }
 
@@ -94,7 +94,7 @@ fn check_name(name: &str, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(path, ""));
         return;
     }
-    let problems = dns_subdomain(name);
+    let problems = dns1123_subdomain(name);
     if !problems.is_empty() {
         errors.push(FieldError::invalid(path, name, problems.join(",")));
     } else if name.split('.').count() < 3 {
@@ -113,16 +113,16 @@ fn check_one_of(value: &Value, path: &str, supported: &[&str], errors: &mut Vec<
 }
 
 pub(super) fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    check_wild(rule, path, ("operations", "operations"), errors);
-    for (at, operation) in texts(&rule["operations"]).into_iter().enumerate() {
+    check_wildcard(rule, path, ("operations", "operations"), errors);
+    for (at, operation) in strs_of(&rule["operations"]).into_iter().enumerate() {
         if !OPERATIONS.contains(&operation) {
             let path = format!("{path}.operations[{at}]");
             errors.push(FieldError::not_supported(path, operation, OPERATIONS));
         }
     }
-    check_wild(rule, path, ("apiGroups", "API groups"), errors);
-    check_wild(rule, path, ("apiVersions", "API versions"), errors);
-    for (at, version) in texts(&rule["apiVersions"]).into_iter().enumerate() {
+    check_wildcard(rule, path, ("apiGroups", "API groups"), errors);
+    check_wildcard(rule, path, ("apiVersions", "API versions"), errors);
+    for (at, version) in strs_of(&rule["apiVersions"]).into_iter().enumerate() {
         if version.is_empty() {
             errors.push(FieldError::required(
                 format!("{path}.apiVersions[{at}]"),
@@ -130,19 +130,19 @@ pub(super) fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>)
             ));
         }
     }
-    let resources = texts(&rule["resources"]);
+    let resources = strs_of(&rule["resources"]);
     check_resources(&resources, &format!("{path}.resources"), errors);
     check_one_of(&rule["scope"], &format!("{path}.scope"), SCOPES, errors);
 }
 
 /// There is something, and everything stands alone.
-fn check_wild(
+fn check_wildcard(
     rule: &Value,
     path: &str,
     (name, called): (&str, &str),
     errors: &mut Vec<FieldError>,
 ) {
-    let list = texts(&rule[name]);
+    let list = strs_of(&rule[name]);
     let path = format!("{path}.{name}");
     if list.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -198,11 +198,11 @@ fn check_resources(resources: &[&str], path: &str, errors: &mut Vec<FieldError>)
 }
 
 pub(super) fn check_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let found = check_label_selector(selector).into_iter();
-    errors.extend(found.map(|error| error.below(path)));
+    let found = validate_label_selector(selector).into_iter();
+    errors.extend(found.map(|error| error.with_path_prefix(path)));
 }
 
-fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_client_config(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let service = client.get("service").filter(|service| service.is_object());
     match (client["url"].as_str(), service) {
         (Some(url), None) => check_url(url, &format!("{path}.url"), errors),
@@ -210,12 +210,12 @@ fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
             let path = format!("{path}.service");
             // Upstream takes the one for the other, and says so.
             for (given, said) in [("namespace", "name"), ("name", "namespace")] {
-                if text(&service[given]).is_empty() {
+                if str_of(&service[given]).is_empty() {
                     errors.push(FieldError::required(format!("{path}.{said}"), ""));
                 }
             }
             check_port(service, &format!("{path}.port"), errors);
-            check_service_path(text(&service["path"]), &format!("{path}.path"), errors);
+            check_service_path(str_of(&service["path"]), &format!("{path}.path"), errors);
         }
         _ => {
             let text = "exactly one of url or service is required";
@@ -226,23 +226,23 @@ fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 pub(super) fn check_conditions(conditions: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let conditions = conditions.as_array().map_or(&[][..], Vec::as_slice);
-    if conditions.len() > CONDITIONS_MAX {
-        let error = FieldError::too_many(path, conditions.len(), CONDITIONS_MAX);
+    if conditions.len() > MATCH_CONDITIONS_MAX {
+        let error = FieldError::too_many(path, conditions.len(), MATCH_CONDITIONS_MAX);
         errors.push(error);
     }
     let mut seen = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        if text(&condition["expression"]).trim().is_empty() {
+        if str_of(&condition["expression"]).trim().is_empty() {
             errors.push(FieldError::required(format!("{path}.expression"), ""));
         }
-        let name = text(&condition["name"]);
+        let name = str_of(&condition["name"]);
         let path = format!("{path}.name");
         if name.is_empty() {
             errors.push(FieldError::required(path, ""));
             continue;
         }
-        for problem in label_key(name) {
+        for problem in qualified_name(name) {
             errors.push(FieldError::invalid(path.clone(), name, problem));
         }
         if !seen.insert(name) {
@@ -265,7 +265,7 @@ fn check_versions(versions: &[&str], path: &str, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(path, *version, "duplicate version"));
             continue;
         }
-        for problem in dns_1035_label(version) {
+        for problem in dns1035_label(version) {
             errors.push(FieldError::invalid(path.clone(), *version, problem));
         }
     }

@@ -1,38 +1,38 @@
 //! Who has a say in writes.
 
-use super::Admission;
-use super::hooks::{Asking, Hooks, MutatingHooks, ValidatingHooks};
-use super::policies::{Holding, MutatingPolicies, Policies, ValidatingPolicies};
-use crate::access::{Escalation, Gate};
+use super::AdmissionChain;
+use super::hooks::{AdmissionWebhooks, MutatingWebhooks, ValidatingWebhooks, WebhookInvoker};
+use super::policies::{MutatingPolicies, Policies, PolicyDeps, ValidatingPolicies};
+use crate::access::{Escalation, RbacAuthorizer};
 use crate::plugins;
 use std::sync::Arc;
 
 /// All of them, in the order in which they are asked.
-pub(crate) fn everybody(
-    hooks: &Arc<Hooks>,
+pub(crate) fn default_chain(
+    hooks: &Arc<AdmissionWebhooks>,
     policies: &Arc<Policies>,
-    gate: &Arc<Gate>,
-    asking: Asking,
-) -> Admission {
-    let mut steps = plugins::first(gate);
+    gate: &Arc<RbacAuthorizer>,
+    asking: WebhookInvoker,
+) -> AdmissionChain {
+    let mut steps = plugins::plugins_before_policies(gate);
     steps.push(Arc::new(Escalation {
-        gate: Arc::clone(gate),
+        authorizer: Arc::clone(gate),
     }));
-    let holding = Holding {
+    let holding = PolicyDeps {
         policies: Arc::clone(policies),
-        outside: asking.outside.clone(),
-        gate: Arc::clone(gate),
+        webhook_client: asking.client.clone(),
+        authorizer: Arc::clone(gate),
     };
     steps.push(Arc::new(MutatingPolicies(holding.clone())));
-    steps.push(Arc::new(MutatingHooks {
-        hooks: Arc::clone(hooks),
-        asking: asking.clone(),
+    steps.push(Arc::new(MutatingWebhooks {
+        webhooks: Arc::clone(hooks),
+        invoker: asking.clone(),
     }));
     steps.push(Arc::new(ValidatingPolicies(holding)));
-    steps.push(Arc::new(ValidatingHooks {
-        hooks: Arc::clone(hooks),
-        asking,
+    steps.push(Arc::new(ValidatingWebhooks {
+        webhooks: Arc::clone(hooks),
+        invoker: asking,
     }));
-    steps.extend(plugins::last());
-    Admission::new(steps)
+    steps.extend(plugins::plugins_after_webhooks());
+    AdmissionChain::new(steps)
 }

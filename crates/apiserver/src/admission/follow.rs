@@ -1,15 +1,19 @@
 //! The task that keeps admission what the stored configurations say.
 
-use super::hooks::{MUTATING, VALIDATING};
+use super::hooks::{MUTATING_DIRECTORY, VALIDATING_DIRECTORY};
 use super::policies;
-use crate::follow::keep;
+use crate::follow::run_refresh;
 use crate::server::ApiServer;
 use optik_store::{Snapshot, Store};
 
 /// Follows the configurations of admission for as long as it is polled, or until the
 /// store stops.
-pub async fn keep_admission(api: ApiServer, store: Store) {
-    let directories = [&[MUTATING, VALIDATING], policies::DIRECTORIES].concat();
+pub async fn run_admission_refresh(api: ApiServer, store: Store) {
+    let directories = [
+        &[MUTATING_DIRECTORY, VALIDATING_DIRECTORY],
+        policies::POLICY_DIRECTORIES,
+    ]
+    .concat();
     let refreshed = |state: &Snapshot| api.refresh_admission(state);
-    keep(&store, &directories, refreshed).await;
+    run_refresh(&store, &directories, refreshed).await;
 }

@@ -1,16 +1,16 @@
 //! Which writes a configuration is about: its rules and selectors.
 
-use super::Attributes;
-use crate::kinds::Kind;
-use crate::labels::selector_of;
+use super::AdmissionAttributes;
+use crate::kinds::ServedResource;
+use crate::labels::parse_label_selector;
 use crate::trouble::read_failed;
 use optik_object::selector::LabelSelector;
-use optik_object::{Meta, Object, ResourceName, Status, Value};
+use optik_object::{Object, ObjectMeta, ResourceName, Status, Value};
 use std::sync::{Arc, OnceLock};
 
 /// Operations on resources. `*` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct RuleWithOperations {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -18,18 +18,18 @@ pub(crate) struct Rule {
     resources: Vec<(String, String)>,
     /// Only objects of these names; of any if there are none.
     names: Vec<String>,
-    scope: Scope,
+    scope: RuleScope,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     #[default]
     All,
     Namespaced,
     Cluster,
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn strs_of(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -38,37 +38,37 @@ fn has(list: &[String], text: &str) -> bool {
     list.iter().any(|one| one == "*" || one == text)
 }
 
-impl Rule {
+impl RuleWithOperations {
     pub(crate) fn read(rule: &Value) -> Self {
-        let resources = texts(&rule["resources"]).into_iter();
+        let resources = strs_of(&rule["resources"]).into_iter();
         Self {
-            operations: texts(&rule["operations"]),
-            groups: texts(&rule["apiGroups"]),
-            versions: texts(&rule["apiVersions"]),
+            operations: strs_of(&rule["operations"]),
+            groups: strs_of(&rule["apiGroups"]),
+            versions: strs_of(&rule["apiVersions"]),
             resources: resources
                 .map(|text| match text.split_once('/') {
                     Some((resource, sub)) => (resource.to_owned(), sub.to_owned()),
                     None => (text, String::new()),
                 })
                 .collect(),
-            names: texts(&rule["resourceNames"]),
+            names: strs_of(&rule["resourceNames"]),
             scope: match rule["scope"].as_str() {
-                Some("Namespaced") => Scope::Namespaced,
-                Some("Cluster") => Scope::Cluster,
-                _ => Scope::All,
+                Some("Namespaced") => RuleScope::Namespaced,
+                Some("Cluster") => RuleScope::Cluster,
+                _ => RuleScope::All,
             },
         }
     }
 
     /// Whether it can be about a write to objects of `kind`, or to a part of them, seen in any
     /// group and version.
-    fn may_match(&self, kind: &Kind) -> bool {
+    fn may_match(&self, kind: &ServedResource) -> bool {
         let mut resources = self.resources.iter();
         resources.any(|(plural, _)| plural == "*" || *plural == *kind.resource.plural)
     }
 
     /// Whether it is about a write, seen as one to `kind`.
-    fn matches(&self, attributes: &Attributes<'_>, kind: &Kind) -> bool {
+    fn matches(&self, attributes: &AdmissionAttributes<'_>, kind: &ServedResource) -> bool {
         let resource = &kind.resource;
         let is = |known: &str, text: &str| known == "*" || known == text;
         let of_cluster = attributes.is_namespace() || attributes.namespace.is_empty();
@@ -80,32 +80,32 @@ impl Rule {
             })
             && (self.names.is_empty() || self.names.iter().any(|name| name == attributes.name))
             && match self.scope {
-                Scope::All => true,
-                Scope::Namespaced => !of_cluster,
-                Scope::Cluster => of_cluster,
+                RuleScope::All => true,
+                RuleScope::Namespaced => !of_cluster,
+                RuleScope::Cluster => of_cluster,
             }
     }
 }
 
 /// The kinds a write may be seen as one to: its own, and others that show the same objects.
-pub(crate) struct Candidates<'a> {
-    attributes: &'a Attributes<'a>,
-    others: OnceLock<Vec<Arc<Kind>>>,
+pub(crate) struct EquivalentResources<'a> {
+    attributes: &'a AdmissionAttributes<'a>,
+    others: OnceLock<Vec<Arc<ServedResource>>>,
 }
 
-impl<'a> Candidates<'a> {
-    pub(crate) fn new(attributes: &'a Attributes<'a>) -> Self {
+impl<'a> EquivalentResources<'a> {
+    pub(crate) fn new(attributes: &'a AdmissionAttributes<'a>) -> Self {
         Self {
             attributes,
             others: OnceLock::new(),
         }
     }
 
-    fn others(&self) -> &[Arc<Kind>] {
+    fn others(&self) -> &[Arc<ServedResource>] {
         self.others.get_or_init(|| {
-            let Attributes {
-                kinds,
-                kind,
+            let AdmissionAttributes {
+                registry: kinds,
+                resource: kind,
                 subresource,
                 ..
             } = self.attributes;
@@ -120,19 +120,19 @@ impl<'a> Candidates<'a> {
 
 /// What a configuration is about.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
-    pub(crate) rules: Vec<Rule>,
+pub(crate) struct MatchResources {
+    pub(crate) rules: Vec<RuleWithOperations>,
     /// Never, whatever the rules say.
-    pub(crate) except: Vec<Rule>,
+    pub(crate) exclude_rules: Vec<RuleWithOperations>,
     /// Other versions of the same objects count too.
-    pub(crate) equivalent: bool,
-    pub(crate) namespaces: LabelSelector,
-    pub(crate) objects: LabelSelector,
+    pub(crate) matches_equivalent: bool,
+    pub(crate) namespace_selector: LabelSelector,
+    pub(crate) object_selector: LabelSelector,
 }
 
-impl Reach {
+impl MatchResources {
     /// Whether some write to objects of `kind` can be within it, by names alone.
-    pub(crate) fn may_include(&self, kind: &Kind) -> bool {
+    pub(crate) fn may_match(&self, kind: &ServedResource) -> bool {
         self.rules.iter().any(|rule| rule.may_match(kind))
     }
 
@@ -140,36 +140,39 @@ impl Reach {
     pub(crate) fn read(config: &Value, rules: &str) -> Self {
         let list = |name: &str| {
             let list = config[name].as_array().into_iter().flatten();
-            list.map(Rule::read).collect()
+            list.map(RuleWithOperations::read).collect()
         };
         Self {
             rules: list(rules),
-            except: list("excludeResourceRules"),
-            equivalent: config["matchPolicy"].as_str() != Some("Exact"),
-            namespaces: selector_of(&config["namespaceSelector"]),
-            objects: selector_of(&config["objectSelector"]),
+            exclude_rules: list("excludeResourceRules"),
+            matches_equivalent: config["matchPolicy"].as_str() != Some("Exact"),
+            namespace_selector: parse_label_selector(&config["namespaceSelector"]),
+            object_selector: parse_label_selector(&config["objectSelector"]),
         }
     }
 
     /// As what kind of object it wants to see a write, if its rules are about it.
-    pub(crate) fn find(&self, candidates: &Candidates<'_>) -> Option<Arc<Kind>> {
+    pub(crate) fn matched_kind(
+        &self,
+        candidates: &EquivalentResources<'_>,
+    ) -> Option<Arc<ServedResource>> {
         let attributes = candidates.attributes;
-        let own = attributes.kind;
-        let any = |rules: &[Rule], kind: &Kind| {
+        let own = attributes.resource;
+        let any = |rules: &[RuleWithOperations], kind: &ServedResource| {
             let mut rules = rules.iter();
             rules.any(|rule| rule.matches(attributes, kind))
         };
-        if any(&self.except, own) {
+        if any(&self.exclude_rules, own) {
             return None;
         }
         if any(&self.rules, own) {
             return Some(Arc::clone(own));
         }
-        if !self.equivalent || self.rules.is_empty() {
+        if !self.matches_equivalent || self.rules.is_empty() {
             return None;
         }
         let others = candidates.others();
-        if others.iter().any(|other| any(&self.except, other)) {
+        if others.iter().any(|other| any(&self.exclude_rules, other)) {
             return None;
         }
         self.rules.iter().find_map(|rule| {
@@ -180,19 +183,19 @@ impl Reach {
     }
 
     /// Whether its rules are about a write, or there are none that could exclude it.
-    pub(crate) fn takes(&self, candidates: &Candidates<'_>) -> bool {
+    pub(crate) fn matches(&self, candidates: &EquivalentResources<'_>) -> bool {
         if !self.rules.is_empty() {
-            return self.find(candidates).is_some();
+            return self.matched_kind(candidates).is_some();
         }
         let attributes = candidates.attributes;
-        let mut except = self.except.iter();
-        !except.any(|rule| rule.matches(attributes, attributes.kind))
+        let mut except = self.exclude_rules.iter();
+        !except.any(|rule| rule.matches(attributes, attributes.resource))
     }
 
     /// Whether its selectors take the namespace and the object of a write.
     pub(crate) async fn selects(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
         Ok(self.selects_namespace(attributes, object).await?
@@ -201,10 +204,10 @@ impl Reach {
 
     async fn selects_namespace(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        if self.namespaces.is_empty() || attributes.namespace.is_empty() {
+        if self.namespace_selector.is_empty() || attributes.namespace.is_empty() {
             return Ok(true);
         }
         // A namespace that is being written is not yet what is stored.
@@ -212,7 +215,7 @@ impl Reach {
             && attributes.subresource.is_empty()
             && let Some(object) = object
         {
-            return Ok(selects(&self.namespaces, object));
+            return Ok(selects(&self.namespace_selector, object));
         }
         let key = format!("/registry/namespaces/{}", attributes.namespace);
         let known = attributes.store.snapshot();
@@ -223,13 +226,18 @@ impl Reach {
         let Some(stored) = state.get(key.as_bytes()) else {
             return Err(Status::not_found(NAMESPACES, attributes.namespace));
         };
-        let meta = Meta::from_json(stored.value());
-        Ok(meta.is_ok_and(|meta| self.namespaces.matches(&meta.labels)))
+        let meta = ObjectMeta::from_json(stored.value());
+        Ok(meta.is_ok_and(|meta| self.namespace_selector.matches(&meta.labels)))
     }
 
-    fn selects_object(&self, attributes: &Attributes<'_>, object: Option<&Object>) -> bool {
+    fn selects_object(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Object>,
+    ) -> bool {
         let mut objects = object.into_iter().chain(attributes.old);
-        self.objects.is_empty() || objects.any(|object| selects(&self.objects, object))
+        self.object_selector.is_empty()
+            || objects.any(|object| selects(&self.object_selector, object))
     }
 }
 

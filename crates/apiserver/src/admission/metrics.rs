@@ -7,11 +7,11 @@ use std::time::Duration;
 
 const BUCKETS_SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 /// Names come from configurations: there are not more of them than this.
-const ROWS_MAX: usize = 4096;
+const SERIES_MAX: usize = 4096;
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum WebhookOutcome {
     Allowed,
     /// It said no, with this code.
     Denied(u16),
@@ -20,80 +20,80 @@ pub(crate) enum Outcome {
     /// It could not be asked, and nobody minds.
     FailedOpen(u16),
     /// What it said could not be carried out.
-    Refused,
+    InvalidResponse,
 }
 
 /// A call that is over.
-pub(crate) struct Call<'a> {
+pub(crate) struct FinishedCall<'a> {
     pub(crate) hook: &'a str,
     /// `admit` or `validating`
     pub(crate) kind: &'static str,
     pub(crate) operation: &'static str,
-    pub(crate) took: Duration,
-    pub(crate) outcome: Outcome,
+    pub(crate) duration: Duration,
+    pub(crate) outcome: WebhookOutcome,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct HookMetrics {
-    counts: Mutex<Counts>,
+pub(crate) struct WebhookMetrics {
+    counts: Mutex<WebhookCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    durations: BTreeMap<String, Histogram>,
+struct WebhookCounts {
+    durations: BTreeMap<String, WebhookLatencyHistogram>,
     requests: BTreeMap<String, u64>,
     rejections: BTreeMap<String, u64>,
     failed_open: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
-struct Histogram {
+struct WebhookLatencyHistogram {
     buckets: [u64; BUCKETS_SECONDS.len()],
     seconds: f64,
     count: u64,
 }
 
 fn add(rows: &mut BTreeMap<String, u64>, labels: String) {
-    if rows.len() < ROWS_MAX || rows.contains_key(&labels) {
+    if rows.len() < SERIES_MAX || rows.contains_key(&labels) {
         *rows.entry(labels).or_default() += 1;
     }
 }
 
-impl HookMetrics {
-    pub(crate) fn count(&self, call: &Call<'_>) {
-        let Call {
+impl WebhookMetrics {
+    pub(crate) fn count(&self, call: &FinishedCall<'_>) {
+        let FinishedCall {
             hook,
             kind,
             operation,
-            took,
+            duration: took,
             outcome,
         } = call;
         let name = hook.replace(['"', '\\', '\n'], "");
         let (rejected, code) = match outcome {
-            Outcome::Allowed => (false, 200),
-            Outcome::Denied(code) | Outcome::Failed(code) => (true, *code),
-            Outcome::FailedOpen(code) => (false, *code),
-            Outcome::Refused => (true, 0),
+            WebhookOutcome::Allowed => (false, 200),
+            WebhookOutcome::Denied(code) | WebhookOutcome::Failed(code) => (true, *code),
+            WebhookOutcome::FailedOpen(code) => (false, *code),
+            WebhookOutcome::InvalidResponse => (true, 0),
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let about = format!("name=\"{name}\",operation=\"{operation}\"");
         let row = format!("{about},rejected=\"{rejected}\",type=\"{kind}\"");
-        if counts.durations.len() < ROWS_MAX || counts.durations.contains_key(&row) {
-            counts.durations.entry(row).or_default().note(*took);
+        if counts.durations.len() < SERIES_MAX || counts.durations.contains_key(&row) {
+            counts.durations.entry(row).or_default().observe(*took);
         }
         add(
             &mut counts.requests,
             format!("code=\"{code}\",{about},rejected=\"{rejected}\",type=\"{kind}\""),
         );
         let why = match outcome {
-            Outcome::Allowed => return,
-            Outcome::FailedOpen(_) => {
+            WebhookOutcome::Allowed => return,
+            WebhookOutcome::FailedOpen(_) => {
                 let labels = format!("name=\"{name}\",type=\"{kind}\"");
                 return add(&mut counts.failed_open, labels);
             }
-            Outcome::Denied(_) => "no_error",
-            Outcome::Failed(_) => "calling_webhook_error",
-            Outcome::Refused => "apiserver_internal_error",
+            WebhookOutcome::Denied(_) => "no_error",
+            WebhookOutcome::Failed(_) => "calling_webhook_error",
+            WebhookOutcome::InvalidResponse => "apiserver_internal_error",
         };
         // Codes that nobody knows are one.
         let code = code.min(600);
@@ -103,7 +103,7 @@ impl HookMetrics {
     }
 
     /// As Prometheus reads it.
-    pub(crate) fn page(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         let name = "apiserver_admission_webhook_admission_duration_seconds";
@@ -134,8 +134,8 @@ impl HookMetrics {
     }
 }
 
-impl Histogram {
-    fn note(&mut self, took: Duration) {
+impl WebhookLatencyHistogram {
+    fn observe(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         self.count += 1;
         self.seconds += seconds;
@@ -172,22 +172,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_counted_by_what_became_of_them() {
-        let metrics = HookMetrics::default();
+    fn webhook_metrics_count_calls_by_outcome() {
+        let metrics = WebhookMetrics::default();
         for outcome in [
-            Outcome::Allowed,
-            Outcome::Denied(403),
-            Outcome::FailedOpen(503),
+            WebhookOutcome::Allowed,
+            WebhookOutcome::Denied(403),
+            WebhookOutcome::FailedOpen(503),
         ] {
-            metrics.count(&Call {
+            metrics.count(&FinishedCall {
                 hook: "a.b.c",
                 kind: "admit",
                 operation: "CREATE",
-                took: Duration::from_millis(20),
+                duration: Duration::from_millis(20),
                 outcome,
             });
         }
-        let page = metrics.page();
+        let page = metrics.render();
         for expected in [
             "duration_seconds_bucket{name=\"a.b.c\",operation=\"CREATE\",rejected=\"false\",type=\"admit\",le=\"0.005\"} 0",
             "duration_seconds_bucket{name=\"a.b.c\",operation=\"CREATE\",rejected=\"false\",type=\"admit\",le=\"0.025\"} 2",

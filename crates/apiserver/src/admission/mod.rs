@@ -2,7 +2,7 @@
 //!
 //! Every write asks the chain twice: once for what it wants changed, before the object is
 //! checked, and once for what it refuses, when the object is what will be stored. The
-//! steps of the chain are asked in one order ([`Admission`]); what they see is an object
+//! steps of the chain are asked in one order ([`AdmissionChain`]); what they see is an object
 //! as the client of the request would see it.
 
 mod attributes;
@@ -19,10 +19,10 @@ pub(crate) mod policies;
 mod request;
 mod told;
 
-pub(crate) use attributes::{Attributes, Operation, Wish};
-pub(crate) use chain::{Admission, Step};
-pub(crate) use draft::{Draft, Round};
-pub(crate) use everybody::everybody;
-pub use follow::keep_admission;
-pub(crate) use metrics::HookMetrics;
-pub(crate) use told::Told;
+pub(crate) use attributes::{AdmissionAttributes, AdmissionOperation, OperationOptions};
+pub(crate) use chain::{AdmissionChain, AdmissionPlugin};
+pub(crate) use draft::{MutationPass, MutationState};
+pub(crate) use everybody::default_chain;
+pub use follow::run_admission_refresh;
+pub(crate) use metrics::WebhookMetrics;
+pub(crate) use told::WarningRecorder;

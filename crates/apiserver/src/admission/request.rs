@@ -1,23 +1,27 @@
 //! A write as an `AdmissionRequest`: what webhooks are sent, and what expressions see.
 
-use super::Attributes;
+use super::AdmissionAttributes;
 use crate::exchange::User;
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use optik_object::Value;
 use serde_json::json;
 
 /// Everything but the objects, and what names this very question. `kind` and `of` are what
 /// the resource and the object are to whoever is asked.
-pub(super) fn request(attributes: &Attributes<'_>, kind: &Kind, of: &Kind) -> Value {
+pub(super) fn admission_request(
+    attributes: &AdmissionAttributes<'_>,
+    kind: &ServedResource,
+    of: &ServedResource,
+) -> Value {
     let mut request = json!({
         "kind": kind_names(of),
         "resource": resource_names(kind),
-        "requestKind": kind_names(attributes.of),
-        "requestResource": resource_names(attributes.kind),
+        "requestKind": kind_names(attributes.object_kind),
+        "requestResource": resource_names(attributes.resource),
         "operation": attributes.operation.name(),
         "userInfo": user_info(attributes.user),
         "dryRun": attributes.dry_run(),
-        "options": attributes.options(),
+        "options": attributes.options_object(),
     });
     for (name, text) in [
         ("subResource", attributes.subresource),
@@ -32,12 +36,12 @@ pub(super) fn request(attributes: &Attributes<'_>, kind: &Kind, of: &Kind) -> Va
     request
 }
 
-fn kind_names(kind: &Kind) -> Value {
+fn kind_names(kind: &ServedResource) -> Value {
     let resource = &kind.resource;
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-fn resource_names(kind: &Kind) -> Value {
+fn resource_names(kind: &ServedResource) -> Value {
     let resource = &kind.resource;
     json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
 }

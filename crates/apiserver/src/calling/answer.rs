@@ -1,13 +1,13 @@
 //! What an answer means, and how one that means nothing is described.
 
-use super::Reply;
+use super::WebhookResponse;
 use optik_object::{Value, quote};
 
 /// The document in an answer. What it calls itself does not matter: many webhooks leave that
 /// to their libraries, which take JSON for text.
-pub(super) fn document(reply: &Reply) -> Result<Value, String> {
+pub(super) fn response_document(reply: &WebhookResponse) -> Result<Value, String> {
     if !matches!(reply.status.as_u16(), 200..=206) {
-        return Err(refusal(reply));
+        return Err(error_message(reply));
     }
     if reply.body.is_empty() {
         return Err(format!(
@@ -53,7 +53,7 @@ fn go_type(value: &Value) -> Option<&'static str> {
 }
 
 /// What is said of an answer that is a refusal: its own words if it is a `Status`.
-fn refusal(reply: &Reply) -> String {
+fn error_message(reply: &WebhookResponse) -> String {
     let parsed = optik_object::parse(&reply.body).map(|parsed| parsed.value);
     if let Ok(status) = parsed
         && status["kind"] == "Status"
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
     use http::StatusCode;
 
-    fn reply(code: u16, content_type: &str, body: &'static str) -> Reply {
-        Reply {
+    fn reply(code: u16, content_type: &str, body: &'static str) -> WebhookResponse {
+        WebhookResponse {
             status: StatusCode::from_u16(code).unwrap(),
             content_type: content_type.into(),
             body: body.into(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_described() {
+    fn unusable_webhook_responses_are_described_as_upstream() {
         let json = "application/json";
         for (code, content_type, body, expected) in [
             (
@@ -144,7 +144,7 @@ mod tests {
             ),
         ] {
             let reply = reply(code, content_type, body);
-            assert_eq!(document(&reply).unwrap_err(), expected);
+            assert_eq!(response_document(&reply).unwrap_err(), expected);
         }
         for content_type in [
             "",
@@ -152,7 +152,7 @@ mod tests {
             "text/plain; charset=utf-8",
         ] {
             let good = reply(200, content_type, r#"{"a":1}"#);
-            assert_eq!(document(&good).unwrap()["a"], 1);
+            assert_eq!(response_document(&good).unwrap()["a"], 1);
         }
     }
 }

@@ -8,12 +8,12 @@ const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
 /// What is said of a bundle that is none.
-pub(crate) const NO_BUNDLE: &str =
+pub(crate) const INVALID_CA_BUNDLE: &str =
     "unable to load root certificates: unable to parse bytes as PEM block";
 
 /// Whether a `caBundle` names anybody; none at all is no mistake. Whether they can be
 /// believed is found out when they are needed.
-pub(crate) fn is_bundle(bundle: &Value) -> bool {
+pub(crate) fn is_valid_ca_bundle(bundle: &Value) -> bool {
     let Some(text) = bundle.as_str().filter(|text| !text.is_empty()) else {
         return true;
     };
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles() {
+    fn ca_bundle_must_be_base64_pem_or_empty() {
         let good = format!("# mine\n{BEGIN}\nMAA=\n{END}\n");
         for (text, expected) in [
             ("", true),
@@ -40,8 +40,8 @@ mod tests {
             (&*STANDARD.encode(format!("{BEGIN}\n")), false),
             ("?", false),
         ] {
-            assert_eq!(is_bundle(&text.into()), expected, "{text}");
+            assert_eq!(is_valid_ca_bundle(&text.into()), expected, "{text}");
         }
-        assert!(is_bundle(&Value::Null));
+        assert!(is_valid_ca_bundle(&Value::Null));
     }
 }

@@ -1,6 +1,6 @@
 //! What may be configured to be called.
 
-use optik_object::{FieldError, Value, dns_subdomain};
+use optik_object::{FieldError, Value, dns1123_subdomain};
 
 /// A URL that leads to a server and nowhere within it but a path.
 pub(crate) fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
@@ -68,7 +68,7 @@ pub(crate) fn check_service_path(given: &str, path: &str, errors: &mut Vec<Field
             refuse(format!("segment[{at}] may not be empty"));
             continue;
         }
-        for problem in dns_subdomain(step) {
+        for problem in dns1123_subdomain(step) {
             refuse(format!("segment[{at}]: {problem}"));
         }
     }

@@ -1,7 +1,7 @@
 //! Asking somebody outside: a JSON document goes out over HTTPS, another one comes back.
 //!
 //! This crate knows no sockets. It says where a call goes and what an answer means; a
-//! [`Caller`] that it is given carries it there.
+//! [`WebhookTransport`] that it is given carries it there.
 
 mod answer;
 mod bundle;
@@ -9,11 +9,11 @@ mod check;
 mod destination;
 mod service;
 
-pub(crate) use bundle::{NO_BUNDLE, is_bundle};
+pub(crate) use bundle::{INVALID_CA_BUNDLE, is_valid_ca_bundle};
 pub(crate) use check::{check_port, check_service_path, check_url};
-pub(crate) use destination::Destination;
+pub(crate) use destination::WebhookClientConfig;
 
-use answer::document;
+use answer::response_document;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::StatusCode;
@@ -25,20 +25,20 @@ use std::time::Duration;
 
 /// A `POST` of JSON.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct WebhookRequest {
     /// `https://host:port/path?timeout=10s`
     pub url: String,
     /// `host:port` to connect to if it is not that of the URL.
     pub address: Option<String>,
     /// Who may vouch for the other end, as PEM; empty for those the machine trusts.
-    pub authorities: Bytes,
-    pub agent: &'static str,
+    pub ca_bundle: Bytes,
+    pub user_agent: &'static str,
     pub body: Bytes,
 }
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct WebhookResponse {
     pub status: StatusCode,
     /// Empty if it is not told.
     pub content_type: String,
@@ -47,27 +47,33 @@ pub struct Reply {
 
 /// Why nothing came back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
+pub enum WebhookCallError {
     /// The call could not even be begun.
     #[error("could not get REST client: {0}")]
     Unusable(String),
     /// In the words of a Go client.
     #[error("{0}")]
-    Unanswered(String),
+    NoResponse(String),
 }
 
 /// Whoever can reach the outside. Dropping the future gives the call up.
-pub trait Caller: Send + Sync + 'static {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>>;
+pub trait WebhookTransport: Send + Sync + 'static {
+    fn call(
+        &self,
+        call: WebhookRequest,
+    ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>>;
 }
 
 /// Reaches nobody.
-pub(crate) struct Nobody;
+pub(crate) struct NoTransport;
 
-impl Caller for Nobody {
-    fn call(&self, _: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+impl WebhookTransport for NoTransport {
+    fn call(
+        &self,
+        _: WebhookRequest,
+    ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>> {
         let error = "this server calls nobody".to_owned();
-        ready(Err(CallError::Unanswered(error))).boxed()
+        ready(Err(WebhookCallError::NoResponse(error))).boxed()
     }
 }
 
@@ -95,46 +101,46 @@ impl PostError {
 
 /// How to reach the outside.
 #[derive(Clone)]
-pub(crate) struct Outside {
-    pub(crate) caller: Arc<dyn Caller>,
+pub(crate) struct WebhookClient {
+    pub(crate) transport: Arc<dyn WebhookTransport>,
     pub(crate) store: Store,
     pub(crate) entropy: Arc<dyn Entropy>,
 }
 
 /// What is sent where, by whom, and how long the answer is waited for.
-pub(crate) struct Posting<'a> {
-    pub(crate) destination: &'a Destination,
-    pub(crate) agent: &'static str,
+pub(crate) struct WebhookPost<'a> {
+    pub(crate) client_config: &'a WebhookClientConfig,
+    pub(crate) user_agent: &'static str,
     pub(crate) timeout: Duration,
     pub(crate) body: Bytes,
 }
 
-impl Outside {
+impl WebhookClient {
     /// Sends a document and reads the one that comes back.
-    pub(crate) async fn post(&self, posting: Posting<'_>) -> Result<Value, PostError> {
-        let Posting {
-            destination,
-            agent,
+    pub(crate) async fn post(&self, posting: WebhookPost<'_>) -> Result<Value, PostError> {
+        let WebhookPost {
+            client_config: destination,
+            user_agent: agent,
             timeout,
             body,
         } = posting;
         let url = destination.url(timeout).map_err(PostError::Unusable)?;
         let lost = |text: &str| PostError::failed(format!("Post \"{url}\": {text}"));
-        let address = destination.address(&self.store);
-        let call = Call {
+        let address = destination.connect_address(&self.store);
+        let call = WebhookRequest {
             url: url.clone(),
             address: address.map_err(|error| lost(&error))?,
-            authorities: destination.authorities.clone(),
-            agent,
+            ca_bundle: destination.ca_bundle.clone(),
+            user_agent: agent,
             body,
         };
-        let reply = match tokio::time::timeout(timeout, self.caller.call(call)).await {
+        let reply = match tokio::time::timeout(timeout, self.transport.call(call)).await {
             Err(_) => return Err(lost("context deadline exceeded")),
-            Ok(Err(CallError::Unusable(text))) => return Err(PostError::Unusable(text)),
-            Ok(Err(CallError::Unanswered(text))) => return Err(lost(&text)),
+            Ok(Err(WebhookCallError::Unusable(text))) => return Err(PostError::Unusable(text)),
+            Ok(Err(WebhookCallError::NoResponse(text))) => return Err(lost(&text)),
             Ok(Ok(reply)) => reply,
         };
         let code = reply.status.as_u16();
-        document(&reply).map_err(|text| PostError::Failed { text, code })
+        response_document(&reply).map_err(|text| PostError::Failed { text, code })
     }
 }

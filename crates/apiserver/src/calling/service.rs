@@ -7,25 +7,25 @@ use crate::kinds::parse_stored;
 use optik_object::{Object, Value};
 use optik_store::{KeyRange, Snapshot, Store};
 
-const SERVICES: &str = "/registry/services/specs/";
-const SLICES: &str = "/registry/endpointslices/";
+const SERVICES_DIRECTORY: &str = "/registry/services/specs/";
+const ENDPOINT_SLICES_DIRECTORY: &str = "/registry/endpointslices/";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Service {
+pub(super) struct ServiceReference {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) port: i64,
 }
 
 /// `host:port`, or why there is none.
-pub(super) fn resolve(service: &Service, store: &Store) -> Result<String, String> {
+pub(super) fn resolve(service: &ServiceReference, store: &Store) -> Result<String, String> {
     let state = store.snapshot();
-    let Service {
+    let ServiceReference {
         namespace,
         name,
         port,
     } = service;
-    let key = format!("{SERVICES}{namespace}/{name}");
+    let key = format!("{SERVICES_DIRECTORY}{namespace}/{name}");
     let stored = state.get(key.as_bytes());
     let object = stored.and_then(|stored| parse_stored(stored.value()).ok());
     let object = object.ok_or_else(|| format!("service \"{name}\" not found"))?;
@@ -39,7 +39,7 @@ pub(super) fn resolve(service: &Service, store: &Store) -> Result<String, String
     let found = ports.find(|found| found["port"].as_i64() == Some(*port));
     let found =
         found.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
-    if let Some(address) = endpoint(service, found, &state) {
+    if let Some(address) = ready_endpoint(service, found, &state) {
         return Ok(address);
     }
     match spec["clusterIP"].as_str() {
@@ -51,18 +51,18 @@ pub(super) fn resolve(service: &Service, store: &Store) -> Result<String, String
 }
 
 /// The first address that is ready.
-fn endpoint(service: &Service, port: &Value, state: &Snapshot) -> Option<String> {
-    let range = KeyRange::prefix(format!("{SLICES}{}/", service.namespace));
+fn ready_endpoint(service: &ServiceReference, port: &Value, state: &Snapshot) -> Option<String> {
+    let range = KeyRange::prefix(format!("{ENDPOINT_SLICES_DIRECTORY}{}/", service.namespace));
     state.entries(&range).find_map(|stored| {
         let slice = parse_stored(stored.value()).ok()?;
         if slice.label("kubernetes.io/service-name") != Some(&service.name) {
             return None;
         }
-        address_in(&slice, port)
+        ready_address_in(&slice, port)
     })
 }
 
-fn address_in(slice: &Object, port: &Value) -> Option<String> {
+fn ready_address_in(slice: &Object, port: &Value) -> Option<String> {
     let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
     let wanted = name(port);
     let mut ports = slice.get("ports")?.as_array()?.iter();

@@ -15,8 +15,8 @@ mod queue;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use optik_access::User;
-use queue::{Queue, Ticket, USER_WEIGHT_MAX};
+use optik_auth::User;
+use queue::{FairQueue, Ticket, USER_WEIGHT_MAX};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -27,47 +27,47 @@ use tokio::sync::oneshot;
 /// A few threads, and those who wait for them. Dropping it stops them.
 #[derive(Debug)]
 pub struct ComputePool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue<Arc<Job>>>,
+struct PoolShared {
+    queue: Mutex<FairQueue<Arc<ComputeJob>>>,
     /// Rung when there is something to do.
-    work: Condvar,
+    work_available: Condvar,
     /// Whose timers and connections the work uses.
     runtime: Handle,
 }
 
 /// One request.
-struct Job {
-    pool: Arc<Shared>,
+struct ComputeJob {
+    pool: Arc<PoolShared>,
     user: Arc<str>,
     /// Nothing for administrators.
     weight: usize,
-    turn: Mutex<Turn>,
+    progress: Mutex<JobProgress>,
 }
 
-struct Turn {
-    state: State,
+struct JobProgress {
+    state: JobState,
     /// `None` at its end.
     work: Option<BoxFuture<'static, ()>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum JobState {
     /// Not begun: in the queue of its user.
-    Waiting,
+    Queued,
     /// Begun; nobody has woken it.
     Idle,
     /// Begun, and woken.
-    Ready,
+    Runnable,
     Running,
     /// Woken while it ran.
-    RunningAgain,
+    RunningWoken,
 }
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for ComputeJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (user, weight) = (&self.user, self.weight);
         write!(f, "Job {{ user: {user:?}, weight: {weight} }}")
@@ -85,9 +85,9 @@ impl ComputePool {
         runtime: Handle,
         on_start: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolShared {
             queue: Mutex::default(),
-            work: Condvar::new(),
+            work_available: Condvar::new(),
             runtime,
         });
         let pool = Self { shared };
@@ -97,7 +97,7 @@ impl ComputePool {
             // Spawned here: a thread runs what others ask for, and catches their panics.
             thread.spawn(move || {
                 on_start();
-                shared.serve();
+                shared.work_loop();
             })?;
         }
         Ok(pool)
@@ -118,20 +118,20 @@ impl ComputePool {
             let done = AssertUnwindSafe(work).catch_unwind().await;
             drop(tell.send(done));
         };
-        let job = Arc::new(Job {
+        let job = Arc::new(ComputeJob {
             pool: Arc::clone(&self.shared),
             user: user.name.as_str().into(),
             weight: match user.is_master() {
                 true => 0,
                 false => weight.min(USER_WEIGHT_MAX),
             },
-            turn: Mutex::new(Turn {
-                state: State::Waiting,
+            progress: Mutex::new(JobProgress {
+                state: JobState::Queued,
                 work: Some(work.boxed()),
             }),
         });
-        let _asked = self.enter(&user, job);
-        self.shared.work.notify_one();
+        let _asked = self.enqueue(&user, job);
+        self.shared.work_available.notify_one();
         match told.await {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -140,41 +140,41 @@ impl ComputePool {
         }
     }
 
-    fn enter(&self, user: &User, job: Arc<Job>) -> Asked {
+    fn enqueue(&self, user: &User, job: Arc<ComputeJob>) -> JobHandle {
         let mut queue = self.shared.queue();
         let ticket = match user.is_master() {
             true => {
-                queue.ready(Arc::clone(&job));
+                queue.push_runnable(Arc::clone(&job));
                 None
             }
-            false => Some(queue.enter(&job.user, job.weight, Arc::clone(&job))),
+            false => Some(queue.push(&job.user, job.weight, Arc::clone(&job))),
         };
-        Asked { job, ticket }
+        JobHandle { job, ticket }
     }
 }
 
 impl Drop for ComputePool {
     fn drop(&mut self) {
         let left = self.shared.queue().stop();
-        self.shared.work.notify_all();
+        self.shared.work_available.notify_all();
         drop(left);
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue<Arc<Job>>> {
+impl PoolShared {
+    fn queue(&self) -> MutexGuard<'_, FairQueue<Arc<ComputeJob>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What each thread does until the pool goes.
-    fn serve(&self) {
+    fn work_loop(&self) {
         let _context = self.runtime.enter();
-        while let Some(job) = self.next() {
+        while let Some(job) = self.next_job() {
             job.run();
         }
     }
 
-    fn next(&self) -> Option<Arc<Job>> {
+    fn next_job(&self) -> Option<Arc<ComputeJob>> {
         let mut queue = self.queue();
         loop {
             if queue.is_stopped() {
@@ -183,28 +183,28 @@ impl Shared {
             if let Some(job) = queue.next() {
                 return Some(job);
             }
-            let woken = self.work.wait(queue);
+            let woken = self.work_available.wait(queue);
             queue = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-impl Job {
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+impl ComputeJob {
+    fn progress(&self) -> MutexGuard<'_, JobProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(self: Arc<Self>) {
         let work = {
-            let mut turn = self.turn();
-            turn.state = State::Running;
+            let mut turn = self.progress();
+            turn.state = JobState::Running;
             turn.work.take()
         };
         let done = work.is_none_or(|work| self.poll(work));
         if done {
-            self.pool.queue().leave(&self.user, self.weight);
+            self.pool.queue().finish(&self.user, self.weight);
             // There may be room for several now.
-            self.pool.work.notify_all();
+            self.pool.work_available.notify_all();
         }
     }
 
@@ -216,59 +216,63 @@ impl Job {
             return true;
         }
         let again = {
-            let mut turn = self.turn();
+            let mut turn = self.progress();
             turn.work = Some(work);
-            let again = turn.state == State::RunningAgain;
-            turn.state = if again { State::Ready } else { State::Idle };
+            let again = turn.state == JobState::RunningWoken;
+            turn.state = if again {
+                JobState::Runnable
+            } else {
+                JobState::Idle
+            };
             again
         };
         if again {
-            Self::go_on(Arc::clone(self));
+            Self::reschedule(Arc::clone(self));
         }
         false
     }
 
     /// What is left of a pool that is gone is dropped where it is woken.
-    fn go_on(self: Arc<Self>) {
+    fn reschedule(self: Arc<Self>) {
         let pool = Arc::clone(&self.pool);
         let mut queue = pool.queue();
         if queue.is_stopped() {
             drop(queue);
             return;
         }
-        queue.ready(self);
+        queue.push_runnable(self);
         drop(queue);
-        pool.work.notify_one();
+        pool.work_available.notify_one();
     }
 }
 
-impl Wake for Job {
+impl Wake for ComputeJob {
     fn wake(self: Arc<Self>) {
         {
-            let mut turn = self.turn();
+            let mut turn = self.progress();
             match turn.state {
-                State::Idle => turn.state = State::Ready,
-                State::Running => {
-                    turn.state = State::RunningAgain;
+                JobState::Idle => turn.state = JobState::Runnable,
+                JobState::Running => {
+                    turn.state = JobState::RunningWoken;
                     return;
                 }
-                State::Waiting | State::Ready | State::RunningAgain => return,
+                JobState::Queued | JobState::Runnable | JobState::RunningWoken => return,
             }
         }
-        Self::go_on(self);
+        Self::reschedule(self);
     }
 }
 
 /// Whoever asked for a job. What is begun is finished when they go; what is not is forgotten.
-struct Asked {
-    job: Arc<Job>,
+struct JobHandle {
+    job: Arc<ComputeJob>,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Asked {
+impl Drop for JobHandle {
     fn drop(&mut self) {
         let ticket = self.ticket;
-        let withdraw = |ticket| self.job.pool.queue().withdraw(&self.job.user, ticket);
+        let withdraw = |ticket| self.job.pool.queue().cancel(&self.job.user, ticket);
         // Dropped here, when the queue is not locked any more.
         drop(ticket.and_then(withdraw));
     }

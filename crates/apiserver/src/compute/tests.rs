@@ -15,7 +15,7 @@ fn pool(threads: usize) -> ComputePool {
 }
 
 #[tokio::test]
-async fn work_runs_elsewhere_and_waits_with_the_timers_of_the_runtime() {
+async fn compute_pool_runs_work_off_the_runtime_with_its_timers() {
     let pool = pool(1);
     let here = thread::current().id();
     let work = async {
@@ -27,7 +27,7 @@ async fn work_runs_elsewhere_and_waits_with_the_timers_of_the_runtime() {
 }
 
 #[tokio::test]
-async fn a_panic_is_that_of_whoever_asked() {
+async fn compute_pool_propagates_panics_to_the_caller() {
     let pool = pool(1);
     let panicking = async { std::panic::panic_any("no way") };
     let asked = AssertUnwindSafe(pool.run(user("a"), 1, panicking)).catch_unwind();
@@ -42,7 +42,7 @@ async fn a_panic_is_that_of_whoever_asked() {
 
 /// As many at a time as there are threads, and who waits for something takes no thread.
 #[tokio::test]
-async fn threads_are_not_waited_with() {
+async fn compute_pool_threads_do_not_block_on_waiting_work() {
     let pool = pool(1);
     let go = Arc::new(Notify::new());
     let waits = {
@@ -57,7 +57,7 @@ async fn threads_are_not_waited_with() {
 }
 
 #[tokio::test]
-async fn at_most_as_many_at_once_as_there_are_threads() {
+async fn compute_pool_concurrency_is_bounded_by_its_threads() {
     let pool = pool(2);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = |_| {
@@ -74,7 +74,7 @@ async fn at_most_as_many_at_once_as_there_are_threads() {
 
 /// Begun work is finished; what was not begun is forgotten.
 #[tokio::test]
-async fn what_nobody_waits_for_is_not_begun() {
+async fn compute_pool_does_not_start_dropped_work() {
     let pool = pool(1);
     let go = Arc::new(Notify::new());
     let first = {
@@ -106,7 +106,7 @@ async fn what_nobody_waits_for_is_not_begun() {
 
 /// Two users whose work waits for something take all the room; an administrator needs none.
 #[tokio::test]
-async fn administrators_wait_for_nobody() {
+async fn compute_pool_admits_administrators_without_queueing() {
     let pool = pool(1);
     let go = Arc::new(Semaphore::new(0));
     let waits = |name: &str| {
@@ -127,7 +127,7 @@ async fn administrators_wait_for_nobody() {
 }
 
 #[tokio::test]
-async fn many_users_all_get_their_answers() {
+async fn compute_pool_answers_many_users() {
     let pool = pool(3);
     let work = |at: usize| {
         let user = user(&format!("user {}", at % 7));

@@ -1,6 +1,6 @@
 //! Objects of one version in another.
 //!
-//! Versions of built-in kinds differ by their [`Face`](crate::face::Face), those of most
+//! Versions of built-in kinds differ by their [`StorageConversion`](crate::face::Face), those of most
 //! custom kinds by nothing but their name. What is left is here: custom kinds whose
 //! definition names a webhook that converts. Their objects are converted where they come
 //! out of the store and where they go into it; everything in between sees the version of
@@ -10,34 +10,34 @@ mod review;
 #[cfg(test)]
 mod tests;
 
-use crate::calling::{Destination, Outside, Posting};
-use crate::custom::Custom;
-use crate::kinds::{Kind, parse_stored};
-use crate::trouble::damaged;
+use crate::calling::{WebhookClient, WebhookClientConfig, WebhookPost};
+use crate::custom::CustomResource;
+use crate::kinds::{ServedResource, parse_stored};
+use crate::trouble::damaged_object;
 use bytes::Bytes;
 use optik_object::{Object, Status, Value};
 use optik_store::Version;
-use review::{Question, answer};
+use review::{ConversionRequest, converted_objects};
 use std::sync::Arc;
 use std::time::Duration;
 
-const AGENT: &str = "kube-apiserver-admission";
-const TIMEOUT: Duration = Duration::from_secs(30);
+const USER_AGENT: &str = "kube-apiserver-admission";
+const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many objects one question is about, at most.
-const TOGETHER: usize = 500;
+const CONVERSION_OBJECTS_MAX: usize = 500;
 /// And how many bytes they have as they are stored, unless it is one alone: parsed and asked
 /// about, they take many times as much.
-const TOGETHER_BYTES: usize = 4 << 20;
+const CONVERSION_BYTES_MAX: usize = 4 << 20;
 
 /// The webhook that converts the objects of a definition.
 #[derive(Clone, Debug)]
-pub(crate) struct Converter {
-    destination: Destination,
+pub(crate) struct WebhookConverter {
+    client_config: WebhookClientConfig,
     /// `v1` or `v1beta1`; `None` if it understands neither.
-    version: Option<&'static str>,
+    review_version: Option<&'static str>,
 }
 
-impl Converter {
+impl WebhookConverter {
     /// What a definition says; `None` if its versions differ in their names only.
     pub(crate) fn read(definition: &Object) -> Option<Self> {
         let conversion = definition.get("spec")?.get("conversion")?;
@@ -48,8 +48,8 @@ impl Converter {
         let versions = webhook["conversionReviewVersions"].as_array();
         let mut versions = versions.into_iter().flatten().filter_map(Value::as_str);
         Some(Self {
-            destination: Destination::read(&webhook["clientConfig"]),
-            version: versions.find_map(|version| match version {
+            client_config: WebhookClientConfig::read(&webhook["clientConfig"]),
+            review_version: versions.find_map(|version| match version {
                 "v1" => Some("v1"),
                 "v1beta1" => Some("v1beta1"),
                 _ => None,
@@ -60,7 +60,7 @@ impl Converter {
     /// Objects in another version, in their order. Those that are in it stay as they are.
     async fn convert(
         &self,
-        outside: &Outside,
+        outside: &WebhookClient,
         to: &str,
         mut objects: Vec<Object>,
     ) -> Result<Vec<Object>, Status> {
@@ -70,9 +70,9 @@ impl Converter {
         let Some(first) = given.first() else {
             return Ok(objects);
         };
-        let converted = self.ask(outside, to, &given).await;
+        let converted = self.call_webhook(outside, to, &given).await;
         let converted = converted.map_err(|error| {
-            let of = named(first);
+            let of = gvk_text(first);
             Status::storage_failure(format!("conversion webhook for {of} {error}"))
         })?;
         for (object, converted) in others.iter_mut().zip(converted) {
@@ -81,51 +81,51 @@ impl Converter {
         Ok(objects)
     }
 
-    async fn ask(
+    async fn call_webhook(
         &self,
-        outside: &Outside,
+        outside: &WebhookClient,
         to: &str,
         objects: &[&Object],
     ) -> Result<Vec<Object>, String> {
         let version = self
-            .version
+            .review_version
             .ok_or("failed: no supported conversion review versions")?;
         let uid = crate::write::new_uid(&*outside.entropy);
-        let question = Question {
+        let question = ConversionRequest {
             uid: &uid,
             version,
-            to,
+            desired_version: to,
             objects,
         };
-        let posting = Posting {
-            destination: &self.destination,
-            agent: AGENT,
-            timeout: TIMEOUT,
+        let posting = WebhookPost {
+            client_config: &self.client_config,
+            user_agent: USER_AGENT,
+            timeout: CONVERSION_TIMEOUT,
             body: question.to_json(),
         };
         let review = outside.post(posting).await;
         let review = review.map_err(|error| format!("failed: {error}"))?;
-        answer(&question, &review)
+        converted_objects(&question, &review)
     }
 }
 
-/// `example.com/v1, Kind=Thing`
-fn named(object: &Object) -> String {
+/// `example.com/v1, ServedResource=OpaqueValue`
+fn gvk_text(object: &Object) -> String {
     format!("{}, Kind={}", object.api_version(), object.kind())
 }
 
 /// Objects that one question is about.
 #[derive(Default)]
-pub(crate) struct Portion {
+pub(crate) struct ConversionBatch {
     objects: usize,
     bytes: usize,
 }
 
-impl Portion {
+impl ConversionBatch {
     /// Whether an object belongs to it, which it does from then on.
-    pub(crate) fn takes(&mut self, version: &Version) -> bool {
+    pub(crate) fn try_add(&mut self, version: &Version) -> bool {
         let bytes = self.bytes + version.value().len();
-        let fits = self.objects < TOGETHER && bytes <= TOGETHER_BYTES;
+        let fits = self.objects < CONVERSION_OBJECTS_MAX && bytes <= CONVERSION_BYTES_MAX;
         let takes = fits || self.objects == 0;
         if takes {
             self.objects += 1;
@@ -137,9 +137,9 @@ impl Portion {
 
 /// What is stored, in the version of a kind. Where a webhook converts, it is asked; for
 /// all other kinds this is nothing.
-pub(crate) async fn read_as(
-    outside: &Outside,
-    kind: &Kind,
+pub(crate) async fn read_stored_as(
+    outside: &WebhookClient,
+    kind: &ServedResource,
     versions: Vec<Arc<Version>>,
 ) -> Result<Vec<Arc<Version>>, Status> {
     let Some((custom, converter)) = kind.converter() else {
@@ -148,10 +148,10 @@ pub(crate) async fn read_as(
     let mut shown = Vec::with_capacity(versions.len());
     let mut rest = &versions[..];
     while !rest.is_empty() {
-        let mut portion = Portion::default();
-        let count = rest.iter().take_while(|version| portion.takes(version));
+        let mut portion = ConversionBatch::default();
+        let count = rest.iter().take_while(|version| portion.try_add(version));
         let (some, others) = rest.split_at(count.count());
-        let objects = renewed(kind, custom, some)?;
+        let objects = normalized_stored(kind, custom, some)?;
         let converted = converter.convert(outside, &kind.api_version, objects);
         for (version, mut object) in some.iter().zip(converted.await?) {
             custom.prune_own(&mut object);
@@ -165,12 +165,16 @@ pub(crate) async fn read_as(
 }
 
 /// What is stored, in the version it is stored in, as the schema is today.
-fn renewed(kind: &Kind, custom: &Custom, versions: &[Arc<Version>]) -> Result<Vec<Object>, Status> {
+fn normalized_stored(
+    kind: &ServedResource,
+    custom: &CustomResource,
+    versions: &[Arc<Version>],
+) -> Result<Vec<Object>, Status> {
     let objects = versions.iter().map(|version| {
-        let unreadable = |error| damaged(&String::from_utf8_lossy(version.key()), error);
+        let unreadable = |error| damaged_object(&String::from_utf8_lossy(version.key()), error);
         let mut object = parse_stored(version.value()).map_err(unreadable)?;
         if object.api_version() != kind.api_version {
-            custom.renew(&mut object);
+            custom.normalize_stored(&mut object);
         }
         Ok(object)
     });
@@ -178,19 +182,19 @@ fn renewed(kind: &Kind, custom: &Custom, versions: &[Arc<Version>]) -> Result<Ve
 }
 
 /// The same for one object.
-pub(crate) async fn read_one(
-    outside: &Outside,
-    kind: &Kind,
+pub(crate) async fn read_stored_one_as(
+    outside: &WebhookClient,
+    kind: &ServedResource,
     version: &Arc<Version>,
 ) -> Result<Arc<Version>, Status> {
-    let mut read = read_as(outside, kind, vec![Arc::clone(version)]).await?;
+    let mut read = read_stored_as(outside, kind, vec![Arc::clone(version)]).await?;
     Ok(read.pop().unwrap_or_else(|| Arc::clone(version)))
 }
 
 /// An object of a kind as it is kept.
-pub(crate) async fn kept(
-    outside: &Outside,
-    kind: &Kind,
+pub(crate) async fn to_storage_version(
+    outside: &WebhookClient,
+    kind: &ServedResource,
     object: &Object,
     encoded: &Bytes,
 ) -> Result<Bytes, Status> {
@@ -211,10 +215,10 @@ pub(crate) async fn kept(
 }
 
 /// An object of one kind, as another kind that shows the same objects shows it.
-pub(crate) async fn shown_as(
-    outside: &Outside,
-    from: &Arc<Kind>,
-    to: &Arc<Kind>,
+pub(crate) async fn convert_to_kind(
+    outside: &WebhookClient,
+    from: &Arc<ServedResource>,
+    to: &Arc<ServedResource>,
     object: &Object,
 ) -> Result<Object, Status> {
     let mut object = object.clone();
@@ -222,7 +226,7 @@ pub(crate) async fn shown_as(
         return Ok(object);
     }
     if let Some((_, converter)) = from.converter() {
-        let revision = object.remove("resourceVersion");
+        let revision = object.remove_metadata_member("resourceVersion");
         let converted = converter.convert(outside, &to.api_version, vec![object]);
         let mut object = converted.await?.into_iter().next().unwrap_or_default();
         if let Some(revision) = revision {
@@ -231,8 +235,8 @@ pub(crate) async fn shown_as(
         }
         return Ok(object);
     }
-    from.face.to_stored(&mut object);
-    to.face.to_client(&mut object);
+    from.storage_conversion.to_stored(&mut object);
+    to.storage_conversion.to_client(&mut object);
     object.set_type(&to.resource.kind, &to.api_version);
     Ok(object)
 }

@@ -8,31 +8,34 @@ const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
 
 /// Objects that are wanted in another version.
-pub(super) struct Question<'a> {
+pub(super) struct ConversionRequest<'a> {
     pub(super) uid: &'a str,
     /// `v1`
     pub(super) version: &'a str,
     /// `example.com/v1`
-    pub(super) to: &'a str,
+    pub(super) desired_version: &'a str,
     pub(super) objects: &'a [&'a Object],
 }
 
-impl Question<'_> {
+impl ConversionRequest<'_> {
     pub(super) fn to_json(&self) -> Bytes {
         let objects = self.objects.iter();
         let objects = objects.map(|object| Value::from((*object).clone()));
         let objects: Vec<Value> = objects.collect();
         let review = json!({
             "kind": KIND, "apiVersion": format!("{GROUP}/{}", self.version),
-            "request": {"uid": self.uid, "desiredAPIVersion": self.to, "objects": objects},
+            "request": {"uid": self.uid, "desiredAPIVersion": self.desired_version, "objects": objects},
         });
         optik_object::to_bytes(&review).into()
     }
 }
 
 /// The converted objects, in the order of the question. Errors stand behind
-/// `conversion webhook for g/v, Kind=K`.
-pub(super) fn answer(question: &Question<'_>, review: &Value) -> Result<Vec<Object>, String> {
+/// `conversion webhook for g/v, ServedResource=K`.
+pub(super) fn converted_objects(
+    question: &ConversionRequest<'_>,
+    review: &Value,
+) -> Result<Vec<Object>, String> {
     let converted = objects(question, review).map_err(|error| format!("failed: {error}"))?;
     let (got, expected) = (converted.len(), question.objects.len());
     if got != expected {
@@ -45,23 +48,27 @@ pub(super) fn answer(question: &Question<'_>, review: &Value) -> Result<Vec<Obje
                 1 => format!("returned invalid object: {error}"),
                 _ => format!("returned invalid converted object at index {at}: {error}"),
             };
-            accepted(question.to, original, converted).map_err(|error| match error {
-                Wrong::Version(error) if expected == 1 => {
-                    format!("returned invalid object at index 0: {error}")
-                }
-                Wrong::Version(error) | Wrong::Identity(error) => invalid(error),
-                Wrong::Metadata(error) if expected == 1 => {
-                    format!("returned invalid metadata: {error}")
-                }
-                Wrong::Metadata(error) => {
-                    format!("returned invalid metadata in object at index {at}: {error}")
+            with_original_metadata(question.desired_version, original, converted).map_err(|error| {
+                match error {
+                    ConversionError::Version(error) if expected == 1 => {
+                        format!("returned invalid object at index 0: {error}")
+                    }
+                    ConversionError::Version(error) | ConversionError::Identity(error) => {
+                        invalid(error)
+                    }
+                    ConversionError::Metadata(error) if expected == 1 => {
+                        format!("returned invalid metadata: {error}")
+                    }
+                    ConversionError::Metadata(error) => {
+                        format!("returned invalid metadata in object at index {at}: {error}")
+                    }
                 }
             })
         })
         .collect()
 }
 
-fn objects(question: &Question<'_>, review: &Value) -> Result<Vec<Value>, String> {
+fn objects(question: &ConversionRequest<'_>, review: &Value) -> Result<Vec<Value>, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, api_version) = (text(&review["kind"]), text(&review["apiVersion"]));
     let strict = question.version == "v1";
@@ -94,7 +101,7 @@ fn objects(question: &Question<'_>, review: &Value) -> Result<Vec<Value>, String
     Ok(list.cloned().unwrap_or_default())
 }
 
-enum Wrong {
+enum ConversionError {
     Version(String),
     Identity(String),
     Metadata(String),
@@ -102,18 +109,22 @@ enum Wrong {
 
 /// A converted object with the metadata of the original: only labels and annotations are
 /// the webhook's to change.
-fn accepted(to: &str, original: &Object, converted: Value) -> Result<Object, Wrong> {
+fn with_original_metadata(
+    to: &str,
+    original: &Object,
+    converted: Value,
+) -> Result<Object, ConversionError> {
     let converted = Object::try_from(converted);
     let mut converted =
-        converted.map_err(|_| Wrong::Version("invalid type, not an object".into()))?;
+        converted.map_err(|_| ConversionError::Version("invalid type, not an object".into()))?;
     if converted.api_version() != to {
-        return Err(Wrong::Version(format!(
+        return Err(ConversionError::Version(format!(
             "invalid groupVersion (expected {to}, received {})",
             converted.api_version()
         )));
     }
     if converted.kind() != original.kind() {
-        return Err(Wrong::Version(format!(
+        return Err(ConversionError::Version(format!(
             "invalid kind (expected {}, received {})",
             original.kind(),
             converted.kind()
@@ -125,14 +136,14 @@ fn accepted(to: &str, original: &Object, converted: Value) -> Result<Object, Wro
         ("UID", original.uid(), converted.uid()),
     ] {
         if expected != got {
-            return Err(Wrong::Identity(format!(
+            return Err(ConversionError::Identity(format!(
                 "must have the same {what}: {expected} != {got}"
             )));
         }
     }
     if converted.metadata().is_none() {
         let text = "missing metadata in converted object";
-        return Err(Wrong::Metadata(text.into()));
+        return Err(ConversionError::Metadata(text.into()));
     }
     let mut metadata: Map = original.metadata().cloned().unwrap_or_default();
     for name in ["labels", "annotations"] {
@@ -143,7 +154,7 @@ fn accepted(to: &str, original: &Object, converted: Value) -> Result<Object, Wro
             Some(Value::Object(_) | Value::Null) | None => drop(metadata.remove(name)),
             Some(other) => {
                 let text = format!("invalid metadata.{name} in converted object: {other}");
-                return Err(Wrong::Metadata(text));
+                return Err(ConversionError::Metadata(text));
             }
         }
     }
@@ -168,16 +179,16 @@ mod tests {
 
     fn converted(response: &Value) -> Result<Vec<Object>, String> {
         let original = original();
-        let question = Question {
+        let question = ConversionRequest {
             uid: "q",
             version: "v1",
-            to: "g/v2",
+            desired_version: "g/v2",
             objects: &[&original],
         };
         let review = json!({
             "kind": KIND, "apiVersion": "apiextensions.k8s.io/v1", "response": response,
         });
-        answer(&question, &review)
+        converted_objects(&question, &review)
     }
 
     fn success(objects: &Value) -> Value {
@@ -185,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_labels_and_annotations_are_taken_over() {
+    fn conversion_may_change_only_labels_and_annotations_of_metadata() {
         let answer = json!({"apiVersion": "g/v2", "kind": "K", "spec": {"b": 1}, "metadata": {
             "name": "a", "uid": "u", "labels": {"y": "2"}, "generation": 9, "finalizers": ["f"],
         }});
@@ -197,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_conversion_is_refused() {
+    fn invalid_conversion_responses_are_rejected() {
         let with = |name: &str, value: &str| {
             let mut answer = json!({
                 "apiVersion": "g/v2", "kind": "K", "metadata": {"name": "a", "uid": "u"},

@@ -1,12 +1,12 @@
 use super::*;
-use crate::calling::{Call, CallError, Caller, Reply};
-use crate::definitions::{Book, DIRECTORY};
-use crate::list::{Listed, Listing, list};
-use crate::options::{Fresh, ListAt, ListPlan, WatchAt, WatchPlan};
-use crate::piece::Piece;
-use crate::press::{Press, Share};
-use crate::selection::Selection;
-use crate::watch::{Surroundings, Watching, watch};
+use crate::calling::{WebhookCallError, WebhookRequest, WebhookResponse, WebhookTransport};
+use crate::definitions::{CRD_DIRECTORY, CrdRegistry};
+use crate::list::{ListBody, ListRequest, list};
+use crate::options::{Freshness, ListAt, ListPlan, WatchAt, WatchPlan};
+use crate::piece::ByteRope;
+use crate::press::{BufferQuota, EncodePool};
+use crate::selection::SelectionPredicate;
+use crate::watch::{WatchDeps, WatchRequest, watch};
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, ready};
 use http::StatusCode;
@@ -19,18 +19,21 @@ const MIB: usize = 1 << 20;
 
 /// Writes the wanted version into objects, and down how many they were.
 #[derive(Default)]
-struct Renaming(Mutex<Vec<usize>>);
+struct FakeConverter(Mutex<Vec<usize>>);
 
-impl Renaming {
+impl FakeConverter {
     fn asked(&self) -> Vec<usize> {
         self.0.lock().unwrap().drain(..).collect()
     }
 }
 
-struct Shared(Arc<Renaming>);
+struct FakeConverterHandle(Arc<FakeConverter>);
 
-impl Caller for Shared {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, CallError>> {
+impl WebhookTransport for FakeConverterHandle {
+    fn call(
+        &self,
+        call: WebhookRequest,
+    ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>> {
         let asked: Value = serde_json::from_slice(&call.body).unwrap();
         let mut objects = asked["request"]["objects"].as_array().unwrap().clone();
         self.0.0.lock().unwrap().push(objects.len());
@@ -40,7 +43,7 @@ impl Caller for Shared {
         let answer = json!({"kind": "ConversionReview", "apiVersion": asked["apiVersion"],
             "response": {"uid": asked["request"]["uid"], "result": {"status": "Success"},
                 "convertedObjects": objects}});
-        let reply = Reply {
+        let reply = WebhookResponse {
             status: StatusCode::OK,
             content_type: "application/json".into(),
             body: answer.to_string().into(),
@@ -50,24 +53,24 @@ impl Caller for Shared {
 }
 
 /// A kind of which `v1` is kept and `v2` is converted.
-struct World {
-    outside: Outside,
-    webhook: Arc<Renaming>,
-    kind: Arc<Kind>,
+struct ConversionFixture {
+    outside: WebhookClient,
+    webhook: Arc<FakeConverter>,
+    kind: Arc<ServedResource>,
 }
 
-impl World {
+impl ConversionFixture {
     /// With objects that long.
     async fn with(lengths: &[usize]) -> Self {
         let store = Store::open(Options::ephemeral()).unwrap();
         let put = async |key: String, object: &Value| {
-            let put = Put::new(key, optik_object::encode(object).unwrap());
+            let put = Put::new(key, optik_object::encode_canonical(object).unwrap());
             let put = store.commit(Txn::put(put), Origin::default());
             put.await.unwrap();
         };
-        put(format!("{DIRECTORY}things.example.com"), &definition()).await;
-        let mut book = Book::default();
-        book.open(&store.snapshot());
+        put(format!("{CRD_DIRECTORY}things.example.com"), &definition()).await;
+        let mut book = CrdRegistry::default();
+        book.load(&store.snapshot());
         let kinds = book.kinds();
         let kind = kinds.iter().find(|kind| kind.api_version.ends_with("/v2"));
         let kind = Arc::clone(kind.unwrap());
@@ -77,9 +80,9 @@ impl World {
                 "metadata": {"name": name, "namespace": "n"}, "text": "x".repeat(*length)});
             put(kind.key(Some("n"), &name), &object).await;
         }
-        let webhook = Arc::new(Renaming::default());
-        let outside = Outside {
-            caller: Arc::new(Shared(Arc::clone(&webhook))),
+        let webhook = Arc::new(FakeConverter::default());
+        let outside = WebhookClient {
+            transport: Arc::new(FakeConverterHandle(Arc::clone(&webhook))),
             store,
             entropy: Arc::new(SystemEntropy),
         };
@@ -90,41 +93,41 @@ impl World {
         }
     }
 
-    async fn list(&self, press: &Arc<Press>) -> Result<Listed, Status> {
-        let listing = Listing {
+    async fn list(&self, press: &Arc<EncodePool>) -> Result<ListBody, Status> {
+        let listing = ListRequest {
             kind: Arc::clone(&self.kind),
             namespace: Some("n".into()),
-            selection: Selection::default(),
+            selection: SelectionPredicate::default(),
             plan: ListPlan {
                 at: ListAt::Latest,
                 limit: None,
             },
-            ink: None,
-            share: Share::Unbounded,
+            encoder: None,
+            buffer_quota: BufferQuota::Unbounded,
         };
         list(&self.outside, press, listing).await
     }
 
     /// The state that a watch begins with.
     async fn watched(&self, objects: usize) -> Vec<Value> {
-        let around = Surroundings {
+        let around = WatchDeps {
             store: self.outside.store.clone(),
-            outside: self.outside.clone(),
+            webhook_client: self.outside.clone(),
             encoded: Arc::default(),
             entropy: Arc::new(SystemEntropy),
             clock: Arc::new(SystemClock::default()),
         };
-        let watching = Watching {
+        let watching = WatchRequest {
             kind: Arc::clone(&self.kind),
             namespace: Some("n".into()),
-            selection: Selection::default(),
+            selection: SelectionPredicate::default(),
             plan: WatchPlan {
-                at: WatchAt::Initial(Fresh::Latest),
+                at: WatchAt::Initial(Freshness::Latest),
                 bookmarks: false,
-                announce: false,
+                mark_initial_end: false,
                 timeout_seconds: None,
             },
-            form: crate::form::Form::default(),
+            representation: crate::form::Representation::default(),
         };
         let mut pieces = watch(&around, watching).await;
         let mut events: Vec<Value> = Vec::new();
@@ -159,12 +162,12 @@ fn definition() -> Value {
     })
 }
 
-async fn items_of(listed: Listed) -> Vec<Value> {
+async fn items_of(listed: ListBody) -> Vec<Value> {
     let bytes = match listed {
-        Listed::Whole(bytes) => bytes.to_vec(),
-        Listed::Pieces(pieces) => {
-            let pieces: Vec<Piece> = pieces.collect().await;
-            let pieces = pieces.into_iter().map(Piece::into_bytes);
+        ListBody::Whole(bytes) => bytes.to_vec(),
+        ListBody::Stream(pieces) => {
+            let pieces: Vec<ByteRope> = pieces.collect().await;
+            let pieces = pieces.into_iter().map(ByteRope::into_bytes);
             pieces.collect::<Vec<_>>().concat()
         }
     };
@@ -174,12 +177,12 @@ async fn items_of(listed: Listed) -> Vec<Value> {
 
 /// Many objects, or long ones, are not all asked about at once, nor held parsed.
 #[tokio::test]
-async fn questions_are_short() {
+async fn conversion_webhook_is_called_in_bounded_batches() {
     let many = vec![10; 1_200];
     let long = vec![MIB; 10];
     for (lengths, expected) in [(&many, vec![500, 500, 200]), (&long, vec![3, 3, 3, 1])] {
-        let world = World::with(lengths).await;
-        let listed = world.list(&Arc::new(Press::new())).await.unwrap();
+        let world = ConversionFixture::with(lengths).await;
+        let listed = world.list(&Arc::new(EncodePool::new())).await.unwrap();
         let items = items_of(listed).await;
         assert!(
             items
@@ -201,9 +204,9 @@ async fn questions_are_short() {
 
 /// Lists that are held until all of them is converted share the room there is.
 #[tokio::test]
-async fn lists_wait_for_room_elsewhere() {
-    let world = World::with(&[MIB / 4; 8]).await;
-    let press = Arc::new(Press::with(1, 3 * MIB));
+async fn list_with_conversion_gets_429_when_conversion_memory_is_used() {
+    let world = ConversionFixture::with(&[MIB / 4; 8]).await;
+    let press = Arc::new(EncodePool::with_limits(1, 3 * MIB));
     let first = world.list(&press).await.unwrap();
     assert_eq!(world.webhook.asked().len(), 1);
     let refused = world.list(&press).await.err().unwrap();
@@ -213,7 +216,7 @@ async fn lists_wait_for_room_elsewhere() {
     let again = world.list(&press).await.unwrap();
     drop(again);
     // What is longer than the room is held alone.
-    let narrow = Arc::new(Press::with(1, MIB));
+    let narrow = Arc::new(EncodePool::with_limits(1, MIB));
     let whole = world.list(&narrow).await.unwrap();
     assert_eq!(world.list(&narrow).await.err().unwrap().code(), 429);
     assert_eq!(items_of(whole).await.len(), 8);

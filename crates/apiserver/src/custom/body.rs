@@ -1,40 +1,40 @@
 //! Bodies of custom kinds: what is checked before they are objects.
 
-use super::Custom;
-use crate::kinds::Kind;
+use super::CustomResource;
+use crate::kinds::ServedResource;
 use crate::write::FieldValidation;
-use optik_builtin::check_instants;
+use optik_builtin::validate_metadata_timestamps;
 use optik_object::{FieldError, Object, ResourceName, SentType, Status, SyntaxError, Value};
-use optik_schema::structural::unknown_in;
-use optik_schema::{builtin, check_types, unknown_fields};
+use optik_schema::structural::prune_structural_tracking_unknown;
+use optik_schema::{builtin_type, check_types, unknown_fields};
 
 /// Checks what a body says it is, drops what nobody declared, and tells what that was.
-pub(crate) fn check_body(
-    kind: &Kind,
-    custom: &Custom,
+pub(crate) fn coerce_body(
+    kind: &ServedResource,
+    custom: &CustomResource,
     object: Object,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), Status> {
     if object.kind().is_empty() {
-        return Err(kind_missing(kind, body, validation));
+        return Err(missing_kind_error(kind, body, validation));
     }
-    let typed = check_type(kind, &object);
+    let typed = check_kind(kind, &object);
     let mut value = Value::from(object);
     let pruned = prune(custom, &mut value);
-    let unknown = pruned.map_err(|text| cannot_be_read(kind, &value, &text))?;
+    let unknown = pruned.map_err(|text| metadata_type_error(kind, &value, &text))?;
     typed?;
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
         warnings = unknown;
     }
-    custom.settle(&mut value);
+    custom.default_and_normalize(&mut value);
     let object = Object::try_from(value).unwrap_or_default();
     Ok((object, warnings))
 }
 
 /// Metadata is read before anybody looks at what it is the metadata of.
-fn cannot_be_read(kind: &Kind, value: &Value, text: &str) -> Status {
+fn metadata_type_error(kind: &ServedResource, value: &Value, text: &str) -> Status {
     let said = |member: &str| value[member].as_str().unwrap_or_default();
     let version = said("apiVersion");
     let sent = SentType {
@@ -45,7 +45,7 @@ fn cannot_be_read(kind: &Kind, value: &Value, text: &str) -> Status {
 }
 
 /// Those who ignore what is unknown are answered by another reader.
-fn kind_missing(kind: &Kind, body: &[u8], validation: FieldValidation) -> Status {
+fn missing_kind_error(kind: &ServedResource, body: &[u8], validation: FieldValidation) -> Status {
     let wanted = &kind.resource;
     let text = String::from_utf8_lossy(body);
     let text = format!("Object 'Kind' is missing in '{text}'");
@@ -61,23 +61,26 @@ fn kind_missing(kind: &Kind, body: &[u8], validation: FieldValidation) -> Status
 }
 
 /// The same for what a patch made. The outer error says that it is no object.
-pub(crate) fn patched(custom: &Custom, value: &mut Value) -> Result<Vec<String>, String> {
+pub(crate) fn coerce_patched(
+    custom: &CustomResource,
+    value: &mut Value,
+) -> Result<Vec<String>, String> {
     let unknown = prune(custom, value)?;
-    custom.settle(value);
+    custom.default_and_normalize(value);
     Ok(unknown)
 }
 
 /// Drops unknown members; `unknown field "spec.x"` for each. Metadata of wrong types is
 /// refused.
-fn prune(custom: &Custom, value: &mut Value) -> Result<Vec<String>, String> {
-    let mut unknown = unknown_in(&custom.own().schema, value, true);
+fn prune(custom: &CustomResource, value: &mut Value) -> Result<Vec<String>, String> {
+    let mut unknown = prune_structural_tracking_unknown(&custom.version().schema, value, true);
     if let Some(metadata) = value.get("metadata")
-        && let Some(some) = builtin("", "v1", "ConfigMap")
+        && let Some(some) = builtin_type("", "v1", "ConfigMap")
         && let Some(field) = some.field("metadata")
     {
         let of = some.at(field.of);
         check_types(of, metadata).map_err(|error| error.to_string())?;
-        check_instants(metadata).map_err(|error| error.to_string())?;
+        validate_metadata_timestamps(metadata).map_err(|error| error.to_string())?;
         let found = unknown_fields(of, metadata).into_iter();
         unknown.extend(found.map(|path| format!("metadata.{path}")));
         unknown.sort();
@@ -88,7 +91,7 @@ fn prune(custom: &Custom, value: &mut Value) -> Result<Vec<String>, String> {
         .collect())
 }
 
-fn check_type(kind: &Kind, object: &Object) -> Result<(), Status> {
+fn check_kind(kind: &ServedResource, object: &Object) -> Result<(), Status> {
     let resource = &kind.resource;
     if object.api_version() != kind.api_version {
         return Err(Status::bad_request(format!(

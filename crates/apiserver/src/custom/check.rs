@@ -1,35 +1,35 @@
 //! Is an object what its schema says?
 
-use super::{Custom, ScalePaths};
-use crate::write::Part;
+use super::{CustomResource, ScalePaths};
+use crate::write::SubresourceTarget;
 use optik_object::{FieldError, FieldErrorKind, Object, Value, plain_float};
 use optik_schema::structural::{
-    OBJECT_COST_MAX, Validation, check_embedded, check_lists, validate,
+    OBJECT_COST_MAX, ValidationOptions, check_embedded, check_lists, validate,
 };
 use std::collections::BTreeSet;
 
 /// Everything that is wrong with a new or changed object, and what a client is told of
 /// rules that fail for what it did not change.
-pub(crate) fn check(
-    custom: &Custom,
-    part: Part,
+pub(crate) fn validate_object(
+    custom: &CustomResource,
+    part: SubresourceTarget,
     object: &Object,
     old: Option<&Object>,
 ) -> (Vec<FieldError>, Vec<String>) {
-    let schema = &custom.own().schema;
+    let schema = &custom.version().schema;
     let value = Value::from(object.clone());
     let before = old.map(|old| Value::from(old.clone()));
     let mut errors = match part {
-        Part::Status => {
+        SubresourceTarget::Status => {
             let of_status = schema.property("status").zip(value.get("status"));
-            let how = Validation {
+            let how = ValidationOptions {
                 base: "status",
                 old: before.as_ref().and_then(|before| before.get("status")),
             };
             of_status.map_or(Vec::new(), |(schema, status)| validate(schema, status, how))
         }
         _ => {
-            let how = Validation {
+            let how = ValidationOptions {
                 base: "",
                 old: before.as_ref(),
             };
@@ -37,22 +37,22 @@ pub(crate) fn check(
         }
     };
     if let Some(scale) = &custom.scale {
-        if part != Part::Status {
+        if part != SubresourceTarget::Status {
             check_replicas(&value, &scale.spec, &mut errors);
         }
         check_scale_status(&value, scale, &mut errors);
     }
-    if part != Part::Status {
+    if part != SubresourceTarget::Status {
         errors.extend(check_embedded(schema, &value));
     }
     let lists_before = before.as_ref().map(|before| check_lists(schema, before));
     if lists_before.is_none_or(|errors| errors.is_empty()) {
         errors.extend(check_lists(schema, &value));
     }
-    let Some(rules) = custom.own().rules() else {
+    let Some(rules) = custom.version().rules() else {
         return (errors, Vec::new());
     };
-    if errors.iter().any(blocks_rules) {
+    if errors.iter().any(blocks_cel_rules) {
         let text = "some validation rules were not checked because the object was invalid; \
                     correct the existing errors to complete validation";
         errors.push(FieldError::invalid("<nil>", Value::Null, text));
@@ -60,11 +60,11 @@ pub(crate) fn check(
     }
     let found = rules.run(schema, (&value, before.as_ref()), "", true, OBJECT_COST_MAX);
     errors.extend(found.errors);
-    (errors, found.forgiven)
+    (errors, found.ratcheted)
 }
 
 /// Rules are not run on objects whose shape is wrong.
-fn blocks_rules(error: &FieldError) -> bool {
+fn blocks_cel_rules(error: &FieldError) -> bool {
     matches!(
         error.kind,
         FieldErrorKind::NotSupported { .. }
@@ -76,13 +76,13 @@ fn blocks_rules(error: &FieldError) -> bool {
 }
 
 /// The value that a path such as `.spec.replicas` leads to.
-fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.strip_prefix('.').unwrap_or(path);
     path.split('.').try_fold(value, |at, name| at.get(name))
 }
 
 fn check_replicas(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let Some(found) = find(value, path) else {
+    let Some(found) = value_at(value, path) else {
         return;
     };
     let text = match found.as_i64() {
@@ -92,7 +92,7 @@ fn check_replicas(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         Some(_) => return,
         None => {
-            let error = format!("{path} accessor error: {}", not_of_type(found, "int64"));
+            let error = format!("{path} accessor error: {}", type_message(found, "int64"));
             errors.push(FieldError::invalid(path, 0, error));
             return;
         }
@@ -100,7 +100,7 @@ fn check_replicas(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     errors.push(FieldError::invalid(path, found.clone(), text));
 }
 
-fn not_of_type(found: &Value, wanted: &str) -> String {
+fn type_message(found: &Value, wanted: &str) -> String {
     let (shown, name) = match found {
         Value::String(text) => (text.clone(), "string"),
         Value::Number(number) => match number.as_i64() {
@@ -119,10 +119,10 @@ fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldE
     check_replicas(value, &scale.status, errors);
     let selector = scale.selector.as_deref();
     if let Some(path) = selector
-        && let Some(found) = find(value, path)
+        && let Some(found) = value_at(value, path)
         && !found.is_string()
     {
-        let error = format!("{path} accessor error: {}", not_of_type(found, "string"));
+        let error = format!("{path} accessor error: {}", type_message(found, "string"));
         errors.push(FieldError::invalid(path, "", error));
     }
 }
@@ -130,7 +130,7 @@ fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldE
 const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
 /// What is odd about finalizers that were added.
-pub(crate) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+pub(crate) fn finalizer_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     let known: BTreeSet<&str> = old.into_iter().flat_map(Object::finalizers).collect();
     let mut added: Vec<&str> = object
         .finalizers()

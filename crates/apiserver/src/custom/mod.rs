@@ -3,16 +3,17 @@
 mod body;
 mod check;
 
-pub(crate) use body::{check_body, patched};
-pub(crate) use check::{check, warnings};
+pub(crate) use body::{coerce_body, coerce_patched};
+pub(crate) use check::{finalizer_warnings, validate_object};
 
-use crate::conversion::Converter;
+use crate::conversion::WebhookConverter;
 use crate::definitions;
 use crate::kinds::parse_stored;
 use optik_object::{Object, Value};
 use optik_schema::Schema;
 use optik_schema::structural::{
-    Rules, Structural, drop_unset, fill, prune_structural, settle_embedded, types_of,
+    RuleTree, Structural, apply_defaults, coerce_embedded_metadata, prune_non_nullable_nulls,
+    prune_structural, to_typed_schema,
 };
 use optik_store::Version;
 use std::sync::{Arc, OnceLock};
@@ -20,12 +21,12 @@ use tokio::sync::watch;
 
 /// What a kind has that was defined at run time, in one of its versions.
 #[derive(Debug)]
-pub(crate) struct Custom {
-    pub(crate) versions: Arc<Versions>,
+pub(crate) struct CustomResource {
+    pub(crate) versions: Arc<CustomVersions>,
     /// Which of them this is.
-    pub(crate) own: usize,
+    pub(crate) version_index: usize,
     pub(crate) scale: Option<ScalePaths>,
-    pub(crate) source: Source,
+    pub(crate) source: CrdSource,
     /// What every request to this version is told.
     pub(crate) deprecation: Option<String>,
     /// The definition is being deleted: nothing new is made.
@@ -33,24 +34,24 @@ pub(crate) struct Custom {
     /// Discovery knows it.
     pub(crate) established: bool,
     /// Ends when the definition changes or goes.
-    pub(crate) life: watch::Receiver<()>,
+    pub(crate) replaced: watch::Receiver<()>,
 }
 
 /// The definition itself, for what is asked of it so rarely that it is read again.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct CrdSource {
     pub(crate) stored: Arc<Version>,
     /// Another one whenever the definition says something else.
     pub(crate) identity: String,
 }
 
-impl Source {
+impl CrdSource {
     /// The schema of a version as it was written, with its descriptions.
     pub(crate) fn schema(&self, version: &str) -> Value {
         let schema = parse_stored(self.stored.value()).ok().and_then(|object| {
             let mut versions = definitions::versions(&object).iter();
             let found = versions.find(|own| own["name"] == version)?;
-            definitions::of_version(found).cloned()
+            definitions::version_schema(found).cloned()
         });
         schema.unwrap_or_default()
     }
@@ -58,9 +59,9 @@ impl Source {
 
 /// All versions of a kind.
 #[derive(Debug)]
-pub(crate) struct Versions {
+pub(crate) struct CustomVersions {
     /// Without one, nothing but the apiVersion differs between them.
-    pub(crate) converter: Option<Converter>,
+    pub(crate) converter: Option<WebhookConverter>,
     pub(crate) all: Vec<VersionSchema>,
     /// Which of them is kept.
     stored: usize,
@@ -77,12 +78,12 @@ pub(crate) struct VersionSchema {
     types: OnceLock<Schema>,
     has_rules: bool,
     /// Compiled when the first object is written: most kinds are only read.
-    rules: OnceLock<Option<Rules>>,
+    rules: OnceLock<Option<RuleTree>>,
     costly: OnceLock<bool>,
 }
 
 /// About half a millisecond of evaluation.
-const MOMENT_COST: u64 = 10_000;
+const CHEAP_RULES_COST_MAX: u64 = 10_000;
 
 /// Where a scale finds its numbers: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,28 +106,28 @@ impl VersionSchema {
     }
 
     /// The rules that objects must keep, if there are any.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
+    pub(crate) fn rules(&self) -> Option<&RuleTree> {
         if !self.has_rules {
             return None;
         }
-        let rules = self.rules.get_or_init(|| Rules::compile(&self.schema));
+        let rules = self.rules.get_or_init(|| RuleTree::compile(&self.schema));
         rules.as_ref()
     }
 
     /// Whether the rules may cost more than a moment, even of a short object.
     pub(crate) fn has_costly_rules(&self) -> bool {
-        let costs = |rules: &Rules| rules.cost_max() > MOMENT_COST;
+        let costs = |rules: &RuleTree| rules.cost_max() > CHEAP_RULES_COST_MAX;
         self.has_rules && *self.costly.get_or_init(|| self.rules().is_some_and(costs))
     }
 
     pub(crate) fn types(&self) -> &Schema {
-        self.types.get_or_init(|| types_of(&self.schema))
+        self.types.get_or_init(|| to_typed_schema(&self.schema))
     }
 }
 
-impl Versions {
+impl CustomVersions {
     pub(crate) fn new(
-        converter: Option<Converter>,
+        converter: Option<WebhookConverter>,
         all: Vec<VersionSchema>,
         stored: usize,
     ) -> Self {
@@ -153,20 +154,20 @@ impl Versions {
     }
 }
 
-impl Custom {
-    pub(crate) fn own(&self) -> &VersionSchema {
-        &self.versions.all[self.own]
+impl CustomResource {
+    pub(crate) fn version(&self) -> &VersionSchema {
+        &self.versions.all[self.version_index]
     }
 
     /// What was stored, as its schema is today: undeclared members are gone, defaults
     /// that were added since are there. Its type becomes the stored one.
-    pub(crate) fn refresh(&self, object: &mut Object, kind: &str) {
+    pub(crate) fn normalize_to_storage_version(&self, object: &mut Object, kind: &str) {
         let stored = self.versions.stored();
         let version = self.versions.find(object.api_version()).unwrap_or(stored);
         if self.versions.converter.is_none() {
             in_place(object, |value| {
                 prune_structural(&version.schema, value, true);
-                settle(&version.schema, value);
+                normalize(&version.schema, value);
             });
             object.set_type(kind, &stored.api_version);
             return;
@@ -175,21 +176,21 @@ impl Custom {
         let fills = version.api_version == stored.api_version;
         in_place(object, |value| {
             prune_structural(&version.schema, value, true);
-            settle_embedded(&version.schema, value);
-            drop_unset(&version.schema, value);
+            coerce_embedded_metadata(&version.schema, value);
+            prune_non_nullable_nulls(&version.schema, value);
             if fills {
-                fill(&version.schema, value);
+                apply_defaults(&version.schema, value);
             }
         });
     }
 
     /// What was stored, as the schema of its version is today.
-    pub(crate) fn renew(&self, object: &mut Object) {
+    pub(crate) fn normalize_stored(&self, object: &mut Object) {
         let version = self.versions.find(object.api_version());
         let version = version.unwrap_or(self.versions.stored());
         in_place(object, |value| {
             prune_structural(&version.schema, value, true);
-            settle(&version.schema, value);
+            normalize(&version.schema, value);
         });
     }
 
@@ -203,12 +204,12 @@ impl Custom {
     }
 
     pub(crate) fn prune_own(&self, object: &mut Object) {
-        self.prune_as(&self.own().api_version, object);
+        self.prune_as(&self.version().api_version, object);
     }
 
     /// What a client sent, pruned before, as it is kept.
-    pub(crate) fn settle(&self, value: &mut Value) {
-        settle(&self.own().schema, value);
+    pub(crate) fn default_and_normalize(&self, value: &mut Value) {
+        normalize(&self.version().schema, value);
     }
 }
 
@@ -220,8 +221,8 @@ fn in_place(object: &mut Object, change: impl FnOnce(&mut Value)) {
     }
 }
 
-fn settle(schema: &Structural, value: &mut Value) {
-    settle_embedded(schema, value);
-    drop_unset(schema, value);
-    fill(schema, value);
+fn normalize(schema: &Structural, value: &mut Value) {
+    coerce_embedded_metadata(schema, value);
+    prune_non_nullable_nulls(schema, value);
+    apply_defaults(schema, value);
 }

@@ -1,11 +1,11 @@
 //! All definitions there are, and the kinds they make.
 
-use super::DIRECTORY;
-use super::compile::{compile, compile_schemas};
-use super::definition::Definition;
-use super::names::{Taken, settle};
-use crate::custom::Versions;
-use crate::kinds::{DefinitionState, Kind, parse_stored};
+use super::CRD_DIRECTORY;
+use super::compile::{compile_resources, compile_schemas};
+use super::definition::CustomResourceDefinition;
+use super::names::{NamesInUse, with_naming_conditions};
+use crate::custom::CustomVersions;
+use crate::kinds::{CrdState, ServedResource, parse_stored};
 use optik_object::{Object, Timestamp};
 use optik_store::{KeyRange, Snapshot, Version};
 use std::collections::BTreeMap;
@@ -14,51 +14,51 @@ use tokio::sync::watch;
 
 /// Definitions by name.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
-    entries: BTreeMap<String, Entry>,
+pub(crate) struct CrdRegistry {
+    entries: BTreeMap<String, CrdEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CrdEntry {
     stored: Arc<Version>,
-    definition: Definition,
-    schemas: Arc<Versions>,
-    kinds: Vec<Arc<Kind>>,
+    definition: CustomResourceDefinition,
+    versions: Arc<CustomVersions>,
+    kinds: Vec<Arc<ServedResource>>,
     /// Whether its status says what becomes of its names.
-    decided: bool,
+    names_decided: bool,
     /// Dropped when the kinds are no longer what they were.
-    life: watch::Sender<()>,
+    replaced: watch::Sender<()>,
 }
 
 fn name_of(key: &[u8]) -> String {
-    let name = key.get(DIRECTORY.len()..).unwrap_or_default();
+    let name = key.get(CRD_DIRECTORY.len()..).unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
 }
 
-impl Book {
+impl CrdRegistry {
     /// Becomes what a snapshot has.
-    pub(crate) fn open(&mut self, state: &Snapshot) {
-        let range = KeyRange::prefix(DIRECTORY);
+    pub(crate) fn load(&mut self, state: &Snapshot) {
+        let range = KeyRange::prefix(CRD_DIRECTORY);
         let mut known = std::mem::take(&mut self.entries);
         for version in state.entries(&range) {
             let name = name_of(version.key());
             if let Some(entry) = known.remove(&name) {
                 self.entries.insert(name, entry);
             }
-            self.put(version);
+            self.insert(version);
         }
     }
 
     /// Takes a change in.
-    pub(crate) fn note(&mut self, version: &Arc<Version>) {
+    pub(crate) fn update(&mut self, version: &Arc<Version>) {
         if version.is_deletion() {
             self.entries.remove(&name_of(version.key()));
         } else {
-            self.put(version);
+            self.insert(version);
         }
     }
 
-    fn put(&mut self, version: &Arc<Version>) {
+    fn insert(&mut self, version: &Arc<Version>) {
         let name = name_of(version.key());
         let known = self.entries.remove(&name);
         if let Some(known) = known {
@@ -66,27 +66,27 @@ impl Book {
                 self.entries.insert(name, known);
                 return;
             }
-            if let Some(entry) = Entry::read(version, Some(known)) {
+            if let Some(entry) = CrdEntry::read(version, Some(known)) {
                 self.entries.insert(name, entry);
             }
-        } else if let Some(entry) = Entry::read(version, None) {
+        } else if let Some(entry) = CrdEntry::read(version, None) {
             self.entries.insert(name, entry);
         }
     }
 
     /// The kinds of all definitions, by group, then by name.
-    pub(crate) fn kinds(&self) -> Vec<Arc<Kind>> {
-        let mut entries: Vec<&Entry> = self.entries.values().collect();
+    pub(crate) fn kinds(&self) -> Vec<Arc<ServedResource>> {
+        let mut entries: Vec<&CrdEntry> = self.entries.values().collect();
         entries.sort_by_key(|entry| (&entry.definition.group, &entry.definition.name));
         let kinds = entries.iter().flat_map(|entry| &entry.kinds);
         kinds.map(Arc::clone).collect()
     }
 
     /// What is known of each definition.
-    pub(crate) fn states(&self) -> BTreeMap<String, DefinitionState> {
-        let state = |entry: &Entry| DefinitionState {
+    pub(crate) fn crd_states(&self) -> BTreeMap<String, CrdState> {
+        let state = |entry: &CrdEntry| CrdState {
             revision: entry.stored.mod_revision(),
-            decided: entry.decided,
+            names_decided: entry.names_decided,
         };
         let entries = self.entries.iter();
         entries
@@ -96,34 +96,46 @@ impl Book {
 
     /// A definition whose status is not what it should be, and what it should be. One at
     /// a time: what it is granted, the next one does not get.
-    pub(crate) fn unsettled(&self, after: &str, now: Timestamp) -> Option<(String, Object)> {
+    pub(crate) fn next_status_update(
+        &self,
+        after: &str,
+        now: Timestamp,
+    ) -> Option<(String, Object)> {
         let beyond = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
         let mut rest = self.entries.range::<str, _>(beyond);
-        rest.find_map(|(name, entry)| Some((name.clone(), self.settled(entry, now)?)))
+        rest.find_map(|(name, entry)| Some((name.clone(), self.with_desired_status(entry, now)?)))
     }
 
     /// Marks the definitions whose status says that they were refused their names.
-    pub(crate) fn mark_refused(&mut self, now: Timestamp) {
-        let undecided = self.entries.iter().filter(|(_, entry)| !entry.decided);
-        let refused = undecided.filter(|(_, entry)| self.settled(entry, now).is_none());
+    pub(crate) fn mark_names_rejected(&mut self, now: Timestamp) {
+        let undecided = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| !entry.names_decided);
+        let refused = undecided.filter(|(_, entry)| self.with_desired_status(entry, now).is_none());
         let refused: Vec<_> = refused.map(|(name, _)| name.clone()).collect();
         for name in refused {
             if let Some(entry) = self.entries.get_mut(&name) {
-                entry.decided = true;
+                entry.names_decided = true;
             }
         }
     }
 
     /// The definition with the status it should have; `None` if it has it.
-    fn settled(&self, entry: &Entry, now: Timestamp) -> Option<Object> {
+    fn with_desired_status(&self, entry: &CrdEntry, now: Timestamp) -> Option<Object> {
         let definition = &entry.definition;
-        if definition.is_settled() {
+        if definition.names_are_current() {
             return None;
         }
         let object = parse_stored(entry.stored.value()).ok()?;
         let group = self.entries.values().map(|entry| &entry.definition);
         let group = group.filter(|other| other.group == definition.group);
-        let settled = settle(&object, definition, &Taken::by(group), now)?;
+        let settled = with_naming_conditions(
+            &object,
+            definition,
+            &NamesInUse::from_definitions(group),
+            now,
+        )?;
         Some(with_revision(settled, &entry.stored))
     }
 }
@@ -134,33 +146,33 @@ fn with_revision(mut object: Object, stored: &Version) -> Object {
     object
 }
 
-impl Entry {
+impl CrdEntry {
     /// Compiles a definition; of one that only got another status, what was compiled
     /// before stays, and so do the watches of its objects.
     fn read(version: &Arc<Version>, known: Option<Self>) -> Option<Self> {
         let object = parse_stored(version.value()).ok()?;
-        let definition = Definition::read(&object);
+        let definition = CustomResourceDefinition::read(&object);
         let same = known.filter(|known| {
             let old = &known.definition;
             old.uid == definition.uid
                 && old.generation == definition.generation
-                && old.accepted == definition.accepted
+                && old.accepted_names == definition.accepted_names
         });
         let (schemas, life) = match same {
-            Some(known) => (known.schemas, known.life),
+            Some(known) => (known.versions, known.replaced),
             None => (
                 compile_schemas(&object, &definition),
                 watch::Sender::new(()),
             ),
         };
-        let kinds = compile(&object, &definition, &schemas, version, &life.subscribe());
+        let kinds = compile_resources(&object, &definition, &schemas, version, &life.subscribe());
         Some(Self {
             stored: Arc::clone(version),
-            decided: definition.is_settled(),
+            names_decided: definition.names_are_current(),
             definition,
-            schemas,
+            versions: schemas,
             kinds,
-            life,
+            replaced: life,
         })
     }
 }

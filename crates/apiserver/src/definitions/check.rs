@@ -1,24 +1,26 @@
 //! The rules for definitions (extension §1.2), in the order and the words of upstream.
 
 use super::conditions;
-use super::definition::{texts, versions};
-use super::names::has_bundle;
-use super::parts::{check_columns, check_schemas, check_selectable, check_subresources};
-use crate::calling::{NO_BUNDLE, check_port, check_url};
+use super::definition::{strs_of, versions};
+use super::names::has_ca_bundle;
+use super::parts::{
+    check_printer_columns, check_schemas, check_selectable_fields, check_subresources,
+};
+use crate::calling::{INVALID_CA_BUNDLE, check_port, check_url};
 use optik_catalog::is_builtin;
-use optik_object::{FieldError, Object, Value, dns_1035_label, dns_subdomain, quote};
+use optik_object::{FieldError, Object, Value, dns1035_label, dns1123_subdomain, quote};
 use std::collections::BTreeSet;
 
 /// Everything that is wrong with a new or changed definition.
-pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+pub(crate) fn validate(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.is_none() {
         check_name(object, &mut errors);
     }
-    check_hidden(object, old, &mut errors);
+    check_not_builtin(object, old, &mut errors);
     check_spec(object, old, &mut errors);
     if let Some(old) = old {
-        check_unchanged(object, old, &mut errors);
+        check_immutable_fields(object, old, &mut errors);
     }
     let accepted = object.get("status").and_then(|s| s.get("acceptedNames"));
     check_names(accepted, "status.acceptedNames", &mut errors);
@@ -35,7 +37,7 @@ pub(crate) fn check(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
 }
 
 /// Only what a status can get wrong.
-pub(crate) fn check_status(object: &Object) -> Vec<FieldError> {
+pub(crate) fn validate_status(object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let accepted = object.get("status").and_then(|s| s.get("acceptedNames"));
     check_names(accepted, "status.acceptedNames", &mut errors);
@@ -63,7 +65,7 @@ fn check_name(object: &Object, errors: &mut Vec<FieldError>) {
 
 /// A definition must not name what is built in: its objects would be those of the other.
 /// Upstream lets it, and serves the versions that are not built in.
-fn check_hidden(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+fn check_not_builtin(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
     let plural = |object| text(spec(object, "names"), "plural");
     let group = |object: &Object| text(object.get("spec"), "group").to_owned();
     let named_so_before =
@@ -88,7 +90,7 @@ fn check_spec(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError
         errors,
     );
     for (index, version) in versions(object).iter().enumerate() {
-        if super::schemas::of_version(version).is_none() {
+        if super::schemas::version_schema(version).is_none() {
             let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
             errors.push(FieldError::required(path, ""));
         }
@@ -102,23 +104,23 @@ fn check_spec(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError
     check_names(spec(object, "names"), "spec.names", errors);
     check_schemas(object, old, errors);
     check_subresources(object, errors);
-    check_columns(object, errors);
-    check_selectable(object, old, errors);
+    check_printer_columns(object, errors);
+    check_selectable_fields(object, old, errors);
     check_conversion(spec(object, "conversion"), errors);
-    check_bundle(object, old, errors);
+    check_ca_bundle(object, old, errors);
 }
 
 /// Who vouches for the webhook must be known before the kind is there; what was wrong
 /// before may stay so.
-fn check_bundle(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
-    let is_bound =
-        old.is_some_and(|old| conditions::is_true(old, conditions::ESTABLISHED) && has_bundle(old));
-    if is_bound && !has_bundle(object) {
+fn check_ca_bundle(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+    let is_bound = old
+        .is_some_and(|old| conditions::is_true(old, conditions::ESTABLISHED) && has_ca_bundle(old));
+    if is_bound && !has_ca_bundle(object) {
         let bundle = spec(object, "conversion");
         let bundle = bundle.and_then(|it| it.pointer("/webhook/clientConfig/caBundle"));
         let path = "spec.conversion.webhookClientConfig.caBundle";
         let bundle = bundle.cloned().unwrap_or_default();
-        errors.push(FieldError::invalid(path, bundle, NO_BUNDLE));
+        errors.push(FieldError::invalid(path, bundle, INVALID_CA_BUNDLE));
     }
 }
 
@@ -127,7 +129,7 @@ fn check_group(group: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required("spec.group", ""));
         return;
     }
-    let problems = dns_subdomain(group);
+    let problems = dns1123_subdomain(group);
     if !problems.is_empty() {
         let text = problems.join(",");
         errors.push(FieldError::invalid("spec.group", group, text));
@@ -145,8 +147,8 @@ fn check_one_of(path: &str, given: &str, accepted: &[&str], errors: &mut Vec<Fie
     }
 }
 
-fn check_label(path: String, name: &str, errors: &mut Vec<FieldError>) {
-    let problems = dns_1035_label(name);
+fn check_dns_label(path: String, name: &str, errors: &mut Vec<FieldError>) {
+    let problems = dns1035_label(name);
     if !problems.is_empty() {
         errors.push(FieldError::invalid(path, name, problems.join(",")));
     }
@@ -161,7 +163,7 @@ fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
         let name = text(Some(version), "name");
         unique &= names.insert(name);
         storage += usize::from(version["storage"] == Value::Bool(true));
-        check_label(format!("spec.versions[{index}].name"), name, errors);
+        check_dns_label(format!("spec.versions[{index}].name"), name, errors);
         check_deprecation(version, index, errors);
     }
     let mut refuse = |text: &str| {
@@ -180,7 +182,7 @@ fn check_versions(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-const WARNING_BYTES_MAX: usize = 256;
+const DEPRECATION_WARNING_BYTES_MAX: usize = 256;
 
 fn check_deprecation(version: &Value, index: usize, errors: &mut Vec<FieldError>) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
@@ -193,8 +195,10 @@ fn check_deprecation(version: &Value, index: usize, errors: &mut Vec<FieldError>
     if version["deprecated"] != Value::Bool(true) {
         return refuse("can only be set for deprecated versions".into());
     }
-    if warning.len() > WARNING_BYTES_MAX {
-        refuse(format!("must be <= {WARNING_BYTES_MAX} characters long"));
+    if warning.len() > DEPRECATION_WARNING_BYTES_MAX {
+        refuse(format!(
+            "must be <= {DEPRECATION_WARNING_BYTES_MAX} characters long"
+        ));
     }
     if warning.is_empty() {
         refuse("must not be an empty string".into());
@@ -211,12 +215,12 @@ fn check_names(names: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) 
     let given = |name: &str| Some(text(names, name)).filter(|text| !text.is_empty());
     for name in ["plural", "singular"] {
         if let Some(label) = given(name) {
-            check_label(format!("{path}.{name}"), label, errors);
+            check_dns_label(format!("{path}.{name}"), label, errors);
         }
     }
     for name in ["kind", "listKind"] {
         let Some(kind) = given(name) else { continue };
-        let problems = dns_1035_label(&kind.to_lowercase());
+        let problems = dns1035_label(&kind.to_lowercase());
         if !problems.is_empty() {
             let text = format!(
                 "may have mixed case, but should otherwise match: {}",
@@ -225,9 +229,9 @@ fn check_names(names: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) 
             errors.push(FieldError::invalid(format!("{path}.{name}"), kind, text));
         }
     }
-    let list = |name: &str| texts(names.and_then(|names| names.get(name)));
+    let list = |name: &str| strs_of(names.and_then(|names| names.get(name)));
     for (index, label) in list("shortNames").iter().enumerate() {
-        check_label(format!("{path}.shortNames[{index}]"), label, errors);
+        check_dns_label(format!("{path}.shortNames[{index}]"), label, errors);
     }
     if let (Some(kind), Some(list_kind)) = (given("kind"), given("listKind"))
         && kind == list_kind
@@ -236,7 +240,7 @@ fn check_names(names: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) 
         errors.push(FieldError::invalid(format!("{path}.listKind"), kind, text));
     }
     for (index, label) in list("categories").iter().enumerate() {
-        check_label(format!("{path}.categories[{index}]"), label, errors);
+        check_dns_label(format!("{path}.categories[{index}]"), label, errors);
     }
 }
 
@@ -255,7 +259,7 @@ fn check_conversion(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     let webhook = conversion.get("webhook");
     let client = webhook.and_then(|webhook| webhook.get("clientConfig"));
     let client = client.filter(|client| client.is_object());
-    let reviews = texts(webhook.and_then(|webhook| webhook.get("conversionReviewVersions")));
+    let reviews = strs_of(webhook.and_then(|webhook| webhook.get("conversionReviewVersions")));
     let client_path = format!("{path}.webhookClientConfig");
     let reviews_path = format!("{path}.conversionReviewVersions");
     if strategy != "Webhook" {
@@ -269,16 +273,16 @@ fn check_conversion(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
         return;
     }
     match client {
-        Some(client) => check_client(client, &client_path, errors),
+        Some(client) => check_client_config(client, &client_path, errors),
         None => {
             let text = "required when strategy is set to Webhook";
             errors.push(FieldError::required(client_path, text));
         }
     }
-    check_reviews(&reviews, &reviews_path, errors);
+    check_review_versions(&reviews, &reviews_path, errors);
 }
 
-fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_client_config(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let url = client.get("url").and_then(Value::as_str);
     let service = client.get("service").filter(|service| service.is_object());
     match (url, service) {
@@ -299,7 +303,7 @@ fn check_client(client: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
+fn check_review_versions(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
     if reviews.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -312,7 +316,7 @@ fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
             errors.push(error);
             continue;
         }
-        for problem in dns_1035_label(version) {
+        for problem in dns1035_label(version) {
             let error = FieldError::invalid(path.clone(), version.as_str(), problem);
             errors.push(error);
         }
@@ -325,7 +329,7 @@ fn check_reviews(reviews: &[String], path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Names that objects depend on stay.
-fn check_unchanged(object: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+fn check_immutable_fields(object: &Object, old: &Object, errors: &mut Vec<FieldError>) {
     let mut check = |path: &str, new: Option<&Value>, old: Option<&Value>| {
         if new != old {
             let value = new.cloned().unwrap_or("".into());
@@ -348,12 +352,12 @@ fn check_unchanged(object: &Object, old: &Object, errors: &mut Vec<FieldError>) 
 }
 
 /// As many stored versions are quoted by errors that quote all of them.
-const QUOTED_MAX: usize = 1_000;
+const QUOTED_VERSIONS_MAX: usize = 1_000;
 
 fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
     let path = "status.storedVersions";
     let status = object.get("status");
-    let stored = texts(status.and_then(|status| status.get("storedVersions")));
+    let stored = strs_of(status.and_then(|status| status.get("storedVersions")));
     if stored.is_empty() {
         let text = "must have at least one stored version";
         errors.push(FieldError::invalid(path, Value::Null, text));
@@ -366,7 +370,7 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
     let kept: BTreeSet<&str> = stored.iter().map(String::as_str).collect();
     let names: BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
     let missing = |(name, storage): &&(&str, bool)| *storage && !kept.contains(name);
-    let told = 1 + QUOTED_MAX / stored.len();
+    let told = 1 + QUOTED_VERSIONS_MAX / stored.len();
     for (name, _) in named.iter().filter(missing).take(told) {
         let text = format!("must have the storage version {name}");
         errors.push(FieldError::invalid(path, stored.clone(), text));
@@ -384,11 +388,11 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-const APPROVAL: &str = "api-approved.kubernetes.io";
+const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// Whether a definition of a protected group may be one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Approval {
+enum ApiApproval {
     NotNeeded,
     Missing,
     Invalid,
@@ -396,40 +400,42 @@ enum Approval {
     Given,
 }
 
-fn approval(object: &Object) -> Approval {
+fn approval(object: &Object) -> ApiApproval {
     let group = text(object.get("spec"), "group");
     let is_protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
         let rest = group.strip_suffix(domain);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     });
-    let annotation = object.annotation(APPROVAL).unwrap_or_default();
+    let annotation = object.annotation(APPROVAL_ANNOTATION).unwrap_or_default();
     let has_host = || {
         let rest = annotation.split_once("://");
         rest.is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty())
     };
     match annotation {
-        _ if !is_protected => Approval::NotNeeded,
-        "" => Approval::Missing,
-        text if text.starts_with("unapproved") => Approval::Bypassed,
-        _ if has_host() => Approval::Given,
-        _ => Approval::Invalid,
+        _ if !is_protected => ApiApproval::NotNeeded,
+        "" => ApiApproval::Missing,
+        text if text.starts_with("unapproved") => ApiApproval::Bypassed,
+        _ if has_host() => ApiApproval::Given,
+        _ => ApiApproval::Invalid,
     }
 }
 
-fn approval_text(object: &Object, approval: Approval) -> String {
-    let annotation = object.annotation(APPROVAL).unwrap_or_default();
+fn approval_text(object: &Object, approval: ApiApproval) -> String {
+    let annotation = object.annotation(APPROVAL_ANNOTATION).unwrap_or_default();
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     match approval {
-        Approval::NotNeeded => String::new(),
-        Approval::Missing => {
-            format!("protected groups must have approval annotation \"{APPROVAL}\", {see}")
+        ApiApproval::NotNeeded => String::new(),
+        ApiApproval::Missing => {
+            format!(
+                "protected groups must have approval annotation \"{APPROVAL_ANNOTATION}\", {see}"
+            )
         }
-        Approval::Invalid => format!(
-            "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a \
+        ApiApproval::Invalid => format!(
+            "protected groups must have approval annotation \"{APPROVAL_ANNOTATION}\" with either a URL or a \
              reason starting with \"unapproved\", {see}"
         ),
-        Approval::Bypassed => format!("not approved: {}", optik_object::quote(annotation)),
-        Approval::Given => format!("approved in {annotation}"),
+        ApiApproval::Bypassed => format!("not approved: {}", optik_object::quote(annotation)),
+        ApiApproval::Given => format!("approved in {annotation}"),
     }
 }
 
@@ -438,41 +444,41 @@ fn check_approval(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldE
     if old.is_some_and(|old| approval(old) == state) {
         return;
     }
-    let path = format!("metadata.annotations[{APPROVAL}]");
+    let path = format!("metadata.annotations[{APPROVAL_ANNOTATION}]");
     let text = approval_text(object, state);
     match state {
-        Approval::Missing => errors.push(FieldError::required(path, text)),
-        Approval::Invalid => {
-            let given = object.annotation(APPROVAL).unwrap_or_default();
+        ApiApproval::Missing => errors.push(FieldError::required(path, text)),
+        ApiApproval::Invalid => {
+            let given = object.annotation(APPROVAL_ANNOTATION).unwrap_or_default();
             errors.push(FieldError::invalid(path, given, text));
         }
-        Approval::NotNeeded | Approval::Bypassed | Approval::Given => {}
+        ApiApproval::NotNeeded | ApiApproval::Bypassed | ApiApproval::Given => {}
     }
 }
 
 /// Whether the status says of the approval what is true.
-pub(super) fn is_approval_told(object: &Object) -> bool {
+pub(super) fn is_approval_condition_current(object: &Object) -> bool {
     let Some((holds, reason, message)) = approval_condition(object) else {
         return true;
     };
-    let condition = conditions::Condition {
-        kind: conditions::APPROVED,
-        holds,
+    let condition = conditions::CrdCondition {
+        condition_type: conditions::APPROVED,
+        is_true: holds,
         reason,
         message: &message,
     };
-    conditions::says(object, &condition)
+    conditions::is_current(object, &condition)
 }
 
 /// What a definition of a protected group says about its approval.
 pub(super) fn approval_condition(object: &Object) -> Option<(bool, &'static str, String)> {
     let state = approval(object);
     let (holds, reason) = match state {
-        Approval::NotNeeded => return None,
-        Approval::Missing => (false, "MissingAnnotation"),
-        Approval::Invalid => (false, "InvalidAnnotation"),
-        Approval::Bypassed => (false, "UnapprovedAnnotation"),
-        Approval::Given => (true, "ApprovedAnnotation"),
+        ApiApproval::NotNeeded => return None,
+        ApiApproval::Missing => (false, "MissingAnnotation"),
+        ApiApproval::Invalid => (false, "InvalidAnnotation"),
+        ApiApproval::Bypassed => (false, "UnapprovedAnnotation"),
+        ApiApproval::Given => (true, "ApprovedAnnotation"),
     };
     Some((holds, reason, approval_text(object, state)))
 }

@@ -1,15 +1,17 @@
 //! From a definition to the kinds it makes, one for each version that is served.
 
-use super::definition::{Definition, versions};
-use super::schemas::of_version;
-use crate::conversion::Converter;
-use crate::custom::{Custom, ScalePaths, Source, VersionSchema, Versions};
-use crate::kinds::{Kind, version_order};
+use super::definition::{CustomResourceDefinition, versions};
+use super::schemas::version_schema;
+use crate::conversion::WebhookConverter;
+use crate::custom::{CrdSource, CustomResource, CustomVersions, ScalePaths, VersionSchema};
+use crate::kinds::{ServedResource, version_order};
 use optik_catalog::{
-    Action, Behaviour, Column, FieldRule, Fields, GenerationRule, OnStatus, Path, Paths, Resource,
-    ResponseKind, ScaleSelector, Scaling, Scope, Shape, StatusRule, Subresource, Text, Verb, Verbs,
+    ApiResource, FieldPaths, FieldSegments, FieldValueKind, GenerationRule, PrinterColumn,
+    ResponseKind, ScaleMapping, ScaleSelector, Scope, SelectableField, SelectableFields,
+    StatusMetadataReset, StatusRule, StrategyOptions, Subresource, SubresourceAction, Text, Verb,
+    Verbs,
 };
-use optik_object::selector::UnknownField;
+use optik_object::selector::UnsupportedFieldLabel;
 use optik_object::{Object, Value};
 use optik_schema::structural::Structural;
 use optik_store::Version;
@@ -29,7 +31,7 @@ const VERBS: &[Verb] = &[
     Verb::Watch,
 ];
 /// What is left of a definition that is being deleted.
-const LAST_VERBS: &[Verb] = &[
+const TERMINATING_VERBS: &[Verb] = &[
     Verb::Delete,
     Verb::DeleteCollection,
     Verb::Get,
@@ -39,15 +41,18 @@ const LAST_VERBS: &[Verb] = &[
 const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// The schemas of all versions; equal ones are one.
-pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<Versions> {
+pub(super) fn compile_schemas(
+    object: &Object,
+    definition: &CustomResourceDefinition,
+) -> Arc<CustomVersions> {
     // By their texts: an order is needed, and values have none.
     let mut known: BTreeMap<String, Arc<Structural>> = BTreeMap::new();
     let mut all = Vec::new();
     let mut stored = 0;
     for (index, version) in versions(object).iter().enumerate() {
-        let schema = of_version(version).unwrap_or(&Value::Null);
+        let schema = version_schema(version).unwrap_or(&Value::Null);
         let compiled = known.entry(schema.to_string());
-        let compiled = compiled.or_insert_with(|| Arc::new(Structural::read(schema)));
+        let compiled = compiled.or_insert_with(|| Arc::new(Structural::from_json(schema)));
         let compiled = Arc::clone(compiled);
         let name = version["name"].as_str().unwrap_or_default();
         let api_version = format!("{}/{name}", definition.group);
@@ -56,53 +61,57 @@ pub(super) fn compile_schemas(object: &Object, definition: &Definition) -> Arc<V
             stored = index;
         }
     }
-    Arc::new(Versions::new(Converter::read(object), all, stored))
+    Arc::new(CustomVersions::new(
+        WebhookConverter::read(object),
+        all,
+        stored,
+    ))
 }
 
 /// The kinds of a definition that is served.
-pub(super) fn compile(
+pub(super) fn compile_resources(
     object: &Object,
-    definition: &Definition,
-    schemas: &Arc<Versions>,
+    definition: &CustomResourceDefinition,
+    schemas: &Arc<CustomVersions>,
     stored: &Arc<Version>,
     life: &watch::Receiver<()>,
-) -> Vec<Arc<Kind>> {
+) -> Vec<Arc<ServedResource>> {
     let mut kinds = Vec::new();
     if !definition.is_served() {
         return kinds;
     }
-    let newest = newest(object);
+    let newest = newest_version(object);
     for (own, version) in versions(object).iter().enumerate() {
         if version["served"] != Value::Bool(true) {
             continue;
         }
-        let custom = Custom {
+        let custom = CustomResource {
             versions: Arc::clone(schemas),
-            own,
+            version_index: own,
             scale: scale_paths(version),
-            source: Source {
+            source: CrdSource {
                 stored: Arc::clone(stored),
                 identity: format!("{} {}", definition.uid, definition.generation),
             },
             deprecation: deprecation(definition, version, newest),
-            terminating: definition.deleting,
+            terminating: definition.terminating,
             established: definition.established,
-            life: life.clone(),
+            replaced: life.clone(),
         };
         let resource = resource(definition, version);
-        kinds.push(Arc::new(Kind::custom(resource, custom)));
+        kinds.push(Arc::new(ServedResource::custom(resource, custom)));
     }
     kinds
 }
 
-fn resource(definition: &Definition, version: &Value) -> Resource {
-    let names = &definition.accepted;
+fn resource(definition: &CustomResourceDefinition, version: &Value) -> ApiResource {
+    let names = &definition.accepted_names;
     let owned = |text: &str| Text::from(text.to_owned());
     let texts = |list: &[String]| list.iter().map(|text| owned(text)).collect();
     let subresources = subresources(definition, version);
     let has_status = subresources.iter().any(|sub| sub.name == "status");
-    let plural = &definition.wanted.plural;
-    Resource {
+    let plural = &definition.spec_names.plural;
+    ApiResource {
         group: owned(&definition.group),
         version: owned(version["name"].as_str().unwrap_or_default()),
         plural: owned(plural),
@@ -114,9 +123,9 @@ fn resource(definition: &Definition, version: &Value) -> Resource {
         } else {
             Scope::Cluster
         },
-        verbs: Verbs::of(VERBS),
-        verb_order: if definition.deleting {
-            LAST_VERBS
+        verbs: Verbs::from_verbs(VERBS),
+        verb_order: if definition.terminating {
+            TERMINATING_VERBS
         } else {
             VERBS
         },
@@ -124,33 +133,33 @@ fn resource(definition: &Definition, version: &Value) -> Resource {
         categories: texts(&names.categories),
         subresources,
         storage: Some(format!("{}/{plural}", definition.group).into()),
-        behaviour: Behaviour {
+        strategy_options: StrategyOptions {
             unconditional_update: false,
-            plain_finalizers: true,
+            unqualified_finalizers: true,
             generation: GenerationRule::Content,
             status: if has_status {
                 StatusRule::Split {
                     initial: Some(""),
-                    keeps: OnStatus::All,
+                    keeps: StatusMetadataReset::All,
                 }
             } else {
                 StatusRule::None
             },
-            ..Behaviour::default()
+            ..StrategyOptions::default()
         },
-        fields: fields(definition, version),
-        scaling: scale_paths(version).as_ref().map(scaling),
+        selectable_fields: fields(definition, version),
+        scale: scale_paths(version).as_ref().map(scaling),
         columns: columns(version),
     }
 }
 
-fn columns(version: &Value) -> Vec<Column> {
+fn columns(version: &Value) -> Vec<PrinterColumn> {
     let list = version.get("additionalPrinterColumns");
     let list = list.and_then(Value::as_array).into_iter().flatten();
     list.map(|column| {
         let text = |name: &str| Text::from(column[name].as_str().unwrap_or_default().to_owned());
         let priority = column["priority"].as_i64().unwrap_or_default();
-        Column {
+        PrinterColumn {
             name: text("name"),
             kind: text("type"),
             format: text("format"),
@@ -162,23 +171,23 @@ fn columns(version: &Value) -> Vec<Column> {
     .collect()
 }
 
-fn subresources(definition: &Definition, version: &Value) -> Vec<Subresource> {
+fn subresources(definition: &CustomResourceDefinition, version: &Value) -> Vec<Subresource> {
     let has = |name: &str| {
         version["subresources"]
             .get(name)
             .is_some_and(Value::is_object)
     };
-    let verbs = Verbs::of(SUBRESOURCE_VERBS);
+    let verbs = Verbs::from_verbs(SUBRESOURCE_VERBS);
     let mut list = Vec::new();
     if has("status") {
         list.push(Subresource {
             name: "status".into(),
             verbs,
-            action: Action::Status,
+            action: SubresourceAction::Status,
             kind: ResponseKind {
                 group: "".into(),
                 version: "".into(),
-                kind: definition.accepted.kind.clone().into(),
+                kind: definition.accepted_names.kind.clone().into(),
             },
         });
     }
@@ -186,7 +195,7 @@ fn subresources(definition: &Definition, version: &Value) -> Vec<Subresource> {
         list.push(Subresource {
             name: "scale".into(),
             verbs,
-            action: Action::Scale,
+            action: SubresourceAction::Scale,
             kind: ResponseKind {
                 group: "autoscaling".into(),
                 version: "v1".into(),
@@ -207,12 +216,12 @@ fn scale_paths(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-fn scaling(paths: &ScalePaths) -> Scaling {
-    let path = |text: &str| -> Path {
+fn scaling(paths: &ScalePaths) -> ScaleMapping {
+    let path = |text: &str| -> FieldSegments {
         let names = text.split('.').filter(|name| !name.is_empty());
         names.map(|name| Text::from(name.to_owned())).collect()
     };
-    Scaling {
+    ScaleMapping {
         replicas: path(&paths.spec),
         unset: None,
         observed: path(&paths.status),
@@ -223,32 +232,32 @@ fn scaling(paths: &ScalePaths) -> Scaling {
     }
 }
 
-fn fields(definition: &Definition, version: &Value) -> Fields {
+fn fields(definition: &CustomResourceDefinition, version: &Value) -> SelectableFields {
     let list = version.get("selectableFields").and_then(Value::as_array);
     let paths = list.into_iter().flatten();
     let paths = paths.filter_map(|field| field["jsonPath"].as_str());
     let rules = paths.map(|path| {
         let label = path.strip_prefix('.').unwrap_or(path);
-        FieldRule {
+        SelectableField {
             label: label.to_owned().into(),
-            paths: Paths::One(
+            paths: FieldPaths::One(
                 label
                     .split('.')
                     .map(|name| name.to_owned().into())
                     .collect(),
             ),
-            shape: Shape::Any,
+            shape: FieldValueKind::Any,
         }
     });
-    Fields {
+    SelectableFields {
         rules: rules.collect::<Vec<_>>().into(),
         namespace: definition.namespaced,
-        unknown: UnknownField::OfOwnFields,
+        unknown: UnsupportedFieldLabel::OfOwnFields,
     }
 }
 
 /// The newest version that may be used.
-fn newest(object: &Object) -> Option<&str> {
+fn newest_version(object: &Object) -> Option<&str> {
     let versions = versions(object).iter();
     let served = versions.filter(|other| other["served"] == true && other["deprecated"] != true);
     let names = served.filter_map(|other| other["name"].as_str());
@@ -256,14 +265,18 @@ fn newest(object: &Object) -> Option<&str> {
 }
 
 /// What clients of a deprecated version are told: its own words, or where to go.
-fn deprecation(definition: &Definition, version: &Value, newest: Option<&str>) -> Option<String> {
+fn deprecation(
+    definition: &CustomResourceDefinition,
+    version: &Value,
+    newest: Option<&str>,
+) -> Option<String> {
     if version["deprecated"] != Value::Bool(true) {
         return None;
     }
     if let Some(text) = version["deprecationWarning"].as_str() {
         return Some(text.to_owned());
     }
-    let (group, kind) = (&definition.group, &definition.accepted.kind);
+    let (group, kind) = (&definition.group, &definition.accepted_names.kind);
     let name = version["name"].as_str().unwrap_or_default();
     let mut text = format!("{group}/{name} {kind} is deprecated");
     let newer = newest.filter(|newest| version_order(newest) > version_order(name));

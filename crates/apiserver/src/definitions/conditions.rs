@@ -9,14 +9,14 @@ pub(crate) const TERMINATING: &str = "Terminating";
 pub(crate) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
 
 /// What is to be said of a condition.
-pub(crate) struct Condition<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) holds: bool,
+pub(crate) struct CrdCondition<'a> {
+    pub(crate) condition_type: &'a str,
+    pub(crate) is_true: bool,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
 }
 
-fn text(holds: bool) -> &'static str {
+fn status_text(holds: bool) -> &'static str {
     if holds { "True" } else { "False" }
 }
 
@@ -30,16 +30,16 @@ pub(crate) fn is_true(object: &Object, kind: &str) -> bool {
 }
 
 /// Whether a condition says so already, whenever that was.
-pub(crate) fn says(object: &Object, condition: &Condition<'_>) -> bool {
-    find(object, condition.kind).is_some_and(|found| {
-        found["status"] == text(condition.holds)
+pub(crate) fn is_current(object: &Object, condition: &CrdCondition<'_>) -> bool {
+    find(object, condition.condition_type).is_some_and(|found| {
+        found["status"] == status_text(condition.is_true)
             && found["reason"] == condition.reason
             && found["message"] == condition.message
     })
 }
 
 /// Sets a condition; its time changes only with its status.
-pub(crate) fn set(object: &mut Object, condition: &Condition<'_>, now: Timestamp) {
+pub(crate) fn set(object: &mut Object, condition: &CrdCondition<'_>, now: Timestamp) {
     let status = object.members_mut().entry("status").or_insert(Value::Null);
     if !status.is_object() {
         *status = Map::new().into();
@@ -49,14 +49,14 @@ pub(crate) fn set(object: &mut Object, condition: &Condition<'_>, now: Timestamp
         *list = Value::Array(Vec::new());
     }
     let Value::Array(list) = list else { return };
-    let holds = text(condition.holds);
+    let holds = status_text(condition.is_true);
     let made = json!({
-        "type": condition.kind, "status": holds, "lastTransitionTime": now.to_string(),
+        "type": condition.condition_type, "status": holds, "lastTransitionTime": now.to_string(),
         "reason": condition.reason, "message": condition.message,
     });
     let known = list
         .iter_mut()
-        .find(|known| known["type"] == condition.kind);
+        .find(|known| known["type"] == condition.condition_type);
     match known {
         None => list.push(made),
         Some(known) => {

@@ -6,7 +6,7 @@ use optik_object::{Object, Value};
 
 /// A definition without its schemas.
 #[derive(Clone, Debug)]
-pub(crate) struct Definition {
+pub(crate) struct CustomResourceDefinition {
     /// `widgets.example.com`
     pub(crate) name: String,
     pub(crate) uid: String,
@@ -14,19 +14,19 @@ pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) namespaced: bool,
     /// What it wants to be called.
-    pub(crate) wanted: Names,
+    pub(crate) spec_names: CrdNames,
     /// What it is called.
-    pub(crate) accepted: Names,
+    pub(crate) accepted_names: CrdNames,
     pub(crate) names_accepted: bool,
     pub(crate) established: bool,
-    pub(crate) deleting: bool,
+    pub(crate) terminating: bool,
     /// Its group needs no approval, or it says whether it has one.
-    pub(crate) approved: bool,
+    pub(crate) approval_condition_current: bool,
 }
 
 /// The names of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct CrdNames {
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) kind: String,
@@ -35,13 +35,13 @@ pub(crate) struct Names {
     pub(crate) categories: Vec<String>,
 }
 
-impl Names {
+impl CrdNames {
     pub(crate) fn read(value: Option<&Value>) -> Self {
         let text = |name: &str| {
             let text = value.and_then(|value| value.get(name)?.as_str());
             text.unwrap_or_default().to_owned()
         };
-        let texts = |name: &str| texts(value.and_then(|value| value.get(name)));
+        let texts = |name: &str| strs_of(value.and_then(|value| value.get(name)));
         Self {
             plural: text("plural"),
             singular: text("singular"),
@@ -72,12 +72,12 @@ impl Names {
     }
 }
 
-pub(crate) fn texts(value: Option<&Value>) -> Vec<String> {
+pub(crate) fn strs_of(value: Option<&Value>) -> Vec<String> {
     let list = value.and_then(Value::as_array).into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-impl Definition {
+impl CustomResourceDefinition {
     pub(crate) fn read(object: &Object) -> Self {
         let spec = |name: &str| object.get("spec").and_then(|spec| spec.get(name));
         let status = object.get("status");
@@ -90,24 +90,28 @@ impl Definition {
                 .unwrap_or_default()
                 .into(),
             namespaced: spec("scope").and_then(Value::as_str) != Some("Cluster"),
-            wanted: Names::read(spec("names")),
-            accepted: Names::read(status.and_then(|status| status.get("acceptedNames"))),
+            spec_names: CrdNames::read(spec("names")),
+            accepted_names: CrdNames::read(status.and_then(|status| status.get("acceptedNames"))),
             names_accepted: conditions::is_true(object, conditions::NAMES_ACCEPTED),
             established: conditions::is_true(object, conditions::ESTABLISHED),
-            deleting: object.is_being_deleted(),
-            approved: super::check::is_approval_told(object),
+            terminating: object.is_being_deleted(),
+            approval_condition_current: super::check::is_approval_condition_current(object),
         }
     }
 
     /// Whether its names are what it wants, and it says so.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.established && self.names_accepted && self.wanted == self.accepted && self.approved
+    pub(crate) fn names_are_current(&self) -> bool {
+        self.established
+            && self.names_accepted
+            && self.spec_names == self.accepted_names
+            && self.approval_condition_current
     }
 
     /// Whether requests find it. A built-in kind stays what it is, whatever was stored
     /// before such definitions were refused.
     pub(crate) fn is_served(&self) -> bool {
-        (self.names_accepted || self.established) && !is_builtin(&self.group, &self.wanted.plural)
+        (self.names_accepted || self.established)
+            && !is_builtin(&self.group, &self.spec_names.plural)
     }
 }
 

@@ -1,14 +1,14 @@
 //! What happens to a definition on its way into the store.
 
-use super::conditions::{self, Condition, TERMINATING};
-use super::definition::{storage_version, texts, versions};
+use super::conditions::{self, CrdCondition, TERMINATING};
+use super::definition::{storage_version, strs_of, versions};
 use super::{CLEANUP_FINALIZER, schemas};
 use optik_object::{Object, Timestamp, Value};
 use optik_schema::structural::{Structural, is_known_format};
 use serde_json::json;
 
 /// A new definition: what it leaves out, and the status it begins with.
-pub(crate) fn on_create(object: &mut Object) {
+pub(crate) fn prepare_for_create(object: &mut Object) {
     let stored: Vec<Value> = storage_version(object)
         .map(Value::from)
         .into_iter()
@@ -20,14 +20,14 @@ pub(crate) fn on_create(object: &mut Object) {
 }
 
 /// A changed definition; its status is the old one's by now.
-pub(crate) fn on_update(object: &mut Object) {
+pub(crate) fn prepare_for_update(object: &mut Object) {
     let Some(storage) = storage_version(object).map(str::to_owned) else {
         return;
     };
     let Some(Value::Object(status)) = object.members_mut().get_mut("status") else {
         return;
     };
-    let mut stored = texts(status.get("storedVersions"));
+    let mut stored = strs_of(status.get("storedVersions"));
     if !stored.contains(&storage) {
         stored.push(storage);
         status.insert("storedVersions".into(), stored.into());
@@ -35,7 +35,7 @@ pub(crate) fn on_update(object: &mut Object) {
 }
 
 /// Names that follow from others, and the conversion that converts nothing.
-pub(crate) fn fill(object: &mut Object) {
+pub(crate) fn apply_defaults(object: &mut Object) {
     let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
         return;
     };
@@ -62,13 +62,13 @@ pub(crate) fn fill(object: &mut Object) {
     }
     if let Some(Value::Array(versions)) = spec.get_mut("versions") {
         for version in versions {
-            fill_version(version);
+            apply_version_defaults(version);
         }
     }
 }
 
 /// A flag that is not set is written down.
-fn fill_version(version: &mut Value) {
+fn apply_version_defaults(version: &mut Value) {
     let Value::Object(version) = version else {
         return;
     };
@@ -85,9 +85,9 @@ pub(crate) fn begin_deletion(object: &mut Object, now: Timestamp) {
         finalizers.push(CLEANUP_FINALIZER.into());
     }
     object.set_finalizers(finalizers);
-    let condition = Condition {
-        kind: TERMINATING,
-        holds: true,
+    let condition = CrdCondition {
+        condition_type: TERMINATING,
+        is_true: true,
         reason: "InstanceDeletionPending",
         message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin \
                   soon",
@@ -96,22 +96,22 @@ pub(crate) fn begin_deletion(object: &mut Object, now: Timestamp) {
 }
 
 /// Formats that nobody checks, as warnings: those that the old definition did not have.
-pub(crate) fn formats_unknown(object: &Object, old: Option<&Object>) -> Vec<String> {
-    let known = old.map(unknown_of).unwrap_or_default();
-    let found = unknown_of(object).into_iter();
+pub(crate) fn unrecognized_format_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let known = old.map(unrecognized_formats).unwrap_or_default();
+    let found = unrecognized_formats(object).into_iter();
     let found = found.filter(|format| !known.contains(format));
     found
         .map(|format| format!("unrecognized format {}", optik_object::quote(&format)))
         .collect()
 }
 
-fn unknown_of(object: &Object) -> Vec<String> {
+fn unrecognized_formats(object: &Object) -> Vec<String> {
     let mut found = Vec::new();
     for version in versions(object) {
-        let Some(schema) = schemas::of_version(version) else {
+        let Some(schema) = schemas::version_schema(version) else {
             continue;
         };
-        Structural::read(schema).any(&mut |node| {
+        Structural::from_json(schema).any(&mut |node| {
             let format = node.format();
             if !format.is_empty() && !is_known_format(&node.type_name, format) {
                 found.push(format.to_owned());

@@ -15,15 +15,18 @@ mod names;
 mod parts;
 mod schemas;
 
-pub(crate) use book::Book;
-pub(crate) use check::{check, check_status};
+pub(crate) use book::CrdRegistry;
+pub(crate) use check::{validate, validate_status};
 pub(crate) use definition::versions;
-pub use follow::keep_definitions;
-pub(crate) use hook::{begin_deletion, fill, formats_unknown, on_create, on_update};
-pub(crate) use schemas::of_version;
+pub use follow::run_crd_controller;
+pub(crate) use hook::{
+    apply_defaults, begin_deletion, prepare_for_create, prepare_for_update,
+    unrecognized_format_warnings,
+};
+pub(crate) use schemas::version_schema;
 
 /// Where definitions are kept.
-pub(crate) const DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+pub(crate) const CRD_DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// Holds a definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

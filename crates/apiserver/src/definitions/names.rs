@@ -1,28 +1,30 @@
 //! Who is called what: names are given to whoever comes first, per group.
 
-use super::conditions::{self, Condition, ESTABLISHED, NAMES_ACCEPTED};
-use super::definition::{Definition, Names};
-use crate::calling::is_bundle;
+use super::conditions::{self, CrdCondition, ESTABLISHED, NAMES_ACCEPTED};
+use super::definition::{CrdNames, CustomResourceDefinition};
+use crate::calling::is_valid_ca_bundle;
 use optik_object::{Object, Timestamp, quote};
 use std::collections::BTreeSet;
 
 /// Names that are taken by other definitions of the group.
-pub(crate) struct Taken<'a> {
+pub(crate) struct NamesInUse<'a> {
     /// Plurals, singulars, short names.
     resources: BTreeSet<&'a str>,
     /// Kinds and kinds of lists.
     kinds: BTreeSet<&'a str>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> NamesInUse<'a> {
     /// By all definitions of a group, the one that asks included: what it has is its own.
-    pub(crate) fn by(definitions: impl Iterator<Item = &'a Definition>) -> Self {
+    pub(crate) fn from_definitions(
+        definitions: impl Iterator<Item = &'a CustomResourceDefinition>,
+    ) -> Self {
         let mut taken = Self {
             resources: BTreeSet::new(),
             kinds: BTreeSet::new(),
         };
         for definition in definitions {
-            let names = &definition.accepted;
+            let names = &definition.accepted_names;
             taken.resources.insert(names.plural.as_str());
             taken.resources.insert(names.singular.as_str());
             let short = names.short_names.iter().map(String::as_str);
@@ -35,14 +37,14 @@ impl<'a> Taken<'a> {
 }
 
 /// What a definition is granted.
-struct Granted {
-    names: Names,
+struct NameAcceptance {
+    names: CrdNames,
     /// The reason and the message of the last conflict.
     conflict: Option<(&'static str, String)>,
 }
 
-fn grant(definition: &Definition, taken: &Taken<'_>) -> Granted {
-    let (wanted, has) = (&definition.wanted, &definition.accepted);
+fn accept_names(definition: &CustomResourceDefinition, taken: &NamesInUse<'_>) -> NameAcceptance {
+    let (wanted, has) = (&definition.spec_names, &definition.accepted_names);
     let mut names = has.clone();
     let mut conflict = None;
     let free =
@@ -80,52 +82,52 @@ fn grant(definition: &Definition, taken: &Taken<'_>) -> Granted {
         conflict = Some(("ListKindConflict", in_use(&wanted.list_kind)));
     }
     names.categories.clone_from(&wanted.categories);
-    Granted { names, conflict }
+    NameAcceptance { names, conflict }
 }
 
 /// The object with the status it should have; `None` if it has it.
-pub(crate) fn settle(
+pub(crate) fn with_naming_conditions(
     object: &Object,
-    definition: &Definition,
-    taken: &Taken<'_>,
+    definition: &CustomResourceDefinition,
+    taken: &NamesInUse<'_>,
     now: Timestamp,
 ) -> Option<Object> {
     let mut settled = object.clone();
     let approval = super::check::approval_condition(object);
     if let Some((holds, reason, message)) = &approval {
-        let condition = Condition {
-            kind: conditions::APPROVED,
-            holds: *holds,
+        let condition = CrdCondition {
+            condition_type: conditions::APPROVED,
+            is_true: *holds,
             reason,
             message,
         };
-        if !conditions::says(object, &condition) {
+        if !conditions::is_current(object, &condition) {
             conditions::set(&mut settled, &condition, now);
         }
     }
-    let named = definition.wanted == definition.accepted && definition.names_accepted;
+    let named = definition.spec_names == definition.accepted_names && definition.names_accepted;
     if !named || !definition.established {
-        let granted = grant(definition, taken);
+        let granted = accept_names(definition, taken);
         let accepted = granted.conflict.is_none();
         let (reason, message) = granted
             .conflict
             .unwrap_or(("NoConflicts", "no conflicts found".into()));
-        if granted.names != definition.accepted
+        if granted.names != definition.accepted_names
             && let Some(status) = settled.members_mut().get_mut("status")
         {
             status["acceptedNames"] = granted.names.to_value();
         }
-        let condition = Condition {
-            kind: NAMES_ACCEPTED,
-            holds: accepted,
+        let condition = CrdCondition {
+            condition_type: NAMES_ACCEPTED,
+            is_true: accepted,
             reason,
             message: &message,
         };
-        if !conditions::says(object, &condition) {
+        if !conditions::is_current(object, &condition) {
             conditions::set(&mut settled, &condition, now);
         }
         if !definition.established {
-            let trusts = has_bundle(object);
+            let trusts = has_ca_bundle(object);
             let (reason, message) = if accepted && !trusts {
                 (
                     "InvalidCABundle",
@@ -139,13 +141,13 @@ pub(crate) fn settle(
             } else {
                 ("NotAccepted", "not all names are accepted")
             };
-            let condition = Condition {
-                kind: ESTABLISHED,
-                holds: accepted && trusts,
+            let condition = CrdCondition {
+                condition_type: ESTABLISHED,
+                is_true: accepted && trusts,
                 reason,
                 message,
             };
-            if !conditions::says(object, &condition) {
+            if !conditions::is_current(object, &condition) {
                 conditions::set(&mut settled, &condition, now);
             }
         }
@@ -154,10 +156,10 @@ pub(crate) fn settle(
 }
 
 /// Whether it is known who may vouch for the webhook that converts.
-pub(super) fn has_bundle(object: &Object) -> bool {
+pub(super) fn has_ca_bundle(object: &Object) -> bool {
     let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
     let bundle = conversion.and_then(|it| it.pointer("/webhook/clientConfig/caBundle"));
-    bundle.is_none_or(is_bundle)
+    bundle.is_none_or(is_valid_ca_bundle)
 }
 
 #[cfg(test)]
@@ -185,22 +187,28 @@ mod tests {
 
     /// Assertions 14 and 15 of the contract.
     #[test]
-    fn the_second_waits_for_the_first() {
+    fn conflicting_crd_names_are_not_accepted_until_the_first_crd_is_gone() {
         let now = Timestamp::from_seconds(0);
         let first = definition("as", "x");
-        let read = Definition::read(&first);
-        let first = settle(&first, &read, &Taken::by([&read].into_iter()), now).unwrap();
+        let read = CustomResourceDefinition::read(&first);
+        let first = with_naming_conditions(
+            &first,
+            &read,
+            &NamesInUse::from_definitions([&read].into_iter()),
+            now,
+        )
+        .unwrap();
         let accepted = [
             "NamesAccepted True NoConflicts",
             "Established True InitialNamesAccepted",
         ];
         assert_eq!(conditions_of(&first), accepted);
-        let first = Definition::read(&first);
+        let first = CustomResourceDefinition::read(&first);
 
         let second = definition("bs", "x");
-        let read = Definition::read(&second);
-        let taken = Taken::by([&first, &read].into_iter());
-        let refused = settle(&second, &read, &taken, now).unwrap();
+        let read = CustomResourceDefinition::read(&second);
+        let taken = NamesInUse::from_definitions([&first, &read].into_iter());
+        let refused = with_naming_conditions(&second, &read, &taken, now).unwrap();
         let expected = [
             "NamesAccepted False ShortNamesConflict",
             "Established False NotAccepted",
@@ -210,12 +218,16 @@ mod tests {
             refused.get("status").unwrap()["acceptedNames"]["plural"],
             "bs"
         );
-        let read = Definition::read(&refused);
-        let taken = Taken::by([&first, &read].into_iter());
-        assert_eq!(settle(&refused, &read, &taken, now), None, "nothing new");
+        let read = CustomResourceDefinition::read(&refused);
+        let taken = NamesInUse::from_definitions([&first, &read].into_iter());
+        assert_eq!(
+            with_naming_conditions(&refused, &read, &taken, now),
+            None,
+            "nothing new"
+        );
 
-        let taken = Taken::by([&read].into_iter());
-        let granted = settle(&refused, &read, &taken, now).unwrap();
+        let taken = NamesInUse::from_definitions([&read].into_iter());
+        let granted = with_naming_conditions(&refused, &read, &taken, now).unwrap();
         assert_eq!(conditions_of(&granted), accepted);
     }
 }

@@ -3,35 +3,36 @@
 
 use super::check::text;
 use super::definition::versions;
-use super::schemas::{of_version, parts};
+use super::schemas::{version_members, version_schema};
 use optik_object::{FieldError, Object, Value};
 use optik_schema::structural::{
-    Leniency, Structural, TypeName, check_coherence, check_defaults, check_keywords, check_rules,
+    Ratcheting, SchemaTypeName, Structural, check_defaults, check_keywords, check_rules,
+    check_structural,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is forgiven because the stored definition does it already.
 #[derive(Clone, Copy, Default)]
-struct Forgiven {
-    structure: bool,
+struct CrdRatcheting {
+    non_structural: bool,
     unpruned_defaults: bool,
-    keywords: Leniency,
+    keyword_leniency: Ratcheting,
 }
 
-fn forgiven(old: &Object) -> Forgiven {
-    let mut forgiven = Forgiven::default();
-    for schema in versions(old).iter().filter_map(of_version) {
-        let schema = Structural::read(schema);
-        let structural = schema.is_understood() && check_coherence(&schema, "").is_empty();
-        forgiven.structure |= !structural;
+fn ratcheting_for(old: &Object) -> CrdRatcheting {
+    let mut forgiven = CrdRatcheting::default();
+    for schema in versions(old).iter().filter_map(version_schema) {
+        let schema = Structural::from_json(schema);
+        let structural = schema.is_supported() && check_structural(&schema, "").is_empty();
+        forgiven.non_structural |= !structural;
         if structural {
             let strict = check_defaults(&schema, "", true).len();
             forgiven.unpruned_defaults |= strict > check_defaults(&schema, "", false).len();
         }
         let errors_with = |lenient| check_keywords(&schema, "", lenient).len();
-        let strict = errors_with(Leniency::default());
-        let keywords = &mut forgiven.keywords;
-        let alone = |types, sets, list_keys| Leniency {
+        let strict = errors_with(Ratcheting::default());
+        let keywords = &mut forgiven.keyword_leniency;
+        let alone = |types, sets, list_keys| Ratcheting {
             types,
             sets,
             list_keys,
@@ -50,11 +51,14 @@ fn has_status(version: &Value) -> bool {
 }
 
 pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
-    let forgiven = old.map(forgiven).unwrap_or_default();
+    let forgiven = old.map(ratcheting_for).unwrap_or_default();
     let names = ("validation.openAPIV3Schema", "schema.openAPIV3Schema");
-    let parts = parts(object, "schema", names);
+    let parts = version_members(object, "schema", names);
     let common = parts.len() == 1;
-    let known = old.into_iter().flat_map(versions).filter_map(of_version);
+    let known = old
+        .into_iter()
+        .flat_map(versions)
+        .filter_map(version_schema);
     let known: BTreeSet<String> = known.map(Value::to_string).collect();
     for (path, schema, version) in parts {
         let Some(schema) = schema.and_then(|schema| schema.get("openAPIV3Schema")) else {
@@ -77,25 +81,25 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
 fn check_schema(
     value: &Value,
     path: &str,
-    forgiven: Forgiven,
+    forgiven: CrdRatcheting,
     known: bool,
     errors: &mut Vec<FieldError>,
 ) {
-    let schema = Structural::read(value);
+    let schema = Structural::from_json(value);
     let before = errors.len();
     if schema.nullable {
         let text = "nullable cannot be true at the root";
         errors.push(FieldError::forbidden(format!("{path}.nullable"), text));
     }
-    if schema.is_understood() {
-        let structural = check_coherence(&schema, path);
+    if schema.is_supported() {
+        let structural = check_structural(&schema, path);
         if structural.is_empty() {
             errors.extend(check_defaults(&schema, path, !forgiven.unpruned_defaults));
-        } else if !forgiven.structure {
+        } else if !forgiven.non_structural {
             errors.extend(structural);
         }
     }
-    errors.extend(check_keywords(&schema, path, forgiven.keywords));
+    errors.extend(check_keywords(&schema, path, forgiven.keyword_leniency));
     // The rules of a schema that makes no sense make none.
     if errors.len() == before {
         errors.extend(check_rules(&schema, path, known));
@@ -165,7 +169,7 @@ fn check_root(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 pub(super) fn check_subresources(object: &Object, errors: &mut Vec<FieldError>) {
     let names = ("subresources", "subresources");
-    for (path, subresources, _) in parts(object, "subresources", names) {
+    for (path, subresources, _) in version_members(object, "subresources", names) {
         let scale = subresources.and_then(|subresources| subresources.get("scale"));
         let Some(scale) = scale.filter(|scale| scale.is_object()) else {
             continue;
@@ -208,17 +212,17 @@ const COLUMN_FORMATS: &[&str] = &[
     "password",
 ];
 
-pub(super) fn check_columns(object: &Object, errors: &mut Vec<FieldError>) {
+pub(super) fn check_printer_columns(object: &Object, errors: &mut Vec<FieldError>) {
     let member = "additionalPrinterColumns";
-    for (path, columns, _) in parts(object, member, (member, member)) {
+    for (path, columns, _) in version_members(object, member, (member, member)) {
         let columns = columns.and_then(Value::as_array).into_iter().flatten();
         for (index, column) in columns.enumerate() {
-            check_column(column, &format!("{path}[{index}]"), errors);
+            check_printer_column(column, &format!("{path}[{index}]"), errors);
         }
     }
 }
 
-fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_printer_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let given = |name: &str| text(Some(column), name);
     if given("name").is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));
@@ -250,9 +254,9 @@ fn check_column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-const SELECTABLE_MAX: usize = 8;
+const SELECTABLE_FIELDS_MAX: usize = 8;
 
-pub(super) fn check_selectable(
+pub(super) fn check_selectable_fields(
     object: &Object,
     old: Option<&Object>,
     errors: &mut Vec<FieldError>,
@@ -262,27 +266,31 @@ pub(super) fn check_selectable(
     let before: BTreeMap<&str, Option<&Value>> = before
         .map(|version| (text(Some(version), "name"), version.get(member)))
         .collect();
-    for (path, fields, version) in parts(object, member, (member, member)) {
+    for (path, fields, version) in version_members(object, member, (member, member)) {
         let Some(Value::Array(fields)) = fields else {
             continue;
         };
-        let schema = of_version(version).map(Structural::read);
+        let schema = version_schema(version).map(Structural::from_json);
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for (index, field) in fields.iter().enumerate() {
             let path = format!("{path}[{index}].jsonPath");
             let given = text(Some(field), "jsonPath");
-            check_selected(given, schema.as_ref(), path, &mut seen, errors);
+            check_selectable_field(given, schema.as_ref(), path, &mut seen, errors);
         }
         let name = text(Some(version), "name");
         let had = before.get(name).copied().flatten();
         let had = had.and_then(Value::as_array) == Some(fields);
-        if seen.len() > SELECTABLE_MAX && !had {
-            errors.push(FieldError::too_many(path, seen.len(), SELECTABLE_MAX));
+        if seen.len() > SELECTABLE_FIELDS_MAX && !had {
+            errors.push(FieldError::too_many(
+                path,
+                seen.len(),
+                SELECTABLE_FIELDS_MAX,
+            ));
         }
     }
 }
 
-fn check_selected<'f>(
+fn check_selectable_field<'f>(
     given: &'f str,
     schema: Option<&Structural>,
     path: String,
@@ -293,7 +301,7 @@ fn check_selected<'f>(
         errors.push(FieldError::required(path, ""));
         return;
     }
-    let found = match resolve(given, schema) {
+    let found = match resolve_field_path(given, schema) {
         Ok(found) => found,
         Err(problem) => {
             let text = format!("is an invalid path: {problem}");
@@ -307,7 +315,7 @@ fn check_selected<'f>(
     }
     let simple = matches!(
         found.type_name,
-        TypeName::String | TypeName::Boolean | TypeName::Integer
+        SchemaTypeName::String | SchemaTypeName::Boolean | SchemaTypeName::Integer
     );
     if !simple {
         let text = "must point to a field of type string, boolean or integer. Enum string fields \
@@ -320,7 +328,10 @@ fn check_selected<'f>(
 }
 
 /// The place of a schema that a path such as `.spec.color` leads to.
-fn resolve<'s>(path: &str, schema: Option<&'s Structural>) -> Result<&'s Structural, String> {
+fn resolve_field_path<'s>(
+    path: &str,
+    schema: Option<&'s Structural>,
+) -> Result<&'s Structural, String> {
     const NO_FIELD: &str = "does not refer to a valid field";
     let mut at = schema.ok_or(NO_FIELD)?;
     if path.contains('[') {

@@ -3,14 +3,14 @@
 use super::definition::versions;
 use optik_object::{Object, Value};
 
-pub(crate) fn of_version(version: &Value) -> Option<&Value> {
+pub(crate) fn version_schema(version: &Value) -> Option<&Value> {
     let schema = version.get("schema")?.get("openAPIV3Schema")?;
     schema.is_object().then_some(schema)
 }
 
 /// A part of the versions, with the path by which errors name it. What all versions
 /// have in common is named once, as if it were the definition's.
-pub(crate) fn parts<'o>(
+pub(crate) fn version_members<'o>(
     object: &'o Object,
     member: &str,
     (common, own): (&str, &str),

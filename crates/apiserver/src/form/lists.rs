@@ -1,24 +1,24 @@
 //! Lists, written while they are read.
 
-use super::paint::{Canvas, PaintError, now};
-use super::{Encoding, Form, Look};
-use crate::kinds::{Kind, Shown};
+use super::paint::{SerializeError, SerializerContext, now};
+use super::{Encoding, Representation, Transform};
+use crate::kinds::{ObjectView, ServedResource};
 use optik_catalog::messages;
 use optik_object::protobuf::Envelope;
 use optik_object::{Tape, Timestamp};
 use optik_platform::Clock;
 
 /// What a list is written with, if not as it is stored.
-pub(crate) struct Ink {
-    form: Form,
+pub(crate) struct ListEncoder {
+    representation: Representation,
     now: Timestamp,
     tape: Tape,
     scratch: Vec<u8>,
 }
 
-impl Clone for Ink {
+impl Clone for ListEncoder {
     fn clone(&self) -> Self {
-        Self::at(self.form, self.now)
+        Self::new(self.representation, self.now)
     }
 }
 
@@ -51,24 +51,24 @@ impl Separation {
     }
 }
 
-impl Ink {
+impl ListEncoder {
     /// `None`: none is needed.
-    pub(crate) fn of(form: Form, clock: &dyn Clock) -> Option<Self> {
-        (!form.is_plain()).then(|| Self::at(form, now(clock)))
+    pub(crate) fn for_representation(form: Representation, clock: &dyn Clock) -> Option<Self> {
+        (!form.is_stored_form()).then(|| Self::new(form, now(clock)))
     }
 
-    fn at(form: Form, now: Timestamp) -> Self {
+    fn new(form: Representation, now: Timestamp) -> Self {
         Self {
-            form,
+            representation: form,
             now,
             tape: Tape::default(),
             scratch: Vec::new(),
         }
     }
 
-    fn canvas<'a>(&self, kind: &'a Kind) -> Canvas<'a> {
-        Canvas {
-            form: self.form,
+    fn context<'a>(&self, kind: &'a ServedResource) -> SerializerContext<'a> {
+        SerializerContext {
+            representation: self.representation,
             kind,
             now: self.now,
         }
@@ -76,62 +76,62 @@ impl Ink {
 
     /// Whether how long the items are must be known before the first one.
     pub(crate) fn needs_length(&self) -> bool {
-        self.form.encoding == Encoding::Protobuf
+        self.representation.encoding == Encoding::Protobuf
     }
 
     /// Whether the items are whole objects.
     pub(crate) fn is_whole(&self) -> bool {
-        self.form.look == Look::Whole
+        self.representation.transform == Transform::Object
     }
 
-    pub(crate) fn separation(&self, kind: &Kind) -> Separation {
-        self.canvas(kind).separation()
+    pub(crate) fn separation(&self, kind: &ServedResource) -> Separation {
+        self.context(kind).separation()
     }
 
     /// Everything before the first item; `metadata`: of the list, as JSON; `items`: how
     /// many bytes they take.
-    pub(crate) fn begin(&self, kind: &Kind, metadata: &str, items: usize) -> Vec<u8> {
-        self.canvas(kind).begin_list(metadata.as_bytes(), items)
+    pub(crate) fn begin(&self, kind: &ServedResource, metadata: &str, items: usize) -> Vec<u8> {
+        self.context(kind).begin_list(metadata.as_bytes(), items)
     }
 
     /// One item. What cannot be written leaves nothing.
     pub(crate) fn item(
         &mut self,
-        kind: &Kind,
-        shown: Shown<'_>,
+        kind: &ServedResource,
+        shown: ObjectView<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), PaintError> {
-        let canvas = self.canvas(kind);
-        let typed = self.form.look != Look::Whole;
+    ) -> Result<(), SerializeError> {
+        let canvas = self.context(kind);
+        let typed = self.representation.transform != Transform::Object;
         self.scratch.clear();
-        kind.write(Shown { typed, ..shown }, &mut self.scratch)?;
+        kind.write(ObjectView { typed, ..shown }, &mut self.scratch)?;
         let view = self.tape.read(&self.scratch)?;
         canvas.item(view, out)
     }
 
     /// What follows the last one.
-    pub(crate) fn end(&self, kind: &Kind, metadata: &str, items: u64) -> Vec<u8> {
-        self.canvas(kind).end_list(metadata.as_bytes(), items)
+    pub(crate) fn end(&self, kind: &ServedResource, metadata: &str, items: u64) -> Vec<u8> {
+        self.context(kind).end_list(metadata.as_bytes(), items)
     }
 }
 
-impl Canvas<'_> {
+impl SerializerContext<'_> {
     /// What a list is called.
     fn list_type(self) -> (String, String) {
-        match self.form.look {
-            Look::Whole => (
+        match self.representation.transform {
+            Transform::Object => (
                 self.kind.api_version.to_string(),
                 format!("{}List", self.kind.resource.kind),
             ),
-            Look::Metadata { version, .. } => {
+            Transform::PartialMetadata { version, .. } => {
                 (version.name().into(), "PartialObjectMetadataList".into())
             }
-            Look::Table { version, .. } => (version.name().into(), "Table".into()),
+            Transform::Table { version, .. } => (version.name().into(), "Table".into()),
         }
     }
 
     pub(super) fn separation(self) -> Separation {
-        match self.form.encoding {
+        match self.representation.encoding {
             Encoding::Json => Separation::Between,
             Encoding::Yaml => Separation::BeforeFirst,
             Encoding::Protobuf => Separation::None,
@@ -140,8 +140,8 @@ impl Canvas<'_> {
 
     pub(super) fn begin_list(self, metadata: &[u8], items: usize) -> Vec<u8> {
         let (version, kind) = self.list_type();
-        let is_table = matches!(self.form.look, Look::Table { .. });
-        match self.form.encoding {
+        let is_table = matches!(self.representation.transform, Transform::Table { .. });
+        match self.representation.encoding {
             Encoding::Json => {
                 let mut out = Vec::with_capacity(1024);
                 out.extend_from_slice(
@@ -178,8 +178,8 @@ impl Canvas<'_> {
     }
 
     pub(super) fn end_list(self, metadata: &[u8], items: u64) -> Vec<u8> {
-        let is_table = matches!(self.form.look, Look::Table { .. });
-        match self.form.encoding {
+        let is_table = matches!(self.representation.transform, Transform::Table { .. });
+        match self.representation.encoding {
             Encoding::Json => b"]}\n".to_vec(),
             Encoding::Yaml => {
                 let mut text = String::new();

@@ -1,19 +1,19 @@
 //! The form of an answer: how it is written down, and how much of an object it shows.
 //!
-//! Handlers make JSON, the bytes that are stored. [`Form`] is what the client asked for
+//! Handlers make JSON, the bytes that are stored. [`Representation`] is what the client asked for
 //! instead, and this module the only place that knows how one becomes the other: for
-//! an object ([`Painter::answer`]), a list while it is written ([`Ink`]), an event of a
-//! watch ([`Painter::event`]) and a refusal ([`refusal()`]).
+//! an object ([`Serializer::answer`]), a list while it is written ([`ListEncoder`]), an event of a
+//! watch ([`Serializer::event`]) and a refusal ([`refusal()`]).
 
 mod lists;
 mod paint;
 mod refusal;
 
-pub(crate) use lists::{Ink, Separation};
-pub(crate) use paint::{PaintError, Painter, transformed};
-pub(crate) use refusal::{document, refusal};
+pub(crate) use lists::{ListEncoder, Separation};
+pub(crate) use paint::{SerializeError, Serializer, encode_status};
+pub(crate) use refusal::{document_response, error_response};
 
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use http::HeaderValue;
 use optik_object::Status;
 
@@ -28,23 +28,23 @@ pub(crate) enum Encoding {
 
 /// How much of an object it shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Transform {
     #[default]
-    Whole,
-    /// What all kinds have. `of_list`: the client named the list, not its items.
-    Metadata { version: MetaVersion, of_list: bool },
+    Object,
+    /// What all kinds have. `list_schema`: the client named the list, not its items.
+    PartialMetadata { version: MetaVersion, of_list: bool },
     Table {
         version: MetaVersion,
-        rows: RowObject,
+        include_object: IncludeObject,
     },
 }
 
 /// What a row of a table has of its object, beside the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowObject {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
-    Whole,
+    Object,
 }
 
 /// A version of `meta.k8s.io`.
@@ -64,28 +64,28 @@ impl MetaVersion {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct Representation {
     pub(crate) encoding: Encoding,
-    pub(crate) look: Look,
+    pub(crate) transform: Transform,
 }
 
-impl Form {
+impl Representation {
     /// Whether it is what handlers make anyway.
-    pub(crate) fn is_plain(self) -> bool {
+    pub(crate) fn is_stored_form(self) -> bool {
         self == Self::default()
     }
 
     /// A small number that tells forms apart, mostly.
-    pub(crate) fn number(self) -> usize {
+    pub(crate) fn cache_hash(self) -> usize {
         let encoding = match self.encoding {
             Encoding::Json => 0,
             Encoding::Yaml => 1,
             Encoding::Protobuf => 2,
         };
-        let look = match self.look {
-            Look::Whole => 0,
-            Look::Metadata { .. } => 1,
-            Look::Table { .. } => 2,
+        let look = match self.transform {
+            Transform::Object => 0,
+            Transform::PartialMetadata { .. } => 1,
+            Transform::Table { .. } => 2,
         };
         encoding * 3 + look
     }
@@ -112,6 +112,9 @@ impl Encoding {
 }
 
 /// Whether a list has this form.
-pub(crate) fn check_list(form: Form, kind: &Kind) -> Result<(), Status> {
-    paint::check_fit(form.look, kind, true)
+pub(crate) fn check_list_transform(
+    form: Representation,
+    kind: &ServedResource,
+) -> Result<(), Status> {
+    paint::check_transform(form.transform, kind, true)
 }

@@ -1,18 +1,18 @@
 //! From the JSON that is stored to what the client asked for.
 
-use super::{Encoding, Form, Look, MetaVersion, RowObject};
-use crate::kinds::Kind;
+use super::{Encoding, IncludeObject, MetaVersion, Representation, Transform};
+use crate::kinds::ServedResource;
 use bytes::Bytes;
 use optik_catalog::messages;
 use optik_object::protobuf::watch_frame;
-use optik_object::{Status, Tape, Timestamp, View};
+use optik_object::{JsonView, Status, Tape, Timestamp};
 use optik_platform::Clock;
-use optik_table::Row;
+use optik_table::RowWriter;
 
 /// Brings objects of a kind into a form.
-pub(crate) struct Painter<'a> {
-    form: Form,
-    kind: &'a Kind,
+pub(crate) struct Serializer<'a> {
+    representation: Representation,
+    kind: &'a ServedResource,
     /// Ages are counted up to here.
     now: Timestamp,
     tape: &'a mut Tape,
@@ -20,17 +20,22 @@ pub(crate) struct Painter<'a> {
 
 /// Why an object has no such form.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PaintError {
+pub(crate) enum SerializeError {
     #[error(transparent)]
-    Damaged(#[from] optik_object::Damaged),
+    Damaged(#[from] optik_object::CorruptBytes),
     #[error(transparent)]
     Protobuf(#[from] optik_object::protobuf::ProtobufError),
 }
 
-impl<'a> Painter<'a> {
-    pub(crate) fn new(form: Form, kind: &'a Kind, clock: &dyn Clock, tape: &'a mut Tape) -> Self {
+impl<'a> Serializer<'a> {
+    pub(crate) fn new(
+        form: Representation,
+        kind: &'a ServedResource,
+        clock: &dyn Clock,
+        tape: &'a mut Tape,
+    ) -> Self {
         Self {
-            form,
+            representation: form,
             kind,
             now: now(clock),
             tape,
@@ -39,38 +44,52 @@ impl<'a> Painter<'a> {
 
     /// A whole answer: an object, a list, or a `Status`, which looks the same in every
     /// form.
-    pub(crate) fn answer(&mut self, json: &[u8]) -> Result<Bytes, Status> {
-        let (form, kind, now) = (self.form, self.kind, self.now);
-        let view = self.tape.read(json).map_err(|error| broken(&error))?;
-        let named = view.get("kind").and_then(View::text).unwrap_or_default();
+    pub(crate) fn serialize(&mut self, json: &[u8]) -> Result<Bytes, Status> {
+        let (form, kind, now) = (self.representation, self.kind, self.now);
+        let view = self
+            .tape
+            .read(json)
+            .map_err(|error| encoding_failed(&error))?;
+        let named = view
+            .get("kind")
+            .and_then(JsonView::as_str)
+            .unwrap_or_default();
         let own = named == *kind.resource.kind;
         let is_list = !own && named.strip_suffix("List") == Some(&*kind.resource.kind);
         if !own && !is_list {
-            let version = view.get("apiVersion").and_then(View::text);
+            let version = view.get("apiVersion").and_then(JsonView::as_str);
             let version = version.unwrap_or_default();
-            return encoded(form.encoding, view, &version, &named);
+            return encode_document(form.encoding, view, &version, &named);
         }
-        check_fit(form.look, kind, is_list)?;
-        let canvas = Canvas { form, kind, now };
+        check_transform(form.transform, kind, is_list)?;
+        let canvas = SerializerContext {
+            representation: form,
+            kind,
+            now,
+        };
         let painted = if is_list {
             canvas.list(view)
         } else {
             canvas.object(view)
         };
-        painted.map_err(|error| broken(&error))
+        painted.map_err(|error| encoding_failed(&error))
     }
 
     /// An event of a watch. `first`: nothing has been said about columns yet.
-    pub(crate) fn event(
+    pub(crate) fn serialize_event(
         &mut self,
         event_type: &str,
         json: &[u8],
         first: bool,
         out: &mut Vec<u8>,
-    ) -> Result<(), PaintError> {
-        let (form, kind, now) = (self.form, self.kind, self.now);
+    ) -> Result<(), SerializeError> {
+        let (form, kind, now) = (self.representation, self.kind, self.now);
         let view = self.tape.read(json)?;
-        let canvas = Canvas { form, kind, now };
+        let canvas = SerializerContext {
+            representation: form,
+            kind,
+            now,
+        };
         if form.encoding == Encoding::Protobuf {
             let document = canvas.protobuf(view)?;
             out.extend(watch_frame(event_type, &document).into_iter().flatten());
@@ -88,17 +107,17 @@ pub(super) fn now(clock: &dyn Clock) -> Timestamp {
 }
 
 /// Something that went wrong with what we stored ourselves.
-fn broken(error: &dyn std::fmt::Display) -> Status {
+fn encoding_failed(error: &dyn std::fmt::Display) -> Status {
     tracing::error!("an object cannot be shown as asked for: {error}");
     Status::internal(&format!("the object cannot be shown as asked for: {error}"))
 }
 
 /// The error event of a watch, or an answer that is no object of the kind.
-pub(crate) fn transformed(encoding: Encoding, status: &Status) -> Vec<u8> {
+pub(crate) fn encode_status(encoding: Encoding, status: &Status) -> Vec<u8> {
     let json = status.to_json();
     let mut tape = Tape::default();
     let view = tape.read(&json);
-    let bytes = view.map(|view| encoded(encoding, view, "v1", "Status"));
+    let bytes = view.map(|view| encode_document(encoding, view, "v1", "Status"));
     match bytes {
         Ok(Ok(bytes)) => bytes.into(),
         _ => json,
@@ -106,32 +125,38 @@ pub(crate) fn transformed(encoding: Encoding, status: &Status) -> Vec<u8> {
 }
 
 /// A document that every form shows whole.
-pub(super) fn encoded(
+pub(super) fn encode_document(
     encoding: Encoding,
-    view: View<'_>,
+    view: JsonView<'_>,
     api_version: &str,
     kind: &str,
 ) -> Result<Bytes, Status> {
     match encoding {
         Encoding::Json => {
-            let mut out = view.json().to_vec();
+            let mut out = view.raw_json().to_vec();
             out.push(b'\n');
             Ok(out.into())
         }
         Encoding::Yaml => {
-            let value = view.to_value().map_err(|error| broken(&error))?;
+            let value = view.to_value().map_err(|error| encoding_failed(&error))?;
             Ok(optik_object::yaml::write(&value).into())
         }
         Encoding::Protobuf => {
             let bytes = messages().encode_view(view, api_version, kind);
-            bytes.map(Bytes::from).map_err(|error| broken(&error))
+            bytes
+                .map(Bytes::from)
+                .map_err(|error| encoding_failed(&error))
         }
     }
 }
 
 /// The metadata of a list cannot be that of an object.
-pub(super) fn check_fit(look: Look, kind: &Kind, is_list: bool) -> Result<(), Status> {
-    let Look::Metadata { of_list, .. } = look else {
+pub(super) fn check_transform(
+    look: Transform,
+    kind: &ServedResource,
+    is_list: bool,
+) -> Result<(), Status> {
+    let Transform::PartialMetadata { of_list, .. } = look else {
         return Ok(());
     };
     let name = kind.internal_name();
@@ -153,29 +178,31 @@ pub(super) fn check_fit(look: Look, kind: &Kind, is_list: bool) -> Result<(), St
 
 /// What does not change from object to object.
 #[derive(Clone, Copy)]
-pub(super) struct Canvas<'a> {
-    pub(super) form: Form,
-    pub(super) kind: &'a Kind,
+pub(super) struct SerializerContext<'a> {
+    pub(super) representation: Representation,
+    pub(super) kind: &'a ServedResource,
     pub(super) now: Timestamp,
 }
 
-impl Canvas<'_> {
-    fn object(self, view: View<'_>) -> Result<Bytes, PaintError> {
-        if self.form.encoding == Encoding::Protobuf {
+impl SerializerContext<'_> {
+    fn object(self, view: JsonView<'_>) -> Result<Bytes, SerializeError> {
+        if self.representation.encoding == Encoding::Protobuf {
             return Ok(self.protobuf(view)?.into());
         }
-        let mut out = Vec::with_capacity(view.json().len() + 256);
+        let mut out = Vec::with_capacity(view.raw_json().len() + 256);
         self.json(view, true, &mut out);
-        self.finished(out)
+        self.finish(out)
     }
 
     /// A list that is there already: what a delete of many answers.
-    fn list(self, view: View<'_>) -> Result<Bytes, PaintError> {
-        let metadata = view.get("metadata").map_or(b"{}".as_slice(), View::json);
+    fn list(self, view: JsonView<'_>) -> Result<Bytes, SerializeError> {
+        let metadata = view
+            .get("metadata")
+            .map_or(b"{}".as_slice(), JsonView::raw_json);
         let separation = self.separation();
         let mut items = Vec::new();
         let mut count = 0;
-        for item in view.get("items").into_iter().flat_map(View::items) {
+        for item in view.get("items").into_iter().flat_map(JsonView::items) {
             items.extend(separation.before(count));
             self.item(item, &mut items)?;
             count += 1;
@@ -186,8 +213,8 @@ impl Canvas<'_> {
         Ok(out.into())
     }
 
-    fn finished(self, mut out: Vec<u8>) -> Result<Bytes, PaintError> {
-        if self.form.encoding == Encoding::Yaml {
+    fn finish(self, mut out: Vec<u8>) -> Result<Bytes, SerializeError> {
+        if self.representation.encoding == Encoding::Yaml {
             let mut tape = Tape::default();
             let value = tape.read(&out)?.to_value()?;
             return Ok(optik_object::yaml::write(&value).into());
@@ -196,12 +223,12 @@ impl Canvas<'_> {
         Ok(out.into())
     }
 
-    pub(super) fn protobuf(self, view: View<'_>) -> Result<Vec<u8>, PaintError> {
-        let bytes = match self.form.look {
-            Look::Metadata { version, .. } => {
+    pub(super) fn protobuf(self, view: JsonView<'_>) -> Result<Vec<u8>, SerializeError> {
+        let bytes = match self.representation.transform {
+            Transform::PartialMetadata { version, .. } => {
                 messages().encode_view(view, version.name(), "PartialObjectMetadata")
             }
-            Look::Whole | Look::Table { .. } => {
+            Transform::Object | Transform::Table { .. } => {
                 let kind = &self.kind.resource.kind;
                 messages().encode_view(view, &self.kind.api_version, kind)
             }
@@ -210,18 +237,21 @@ impl Canvas<'_> {
     }
 
     /// An object as JSON of the look.
-    fn json(self, view: View<'_>, with_columns: bool, out: &mut Vec<u8>) {
-        match self.form.look {
-            Look::Whole => out.extend_from_slice(view.json()),
-            Look::Metadata { version, .. } => write_metadata(view, version, out),
-            Look::Table { version, rows } => {
-                let revision = view.at(&["metadata", "resourceVersion"]);
+    fn json(self, view: JsonView<'_>, with_columns: bool, out: &mut Vec<u8>) {
+        match self.representation.transform {
+            Transform::Object => out.extend_from_slice(view.raw_json()),
+            Transform::PartialMetadata { version, .. } => write_metadata(view, version, out),
+            Transform::Table {
+                version,
+                include_object: rows,
+            } => {
+                let revision = view.get_path(&["metadata", "resourceVersion"]);
                 out.extend_from_slice(br#"{"kind":"Table","apiVersion":""#);
                 out.extend_from_slice(version.name().as_bytes());
                 out.extend_from_slice(br#"","metadata":{"#);
                 if let Some(revision) = revision {
                     out.extend_from_slice(br#""resourceVersion":"#);
-                    out.extend_from_slice(revision.json());
+                    out.extend_from_slice(revision.raw_json());
                 }
                 out.extend_from_slice(br#"},"columnDefinitions":"#);
                 match with_columns {
@@ -255,10 +285,16 @@ impl Canvas<'_> {
         out.push(b']');
     }
 
-    fn write_row(self, view: View<'_>, version: MetaVersion, rows: RowObject, out: &mut Vec<u8>) {
+    fn write_row(
+        self,
+        view: JsonView<'_>,
+        version: MetaVersion,
+        rows: IncludeObject,
+        out: &mut Vec<u8>,
+    ) {
         let printer = self.kind.printer();
         out.extend_from_slice(br#"{"cells":"#);
-        let mut row = Row::new(out, self.now);
+        let mut row = RowWriter::new(out, self.now);
         printer.cells(view, &mut row);
         row.end();
         if let Some(conditions) = printer.conditions(view) {
@@ -267,28 +303,36 @@ impl Canvas<'_> {
         }
         out.extend_from_slice(br#","object":"#);
         match rows {
-            RowObject::None => out.extend_from_slice(b"null"),
-            RowObject::Metadata => write_metadata(view, version, out),
-            RowObject::Whole => out.extend_from_slice(view.json()),
+            IncludeObject::None => out.extend_from_slice(b"null"),
+            IncludeObject::Metadata => write_metadata(view, version, out),
+            IncludeObject::Object => out.extend_from_slice(view.raw_json()),
         }
         out.push(b'}');
     }
 
-    pub(super) fn item(self, view: View<'_>, out: &mut Vec<u8>) -> Result<(), PaintError> {
-        match (self.form.encoding, self.form.look) {
-            (Encoding::Json, Look::Whole) => out.extend_from_slice(view.json()),
-            (Encoding::Json, Look::Metadata { version, .. }) => write_metadata(view, version, out),
-            (Encoding::Json, Look::Table { version, rows }) => {
+    pub(super) fn item(self, view: JsonView<'_>, out: &mut Vec<u8>) -> Result<(), SerializeError> {
+        match (self.representation.encoding, self.representation.transform) {
+            (Encoding::Json, Transform::Object) => out.extend_from_slice(view.raw_json()),
+            (Encoding::Json, Transform::PartialMetadata { version, .. }) => {
+                write_metadata(view, version, out)
+            }
+            (
+                Encoding::Json,
+                Transform::Table {
+                    version,
+                    include_object: rows,
+                },
+            ) => {
                 self.write_row(view, version, rows, out);
             }
             (Encoding::Yaml, _) => {
                 let mut json = Vec::new();
-                let plain = Form {
+                let plain = Representation {
                     encoding: Encoding::Json,
-                    ..self.form
+                    ..self.representation
                 };
                 Self {
-                    form: plain,
+                    representation: plain,
                     ..self
                 }
                 .item(view, &mut json)?;
@@ -298,16 +342,18 @@ impl Canvas<'_> {
             }
             (Encoding::Protobuf, look) => {
                 let (version, kind): (&str, &str) = match look {
-                    Look::Metadata { version, .. } => (version.name(), "PartialObjectMetadata"),
+                    Transform::PartialMetadata { version, .. } => {
+                        (version.name(), "PartialObjectMetadata")
+                    }
                     _ => (&self.kind.api_version, &self.kind.resource.kind),
                 };
-                let id = messages().of_kind(version, kind).ok_or_else(|| {
+                let id = messages().for_kind(version, kind).ok_or_else(|| {
                     optik_object::protobuf::ProtobufError::UnknownKind {
                         api_version: version.to_owned(),
                         kind: kind.to_owned(),
                     }
                 })?;
-                messages().append(ITEMS, id, view, out)?;
+                messages().append(PROTOBUF_ITEMS_FIELD, id, view, out)?;
             }
         }
         Ok(())
@@ -315,13 +361,16 @@ impl Canvas<'_> {
 }
 
 /// The field of every list that has its items; a test says so.
-const ITEMS: u32 = 2;
+const PROTOBUF_ITEMS_FIELD: u32 = 2;
 
-fn write_metadata(view: View<'_>, version: MetaVersion, out: &mut Vec<u8>) {
+fn write_metadata(view: JsonView<'_>, version: MetaVersion, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
     out.extend_from_slice(version.name().as_bytes());
     out.extend_from_slice(br#"","metadata":"#);
-    out.extend_from_slice(view.get("metadata").map_or(b"{}".as_slice(), View::json));
+    out.extend_from_slice(
+        view.get("metadata")
+            .map_or(b"{}".as_slice(), JsonView::raw_json),
+    );
     out.push(b'}');
 }
 
@@ -330,15 +379,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_has_its_items_in_the_same_field() {
+    fn protobuf_lists_have_items_in_field_2() {
         for (version, kind) in messages().kinds() {
             if !kind.ends_with("List") {
                 continue;
             }
-            let id = messages().of_kind(version, kind).unwrap();
+            let id = messages().for_kind(version, kind).unwrap();
             let fields = &messages().message(id).fields;
             if let Some(items) = fields.iter().find(|field| field.name == "items") {
-                assert_eq!(items.number, ITEMS, "{version} {kind}");
+                assert_eq!(items.number, PROTOBUF_ITEMS_FIELD, "{version} {kind}");
             }
         }
     }

@@ -1,16 +1,16 @@
 //! Answers that are no objects: refusals, and documents about the server.
 
 use super::Encoding;
-use super::paint::{encoded, transformed};
-use crate::exchange::Response;
+use super::paint::{encode_document, encode_status};
+use crate::exchange::ApiResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use optik_object::{Status, Tape, Value};
 
 /// A refusal in an encoding that the client reads.
-pub(crate) fn refusal(status: &Status, encoding: Encoding) -> Response {
+pub(crate) fn error_response(status: &Status, encoding: Encoding) -> ApiResponse {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = Response::json(code, transformed(encoding, status));
+    let mut response = ApiResponse::json(code, encode_status(encoding, status));
     let media_type = encoding.media_type();
     response.headers.insert(CONTENT_TYPE, media_type);
     if let Some(seconds) = status.retry_after_seconds() {
@@ -21,14 +21,14 @@ pub(crate) fn refusal(status: &Status, encoding: Encoding) -> Response {
 }
 
 /// A document about the server.
-pub(crate) fn document(value: &Value, encoding: Encoding) -> Result<Response, Status> {
+pub(crate) fn document_response(value: &Value, encoding: Encoding) -> Result<ApiResponse, Status> {
     let json = optik_object::to_bytes(value);
     let mut tape = Tape::default();
     let view = tape.read(&json);
     let view = view.map_err(|error| Status::internal(&error.to_string()))?;
     let of = |name: &str| value[name].as_str().unwrap_or_default();
-    let body = encoded(encoding, view, of("apiVersion"), of("kind"))?;
-    let mut response = Response::json(StatusCode::OK, body);
+    let body = encode_document(encoding, view, of("apiVersion"), of("kind"))?;
+    let mut response = ApiResponse::json(StatusCode::OK, body);
     response.headers.insert(CONTENT_TYPE, encoding.media_type());
     Ok(response)
 }

@@ -1,66 +1,70 @@
 //! Which objects a list has.
 
-use super::Listing;
-use super::scan::Source;
-use crate::freshness::{Patience, reached, snapshot};
-use crate::options::{Fresh, ListAt};
-use optik_object::{Continue, Snapshot as PageAt, Status};
+use super::ListRequest;
+use super::scan::ItemSource;
+use crate::freshness::{WaitPolicy, snapshot, wait_until_fresh};
+use crate::options::{Freshness, ListAt};
+use optik_object::{ContinueRevision as PageAt, ContinueToken, Status};
 use optik_store::{KeyRange, RangeError, RangeQuery, Revision, Snapshot, Store, Version};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// A page, or the whole.
-pub(super) struct Page {
+pub(super) struct ListPage {
     pub(super) at: Revision,
-    pub(super) source: Source,
-    pub(super) next: Option<Next>,
+    pub(super) source: ItemSource,
+    pub(super) next: Option<NextPage>,
 }
 
-pub(super) struct Next {
-    pub(super) token: String,
+pub(super) struct NextPage {
+    pub(super) continue_token: String,
     /// Not told when a selector leaves objects out.
-    pub(super) remaining: Option<u64>,
+    pub(super) remaining_item_count: Option<u64>,
 }
 
-pub(super) async fn find(store: &Store, listing: &Listing) -> Result<Page, Status> {
+pub(super) async fn find_page(store: &Store, listing: &ListRequest) -> Result<ListPage, Status> {
     let kind = &*listing.kind;
     let limit = listing.plan.limit;
     let by_name = listing.selection.only_name();
     let patience = match by_name {
-        Some(_) => Patience::None,
-        None => Patience::of(kind),
+        Some(_) => WaitPolicy::Fail,
+        None => WaitPolicy::for_kind(kind),
     };
     match &listing.plan.at {
-        ListAt::Latest => current(
+        ListAt::Latest => latest_page(
             listing,
-            snapshot(store, Fresh::Latest, patience).await?,
+            snapshot(store, Freshness::Latest, patience).await?,
             limit,
         ),
-        ListAt::Any => current(listing, snapshot(store, Fresh::Any, patience).await?, limit),
+        ListAt::Any => latest_page(
+            listing,
+            snapshot(store, Freshness::Any, patience).await?,
+            limit,
+        ),
         ListAt::NotOlderThan(revision) => {
-            let patience = Patience::of(kind);
-            let fresh = Fresh::NotOlderThan(*revision);
-            current(listing, snapshot(store, fresh, patience).await?, limit)
+            let patience = WaitPolicy::for_kind(kind);
+            let fresh = Freshness::NotOlderThan(*revision);
+            latest_page(listing, snapshot(store, fresh, patience).await?, limit)
         }
-        ListAt::Page(revision) if narrowed(listing).is_some() => {
-            let fresh = Fresh::NotOlderThan(*revision);
-            current(listing, snapshot(store, fresh, patience).await?, limit)
+        ListAt::Page(revision) if single_key_range(listing).is_some() => {
+            let fresh = Freshness::NotOlderThan(*revision);
+            latest_page(listing, snapshot(store, fresh, patience).await?, limit)
         }
         ListAt::Exact(revision) | ListAt::Page(revision) => {
-            let snapshot = reached(store, *revision, patience).await?;
-            exact(listing, &snapshot, *revision, None)
+            let snapshot = wait_until_fresh(store, *revision, patience).await?;
+            page_at_revision(listing, &snapshot, *revision, None)
         }
         ListAt::Rest(rest) => {
             let start = rest.start.as_str();
-            match rest.at {
+            match rest.revision {
                 PageAt::Exact(revision) => {
                     let revision = Revision::new(revision);
-                    let snapshot = reached(store, revision, patience).await?;
-                    exact(listing, &snapshot, revision, Some(start))
+                    let snapshot = wait_until_fresh(store, revision, patience).await?;
+                    page_at_revision(listing, &snapshot, revision, Some(start))
                 }
                 PageAt::Latest => {
-                    let snapshot = snapshot(store, Fresh::Latest, patience).await?;
-                    exact(listing, &snapshot, snapshot.revision(), Some(start))
+                    let snapshot = snapshot(store, Freshness::Latest, patience).await?;
+                    page_at_revision(listing, &snapshot, snapshot.revision(), Some(start))
                 }
             }
         }
@@ -68,21 +72,21 @@ pub(super) async fn find(store: &Store, listing: &Listing) -> Result<Page, Statu
 }
 
 /// The state of a snapshot; all of it is written as it is read.
-fn current(
-    listing: &Listing,
+fn latest_page(
+    listing: &ListRequest,
     snapshot: Snapshot,
     limit: Option<NonZeroUsize>,
-) -> Result<Page, Status> {
+) -> Result<ListPage, Status> {
     let at = snapshot.revision();
-    let narrow = narrowed(listing);
+    let narrow = single_key_range(listing);
     if limit.is_some() && narrow.is_none() {
-        return exact(listing, &snapshot, at, None);
+        return page_at_revision(listing, &snapshot, at, None);
     }
     let namespace = listing.namespace.as_deref();
     let rest = narrow.unwrap_or_else(|| listing.kind.range(namespace));
-    Ok(Page {
+    Ok(ListPage {
         at,
-        source: Source::Live {
+        source: ItemSource::Live {
             snapshot,
             rest: Some(rest),
         },
@@ -91,7 +95,7 @@ fn current(
 }
 
 /// A selector that names an object leaves one key to look at.
-fn narrowed(listing: &Listing) -> Option<KeyRange> {
+fn single_key_range(listing: &ListRequest) -> Option<KeyRange> {
     let name = listing.selection.only_name()?;
     let namespace = listing.namespace.as_deref();
     // Across namespaces the name alone is no key.
@@ -102,40 +106,40 @@ fn narrowed(listing: &Listing) -> Option<KeyRange> {
 }
 
 /// The state at a revision that may be past, or a page of it.
-fn exact(
-    listing: &Listing,
+fn page_at_revision(
+    listing: &ListRequest,
     snapshot: &Snapshot,
     at: Revision,
     start: Option<&str>,
-) -> Result<Page, Status> {
+) -> Result<ListPage, Status> {
     let namespace = listing.namespace.as_deref();
     let collection = listing.kind.collection(namespace);
-    let narrow = narrowed(listing);
+    let narrow = single_key_range(listing);
     let limit = listing.plan.limit.filter(|_| narrow.is_none());
     let range = narrow.unwrap_or_else(|| match start {
-        Some(start) => rest_of(&collection, start),
+        Some(start) => range_from(&collection, start),
         None => listing.kind.range(namespace),
     });
-    let gathered = gather(listing, snapshot, Gathering { range, at, limit });
+    let gathered = gather(listing, snapshot, PageQuery { range, at, limit });
     let gathered = gathered.map_err(|error| expired(error, start))?;
     let next = gathered.more_after.map(|key| {
         let key = String::from_utf8_lossy(&key[collection.len()..]);
-        Next {
-            token: Continue::after(PageAt::Exact(at.get()), &key).encode(),
-            remaining: listing
+        NextPage {
+            continue_token: ContinueToken::after(PageAt::Exact(at.get()), &key).encode(),
+            remaining_item_count: listing
                 .selection
-                .is_everything()
+                .matches_everything()
                 .then_some(gathered.remaining),
         }
     });
-    Ok(Page {
+    Ok(ListPage {
         at,
-        source: Source::Gathered(gathered.versions.into_iter()),
+        source: ItemSource::Gathered(gathered.versions.into_iter()),
         next,
     })
 }
 
-fn rest_of(collection: &str, start: &str) -> KeyRange {
+fn range_from(collection: &str, start: &str) -> KeyRange {
     let whole = KeyRange::prefix(collection);
     match whole.end() {
         Some(end) => KeyRange::between(format!("{collection}{start}"), end),
@@ -143,13 +147,13 @@ fn rest_of(collection: &str, start: &str) -> KeyRange {
     }
 }
 
-struct Gathering {
+struct PageQuery {
     range: KeyRange,
     at: Revision,
     limit: Option<NonZeroUsize>,
 }
 
-struct Gathered {
+struct PageItems {
     versions: Vec<Arc<Version>>,
     /// The key of the last object of the page, if there are objects after it.
     more_after: Option<Vec<u8>>,
@@ -159,13 +163,13 @@ struct Gathered {
 /// Finds the objects of a page. The limit counts objects that match; whether more
 /// remain is judged by all objects, as upstream does.
 fn gather(
-    listing: &Listing,
+    listing: &ListRequest,
     snapshot: &Snapshot,
-    gathering: Gathering,
-) -> Result<Gathered, RangeError> {
-    let Gathering { range, at, limit } = gathering;
+    gathering: PageQuery,
+) -> Result<PageItems, RangeError> {
+    let PageQuery { range, at, limit } = gathering;
     let limit = limit.map_or(usize::MAX, NonZeroUsize::get);
-    let plain = listing.selection.is_everything();
+    let plain = listing.selection.matches_everything();
     let mut query = RangeQuery::new(range);
     query.at = Some(at);
     query.limit = plain.then_some(limit).filter(|limit| *limit < usize::MAX);
@@ -185,7 +189,7 @@ fn gather(
     let remaining = total - seen;
     let last = versions.last().filter(|_| remaining > 0);
     let more_after = last.map(|version| version.key().to_vec());
-    Ok(Gathered {
+    Ok(PageItems {
         more_after,
         versions,
         remaining,
@@ -196,15 +200,15 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
     match (error, start) {
         (RangeError::Compacted { .. }, None) => Status::list_expired(),
         (RangeError::Compacted { .. }, Some(start)) => {
-            let fresh = Continue {
-                at: PageAt::Latest,
+            let fresh = ContinueToken {
+                revision: PageAt::Latest,
                 start: start.into(),
             };
             Status::continue_expired(&fresh.encode())
         }
         // Whoever asks has waited for the revision before.
         (RangeError::Future { newest }, _) => {
-            Status::revision_too_large(newest.next().get(), newest.get(), 1)
+            Status::too_large_resource_version(newest.next().get(), newest.get(), 1)
         }
     }
 }

@@ -8,7 +8,7 @@ const BATCH_OBJECTS_MAX: usize = 2048;
 
 /// Where the items come from.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(super) enum ItemSource {
     /// The newest state of a snapshot, from a position on.
     Live {
         snapshot: Snapshot,
@@ -20,24 +20,24 @@ pub(super) enum Source {
 
 /// What is still to be written.
 #[derive(Clone)]
-pub(super) struct Scan(pub(super) Source);
+pub(super) struct ItemScan(pub(super) ItemSource);
 
-impl Scan {
+impl ItemScan {
     /// The next objects, about as many as have so many bytes.
-    pub(super) fn batch(&mut self, bytes: usize) -> Option<Vec<Arc<Version>>> {
+    pub(super) fn next_batch(&mut self, bytes: usize) -> Option<Vec<Arc<Version>>> {
         if self.is_at_end() {
             return None;
         }
-        let mut batch = Batching::new(bytes);
+        let mut batch = BatchBuilder::new(bytes);
         match &mut self.0 {
-            Source::Gathered(versions) => {
+            ItemSource::Gathered(versions) => {
                 while !batch.is_full()
                     && let Some(version) = versions.next()
                 {
                     batch.push(version);
                 }
             }
-            Source::Live { snapshot, rest } => {
+            ItemSource::Live { snapshot, rest } => {
                 let range = rest.as_ref()?;
                 let mut entries = snapshot.entries(range);
                 while !batch.is_full()
@@ -55,19 +55,19 @@ impl Scan {
 
     pub(super) fn is_at_end(&self) -> bool {
         match &self.0 {
-            Source::Live { rest, .. } => rest.is_none(),
-            Source::Gathered(versions) => versions.as_slice().is_empty(),
+            ItemSource::Live { rest, .. } => rest.is_none(),
+            ItemSource::Gathered(versions) => versions.as_slice().is_empty(),
         }
     }
 }
 
 /// Objects that are written together.
-struct Batching {
+struct BatchBuilder {
     versions: Vec<Arc<Version>>,
     room: usize,
 }
 
-impl Batching {
+impl BatchBuilder {
     fn new(bytes: usize) -> Self {
         Self {
             versions: Vec::new(),

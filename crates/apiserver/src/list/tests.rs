@@ -1,7 +1,7 @@
 use super::*;
-use crate::calling::Nobody;
-use crate::form::{Encoding, Form};
-use crate::kinds::Kinds;
+use crate::calling::NoTransport;
+use crate::form::{Encoding, Representation};
+use crate::kinds::ResourceRegistry;
 use crate::options::ListAt;
 use crate::query::Query;
 use optik_platform::{SystemClock, SystemEntropy};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// Several batches in every form.
 const OBJECTS: usize = 400;
 
-async fn filled() -> (Store, Arc<Kind>) {
-    let kinds = Kinds::of(optik_catalog::builtin());
+async fn filled() -> (Store, Arc<ServedResource>) {
+    let kinds = ResourceRegistry::from_resources(optik_catalog::builtin());
     let kind = Arc::clone(kinds.find("", "v1", "configmaps").unwrap());
     let store = Store::open(Options::ephemeral()).unwrap();
     for number in 0..OBJECTS {
@@ -23,7 +23,7 @@ async fn filled() -> (Store, Arc<Kind>) {
         let bytes = match number % 50 {
             // As somebody else might have written it.
             49 => serde_json::to_vec(&object).unwrap(),
-            _ => optik_object::encode(&object).unwrap(),
+            _ => optik_object::encode_canonical(&object).unwrap(),
         };
         let put = Put::new(kind.key(Some("n"), &name), bytes);
         store
@@ -36,41 +36,48 @@ async fn filled() -> (Store, Arc<Kind>) {
 
 async fn pieces(
     store: &Store,
-    press: Press,
-    (kind, form, selector): (&Arc<Kind>, Form, &str),
-) -> Vec<Piece> {
+    press: EncodePool,
+    (kind, form, selector): (&Arc<ServedResource>, Representation, &str),
+) -> Vec<ByteRope> {
     let query = format!("labelSelector={selector}");
-    let listing = Listing {
+    let listing = ListRequest {
         kind: Arc::clone(kind),
         namespace: Some("n".into()),
-        selection: Selection::read(&Query::parse(&query).unwrap(), kind).unwrap(),
+        selection: SelectionPredicate::read(&Query::parse(&query).unwrap(), kind).unwrap(),
         plan: ListPlan {
             at: ListAt::Latest,
             limit: None,
         },
-        ink: Ink::of(form, &SystemClock::default()),
-        share: Share::Unbounded,
+        encoder: ListEncoder::for_representation(form, &SystemClock::default()),
+        buffer_quota: BufferQuota::Unbounded,
     };
-    let outside = Outside {
-        caller: Arc::new(Nobody),
+    let outside = WebhookClient {
+        transport: Arc::new(NoTransport),
         store: store.clone(),
         entropy: Arc::new(SystemEntropy),
     };
     match list(&outside, &Arc::new(press), listing).await.unwrap() {
-        Listed::Whole(body) => vec![body.into()],
-        Listed::Pieces(pieces) => pieces.collect().await,
+        ListBody::Whole(body) => vec![body.into()],
+        ListBody::Stream(pieces) => pieces.collect().await,
     }
 }
 
-async fn listed(store: &Store, press: Press, asked: (&Arc<Kind>, Form, &str)) -> Vec<u8> {
+async fn listed(
+    store: &Store,
+    press: EncodePool,
+    asked: (&Arc<ServedResource>, Representation, &str),
+) -> Vec<u8> {
     let pieces = pieces(store, press, asked).await.into_iter();
-    pieces.map(Piece::into_bytes).collect::<Vec<_>>().concat()
+    pieces
+        .map(ByteRope::into_bytes)
+        .collect::<Vec<_>>()
+        .concat()
 }
 
-fn form(encoding: Encoding) -> Form {
-    Form {
+fn form(encoding: Encoding) -> Representation {
+    Representation {
         encoding,
-        ..Form::default()
+        ..Representation::default()
     }
 }
 
@@ -81,7 +88,7 @@ fn names(list: &Value) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn batches_make_one_document() {
+async fn list_batches_form_one_document_in_every_encoding() {
     let (store, kind) = filled().await;
     for (selector, wanted) in [
         ("", (0..OBJECTS).collect()),
@@ -90,10 +97,20 @@ async fn batches_make_one_document() {
     ] {
         for cores in [1, 4] {
             let of = |encoding| (&kind, form(encoding), selector);
-            let json = listed(&store, Press::with(cores, 0), of(Encoding::Json)).await;
+            let json = listed(
+                &store,
+                EncodePool::with_limits(cores, 0),
+                of(Encoding::Json),
+            )
+            .await;
             let json: Value = serde_json::from_slice(&json).unwrap();
             assert_eq!(names(&json), wanted, "{selector}");
-            let yaml = listed(&store, Press::with(cores, 0), of(Encoding::Yaml)).await;
+            let yaml = listed(
+                &store,
+                EncodePool::with_limits(cores, 0),
+                of(Encoding::Yaml),
+            )
+            .await;
             let yaml = optik_object::yaml::parse(&yaml).unwrap();
             assert_eq!(names(&yaml.value), wanted, "{selector}");
         }
@@ -103,13 +120,13 @@ async fn batches_make_one_document() {
 
 /// What there is no room to hold is made twice, and comes out once.
 #[tokio::test]
-async fn room_makes_no_difference() {
+async fn list_is_identical_when_it_is_encoded_twice_to_find_its_length() {
     let (store, kind) = filled().await;
     let asked = (&kind, form(Encoding::Protobuf), "");
-    let whole = listed(&store, Press::with(1, 1 << 30), asked).await;
+    let whole = listed(&store, EncodePool::with_limits(1, 1 << 30), asked).await;
     assert!(whole.len() > OBJECTS * 3000);
     for (cores, room) in [(1, 0), (4, 0), (4, 600 << 10), (4, 1 << 30)] {
-        let list = listed(&store, Press::with(cores, room), asked).await;
+        let list = listed(&store, EncodePool::with_limits(cores, room), asked).await;
         assert!(list == whole, "{cores} {room}");
     }
     store.close().await;
@@ -117,10 +134,15 @@ async fn room_makes_no_difference() {
 
 /// What is long is sent from where it is stored.
 #[tokio::test]
-async fn long_objects_are_not_copied() {
+async fn list_sends_long_objects_without_copying() {
     let (store, kind) = filled().await;
-    let pieces = pieces(&store, Press::with(1, 0), (&kind, form(Encoding::Json), "")).await;
-    let parts = pieces.iter().skip(1).flat_map(Piece::parts);
+    let pieces = pieces(
+        &store,
+        EncodePool::with_limits(1, 0),
+        (&kind, form(Encoding::Json), ""),
+    )
+    .await;
+    let parts = pieces.iter().skip(1).flat_map(ByteRope::chunks);
     let sent: Vec<_> = parts.map(|part| part.as_ptr_range()).collect();
     let snapshot = store.snapshot();
     let from_where_it_is = |number: usize| {

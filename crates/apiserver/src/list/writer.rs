@@ -1,13 +1,13 @@
 //! How a list is written.
 
-use super::Listing;
-use super::page::Page;
-use super::scan::Scan;
-use crate::form::{Ink, PaintError, Separation};
-use crate::kinds::{Kind, Shown};
-use crate::piece::{Piece, Sheaf};
-use crate::press::Job;
-use crate::selection::Selection;
+use super::ListRequest;
+use super::page::ListPage;
+use super::scan::ItemScan;
+use crate::form::{ListEncoder, Separation, SerializeError};
+use crate::kinds::{ObjectView, ServedResource};
+use crate::piece::{ByteRope, RopeBuilder};
+use crate::press::EncodeJob;
+use crate::selection::SelectionPredicate;
 use bytes::Buf;
 use optik_store::Version;
 use std::sync::Arc;
@@ -15,64 +15,64 @@ use std::sync::Arc;
 /// How much of what is stored makes a batch.
 const BATCH_BYTES: usize = 256 * 1024;
 /// The same, where next to nothing is done for each object.
-const LAID_BATCH_BYTES: usize = 1024 * 1024;
+const REFERENCED_BATCH_BYTES: usize = 1024 * 1024;
 /// What takes about a millisecond to be shown in another form.
-const LONG_BYTES: usize = 192 * 1024;
+const SLOW_BATCH_BYTES_MIN: usize = 192 * 1024;
 /// What is shorter is copied: so many small parts cost more than that.
-const LAID_BYTES_MIN: usize = 2048;
+const REFERENCED_BYTES_MIN: usize = 2048;
 /// A revision and a comma.
 const REVISION_BYTES: usize = 48;
 /// What identifies an object, usually.
 const HEAD_BYTES: usize = 256;
 
 /// How many objects are fetched together from all over the memory.
-const FETCHED_OBJECTS: usize = 32;
+const PREFETCHED_OBJECTS: usize = 32;
 /// The size of a cache line.
-const LINE_BYTES: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// A list that is being written.
-pub(super) struct Writer {
-    pub(super) kind: Arc<Kind>,
-    pub(super) selection: Selection,
+pub(super) struct BatchWriter {
+    pub(super) kind: Arc<ServedResource>,
+    pub(super) selection: SelectionPredicate,
     /// Of the list, as JSON.
     pub(super) metadata: String,
-    pub(super) ink: Option<Ink>,
+    pub(super) encoder: Option<ListEncoder>,
 }
 
 /// Some items of a list, and what separates them from those before.
-pub(super) struct Batch {
-    pub(super) piece: Piece,
+pub(super) struct EncodedBatch {
+    pub(super) bytes: ByteRope,
     pub(super) items: u64,
     separation: Separation,
 }
 
-impl Batch {
+impl EncodedBatch {
     /// What is sent after so many items.
-    pub(super) fn after(mut self, items: u64) -> Piece {
+    pub(super) fn preceded_by(mut self, items: u64) -> ByteRope {
         let lead = self.separation.byte().is_some() && self.items > 0;
         let wanted = self.separation.before(items).is_some();
-        self.piece.advance(usize::from(lead && !wanted));
-        self.piece
+        self.bytes.advance(usize::from(lead && !wanted));
+        self.bytes
     }
 }
 
-impl Writer {
+impl BatchWriter {
     pub(super) fn begin(&self, length: usize) -> Vec<u8> {
-        match &self.ink {
-            None => head(&self.kind, &self.metadata),
+        match &self.encoder {
+            None => list_head(&self.kind, &self.metadata),
             Some(ink) => ink.begin(&self.kind, &self.metadata, length),
         }
     }
 
     pub(super) fn end(&self, items: u64) -> Vec<u8> {
-        match &self.ink {
+        match &self.encoder {
             None => b"]}\n".to_vec(),
             Some(ink) => ink.end(&self.kind, &self.metadata, items),
         }
     }
 
     fn separation(&self) -> Separation {
-        match &self.ink {
+        match &self.encoder {
             None => Separation::Between,
             Some(ink) => ink.separation(&self.kind),
         }
@@ -83,24 +83,25 @@ impl Writer {
     pub(super) fn jobs(
         writer: Arc<Self>,
         mut read: Vec<Arc<Version>>,
-        mut scan: Scan,
-    ) -> impl Iterator<Item = Job<impl FnOnce() -> Batch + Send + 'static>> + Send {
-        let bytes = if writer.shows_as_stored() && writer.selection.is_everything() {
-            LAID_BATCH_BYTES
+        mut scan: ItemScan,
+    ) -> impl Iterator<Item = EncodeJob<impl FnOnce() -> EncodedBatch + Send + 'static>> + Send
+    {
+        let bytes = if writer.shows_as_stored() && writer.selection.matches_everything() {
+            REFERENCED_BATCH_BYTES
         } else {
             BATCH_BYTES
         };
         std::iter::from_fn(move || {
             let versions = match read.is_empty() {
-                true => scan.batch(bytes)?,
+                true => scan.next_batch(bytes)?,
                 false => std::mem::take(&mut read),
             };
-            let (bytes, is_long) = (writer.room(&versions), writer.is_long(&versions));
+            let (bytes, is_long) = (writer.room(&versions), writer.is_slow(&versions));
             let writer = Arc::clone(&writer);
-            Some(Job {
+            Some(EncodeJob {
                 bytes,
-                is_long,
-                run: move || writer.make(&versions),
+                is_slow: is_long,
+                run: move || writer.encode(&versions),
             })
         })
     }
@@ -108,44 +109,51 @@ impl Writer {
     /// About what is held of a batch. Other forms may be longer than what is stored.
     fn room(&self, versions: &[Arc<Version>]) -> usize {
         let laid = self.shows_as_stored();
-        let bytes: usize = versions.iter().map(|version| room(version, laid)).sum();
+        let bytes: usize = versions
+            .iter()
+            .map(|version| encoded_size(version, laid))
+            .sum();
         if laid { bytes } else { 2 * bytes }
     }
 
     /// Whether making a batch takes more than a moment.
-    pub(super) fn is_long(&self, versions: &[Arc<Version>]) -> bool {
-        !self.shows_as_stored() && self.room(versions) > LONG_BYTES
+    pub(super) fn is_slow(&self, versions: &[Arc<Version>]) -> bool {
+        !self.shows_as_stored() && self.room(versions) > SLOW_BATCH_BYTES_MIN
     }
 
-    pub(super) fn make(&self, versions: &[Arc<Version>]) -> Batch {
+    pub(super) fn encode(&self, versions: &[Arc<Version>]) -> EncodedBatch {
         let laid = self.shows_as_stored();
-        let room = versions.iter().map(|version| room(version, laid)).sum();
-        let mut sheaf = Sheaf::with_room(room);
+        let room = versions
+            .iter()
+            .map(|version| encoded_size(version, laid))
+            .sum();
+        let mut sheaf = RopeBuilder::with_capacity(room);
         let separation = self.separation();
         sheaf.written().extend(separation.byte());
         let items = self.write(versions, &mut sheaf);
         if items == 0 {
             sheaf.truncate(0);
         }
-        Batch {
-            piece: sheaf.bind(),
+        EncodedBatch {
+            bytes: sheaf.finish(),
             items,
             separation,
         }
     }
 
     fn shows_as_stored(&self) -> bool {
-        self.ink.is_none() && self.kind.shows_as_stored()
+        self.encoder.is_none() && self.kind.shows_as_stored()
     }
 
     /// Writes what is selected, and what separates it; tells how many there are.
-    fn write(&self, versions: &[Arc<Version>], sheaf: &mut Sheaf) -> u64 {
+    fn write(&self, versions: &[Arc<Version>], sheaf: &mut RopeBuilder) -> u64 {
         let separation = self.separation();
-        let mut ink = self.ink.clone();
+        let mut ink = self.encoder.clone();
         let mut items = 0;
-        let some = versions.chunks(FETCHED_OBJECTS);
-        for version in some.inspect(|some| fetch(some)).flatten() {
-            if !self.selection.is_everything() && !self.selection.matches(&self.kind, version) {
+        let some = versions.chunks(PREFETCHED_OBJECTS);
+        for version in some.inspect(|some| prefetch(some)).flatten() {
+            if !self.selection.matches_everything() && !self.selection.matches(&self.kind, version)
+            {
                 continue;
             }
             let mark = sheaf.written().len();
@@ -155,7 +163,7 @@ impl Writer {
             }
             let written = match ink.as_mut() {
                 Some(ink) => ink.item(&self.kind, untyped(version), sheaf.written()),
-                None => self.lay(version, sheaf),
+                None => self.append_stored(version, sheaf),
             };
             match written {
                 Ok(()) => items += 1,
@@ -170,16 +178,20 @@ impl Writer {
     }
 
     /// What is long goes out from where it is stored.
-    fn lay(&self, version: &Arc<Version>, sheaf: &mut Sheaf) -> Result<(), PaintError> {
+    fn append_stored(
+        &self,
+        version: &Arc<Version>,
+        sheaf: &mut RopeBuilder,
+    ) -> Result<(), SerializeError> {
         let shown = untyped(version);
-        let Some(spliced) = self.kind.spliced(shown) else {
+        let Some(spliced) = self.kind.splice(shown) else {
             return Ok(self.kind.write(shown, sheaf.written())?);
         };
-        if version.value().len() - spliced.tail() < LAID_BYTES_MIN {
+        if version.value().len() - spliced.tail_offset() < REFERENCED_BYTES_MIN {
             spliced.write_to(sheaf.written());
         } else {
             spliced.write_head_to(sheaf.written());
-            sheaf.lay(version, spliced.tail());
+            sheaf.append_stored(version, spliced.tail_offset());
         }
         Ok(())
     }
@@ -187,10 +199,10 @@ impl Writer {
 
 /// Looks at the beginning and the end of objects. One after the other, each look would
 /// wait for the memory; together, they wait once.
-fn fetch(versions: &[Arc<Version>]) {
+fn prefetch(versions: &[Arc<Version>]) {
     let seen = versions.iter().fold(0, |seen, version| {
         let value = version.value();
-        let begin = value.iter().take(HEAD_BYTES).step_by(LINE_BYTES);
+        let begin = value.iter().take(HEAD_BYTES).step_by(CACHE_LINE_BYTES);
         begin
             .chain(value.last())
             .fold(seen, |seen, byte| seen ^ byte)
@@ -199,9 +211,9 @@ fn fetch(versions: &[Arc<Version>]) {
 }
 
 /// About how much of an item is written.
-fn room(version: &Version, laid: bool) -> usize {
+fn encoded_size(version: &Version, laid: bool) -> usize {
     let length = version.value().len();
-    if laid && length >= LAID_BYTES_MIN {
+    if laid && length >= REFERENCED_BYTES_MIN {
         HEAD_BYTES
     } else {
         length + REVISION_BYTES
@@ -209,24 +221,24 @@ fn room(version: &Version, laid: bool) -> usize {
 }
 
 /// The items of a list do not say what they are.
-fn untyped(version: &Version) -> Shown<'_> {
-    Shown {
+fn untyped(version: &Version) -> ObjectView<'_> {
+    ObjectView {
         typed: false,
-        ..Shown::whole(version)
+        ..ObjectView::from_version(version)
     }
 }
 
 /// The metadata of the list.
-pub(super) fn metadata(listing: &Listing, page: &Page) -> String {
+pub(super) fn list_metadata(listing: &ListRequest, page: &ListPage) -> String {
     let mut text = format!(r#"{{"resourceVersion":"{}""#, page.at);
-    let whole = listing.ink.as_ref().is_none_or(Ink::is_whole);
+    let whole = listing.encoder.as_ref().is_none_or(ListEncoder::is_whole);
     if listing.kind.custom.is_some() && whole && page.next.is_none() {
         text.push_str(r#","continue":"""#);
     }
     if let Some(next) = &page.next {
         // A token has no character that needs escaping.
-        text.push_str(&format!(r#","continue":"{}""#, next.token));
-        if let Some(remaining) = next.remaining {
+        text.push_str(&format!(r#","continue":"{}""#, next.continue_token));
+        if let Some(remaining) = next.remaining_item_count {
             text.push_str(&format!(r#","remainingItemCount":{remaining}"#));
         }
     }
@@ -235,7 +247,7 @@ pub(super) fn metadata(listing: &Listing, page: &Page) -> String {
 }
 
 /// Everything before the first item.
-pub(super) fn head(kind: &Kind, metadata: &str) -> Vec<u8> {
+pub(super) fn list_head(kind: &ServedResource, metadata: &str) -> Vec<u8> {
     let text = format!(
         r#"{{"kind":"{}","apiVersion":"{}","metadata":{metadata},"items":["#,
         kind.resource.list_kind, kind.api_version

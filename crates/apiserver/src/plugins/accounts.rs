@@ -1,34 +1,34 @@
 //! ServiceAccount: a pod acts for somebody, and carries a token that says so.
 
-use super::secrets::{Secrets, names_secrets};
-use super::{Plugin, find, makes, refuse};
-use crate::admission::{Attributes, Operation};
+use super::secrets::{MountableSecrets, uses_secrets};
+use super::{SyncPlugin, forbidden, get_object, is_create_of};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_object::{Object, Status, Value, generate_name};
 use serde_json::{Value as Json, json};
 
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME: &str = "kube-api-access-";
 
-pub(super) struct Accounts;
+pub(super) struct ServiceAccountAdmission;
 
-impl Plugin for Accounts {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        makes(attributes, "", "pods") || looks_inside(attributes)
+impl SyncPlugin for ServiceAccountAdmission {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_create_of(attributes, "", "pods") || adds_ephemeral_containers(attributes)
     }
 
-    fn change(&self, attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-        if looks_inside(attributes) {
+    fn admit(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        if adds_ephemeral_containers(attributes) {
             return Ok(());
         }
-        if !is_mirror(pod) {
-            represent(attributes, pod)?;
+        if !is_mirror_pod(pod) {
+            assign_service_account(attributes, pod)?;
         }
         check_new(attributes, pod)
     }
 
     /// Once more, because others may have changed the pod.
-    fn check(&self, attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-        match looks_inside(attributes) {
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Object) -> Result<(), Status> {
+        match adds_ephemeral_containers(attributes) {
             true => check_ephemeral(attributes, pod),
             false => check_new(attributes, pod),
         }
@@ -36,14 +36,14 @@ impl Plugin for Accounts {
 }
 
 /// Whether containers are added to a pod for a look inside.
-fn looks_inside(attributes: &Attributes<'_>) -> bool {
-    attributes.operation == Operation::Update
+fn adds_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.operation == AdmissionOperation::Update
         && attributes.subresource == "ephemeralcontainers"
-        && attributes.is("", "pods")
+        && attributes.is_resource("", "pods")
 }
 
 /// A pod that is the image of one on a node acts for nobody.
-fn is_mirror(pod: &Object) -> bool {
+fn is_mirror_pod(pod: &Object) -> bool {
     pod.annotation("kubernetes.io/config.mirror").is_some()
 }
 
@@ -52,26 +52,26 @@ fn spec(pod: &Object) -> &Value {
 }
 
 /// The account that a pod names; empty if it names none.
-fn named(pod: &Object) -> &str {
+fn service_account_name(pod: &Object) -> &str {
     let spec = spec(pod);
     let names = ["serviceAccountName", "serviceAccount"].into_iter();
     let mut names = names.filter_map(|name| spec[name].as_str());
     names.find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-fn check_new(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-    if is_mirror(pod) {
-        return check_mirror(pod).map_err(|why| refuse(attributes, why));
+fn check_new(attributes: &AdmissionAttributes<'_>, pod: &Object) -> Result<(), Status> {
+    if is_mirror_pod(pod) {
+        return check_mirror(pod).map_err(|why| forbidden(attributes, why));
     }
-    let Some(secrets) = secrets_of(attributes, pod)? else {
+    let Some(secrets) = mountable_secrets(attributes, pod)? else {
         return Ok(());
     };
     let checked = secrets.check_pod(spec(pod));
-    checked.map_err(|why| refuse(attributes, &why))
+    checked.map_err(|why| forbidden(attributes, &why))
 }
 
-fn check_ephemeral(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-    let Some(secrets) = secrets_of(attributes, pod)? else {
+fn check_ephemeral(attributes: &AdmissionAttributes<'_>, pod: &Object) -> Result<(), Status> {
+    let Some(secrets) = mountable_secrets(attributes, pod)? else {
         return Ok(());
     };
     // Upstream says this without saying that it is forbidden.
@@ -80,10 +80,10 @@ fn check_ephemeral(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Stat
 }
 
 fn check_mirror(pod: &Object) -> Result<(), &'static str> {
-    if !named(pod).is_empty() {
+    if !service_account_name(pod).is_empty() {
         return Err("a mirror pod may not reference service accounts");
     }
-    if names_secrets(spec(pod)) {
+    if uses_secrets(spec(pod)) {
         return Err("a mirror pod may not reference secrets");
     }
     let volumes = spec(pod)["volumes"].as_array().into_iter().flatten();
@@ -98,32 +98,38 @@ fn check_mirror(pod: &Object) -> Result<(), &'static str> {
 }
 
 /// The secrets that the account of a pod lets it use, if it does not let it use all.
-fn secrets_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Secrets>, Status> {
-    let name = named(pod);
+fn mountable_secrets(
+    attributes: &AdmissionAttributes<'_>,
+    pod: &Object,
+) -> Result<Option<MountableSecrets>, Status> {
+    let name = service_account_name(pod);
     if name.is_empty() {
         // Nobody gave it the default one, because there is none.
         return Ok(None);
     }
     let account = account(attributes, name)?;
-    Ok(account.and_then(|account| Secrets::enforced(&account)))
+    Ok(account.and_then(|account| MountableSecrets::for_service_account(&account)))
 }
 
 /// `None`: the default one, which may not be made yet, or nobody is there to make it.
-fn account(attributes: &Attributes<'_>, name: &str) -> Result<Option<Object>, Status> {
+fn account(attributes: &AdmissionAttributes<'_>, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
     let key = format!("/registry/serviceaccounts/{namespace}/{name}");
-    let account = find(attributes.store, &key);
+    let account = get_object(attributes.store, &key);
     if account.is_some() || name == "default" {
         return Ok(account);
     }
     let why = format!(
         "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
     );
-    Err(refuse(attributes, &why))
+    Err(forbidden(attributes, &why))
 }
 
-fn represent(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-    let named = named(pod).to_owned();
+fn assign_service_account(
+    attributes: &AdmissionAttributes<'_>,
+    pod: &mut Object,
+) -> Result<(), Status> {
+    let named = service_account_name(pod).to_owned();
     let name = if named.is_empty() { "default" } else { &named };
     let Some(account) = account(attributes, name)? else {
         return Ok(());
@@ -180,12 +186,12 @@ fn mount_token(spec: &mut optik_object::Map, fresh: &str) {
     if used && known.is_none() {
         let volumes = spec.entry("volumes").or_insert(json!([]));
         if let Value::Array(volumes) = volumes {
-            volumes.push(volume(name));
+            volumes.push(token_volume(name));
         }
     }
 }
 
-fn volume(name: &str) -> Json {
+fn token_volume(name: &str) -> Json {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},

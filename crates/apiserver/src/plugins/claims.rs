@@ -1,20 +1,20 @@
 //! PersistentVolumeClaimResize: a claim grows only where its class lets it.
 
-use super::{Plugin, find, refuse};
-use crate::admission::{Attributes, Operation};
+use super::{SyncPlugin, forbidden, get_object};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_builtin::Quantity;
 use optik_object::{Object, Status, Value};
 
 pub(super) struct PersistentVolumeClaimResize;
 
-impl Plugin for PersistentVolumeClaimResize {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Update
+impl SyncPlugin for PersistentVolumeClaimResize {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Update
             && attributes.subresource.is_empty()
-            && attributes.is("", "persistentvolumeclaims")
+            && attributes.is_resource("", "persistentvolumeclaims")
     }
 
-    fn check(&self, attributes: &Attributes<'_>, claim: &Object) -> Result<(), Status> {
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, claim: &Object) -> Result<(), Status> {
         let Some(old) = attributes.old else {
             return Ok(());
         };
@@ -24,12 +24,12 @@ impl Plugin for PersistentVolumeClaimResize {
         let status = old.get("status").unwrap_or(&Value::Null);
         if status["phase"] != "Bound" {
             let why = "Only bound persistent volume claims can be expanded";
-            return Err(refuse(attributes, why));
+            return Err(forbidden(attributes, why));
         }
-        if !may_grow(attributes, claim, old) {
+        if !class_allows_expansion(attributes, claim, old) {
             let why = "only dynamically provisioned pvc can be resized and the storageclass that \
                        provisions the pvc must support resize";
-            return Err(refuse(attributes, why));
+            return Err(forbidden(attributes, why));
         }
         Ok(())
     }
@@ -41,21 +41,25 @@ fn spec(claim: &Object) -> &Value {
 
 fn size(claim: &Object) -> Quantity {
     let asked = &spec(claim)["resources"]["requests"]["storage"];
-    Quantity::of(asked).unwrap_or(Quantity::ZERO)
+    Quantity::from_value(asked).unwrap_or(Quantity::ZERO)
 }
 
-fn class(claim: &Object) -> &str {
+fn storage_class(claim: &Object) -> &str {
     let named = spec(claim)["storageClassName"].as_str();
     let noted = claim.annotation("volume.beta.kubernetes.io/storage-class");
     noted.or(named).unwrap_or_default()
 }
 
-fn may_grow(attributes: &Attributes<'_>, claim: &Object, old: &Object) -> bool {
-    let name = class(claim);
-    if name.is_empty() || name != class(old) {
+fn class_allows_expansion(
+    attributes: &AdmissionAttributes<'_>,
+    claim: &Object,
+    old: &Object,
+) -> bool {
+    let name = storage_class(claim);
+    if name.is_empty() || name != storage_class(old) {
         return false;
     }
     let key = format!("/registry/storageclasses/{name}");
-    let class = find(attributes.store, &key);
+    let class = get_object(attributes.store, &key);
     class.is_some_and(|class| class.get("allowVolumeExpansion") == Some(&Value::Bool(true)))
 }

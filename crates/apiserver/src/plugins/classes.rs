@@ -1,10 +1,10 @@
 //! DefaultStorageClass, DefaultIngressClass: what names no class gets the default one.
 
-use super::{Plugin, all, makes};
-use crate::admission::Attributes;
+use super::{SyncPlugin, is_create_of, list_objects};
+use crate::admission::AdmissionAttributes;
 use optik_object::{Object, Status, Value};
 
-pub(super) struct Classes;
+pub(super) struct DefaultClasses;
 
 /// What is asked for, where classes are, what marks the default, what names a class.
 const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
@@ -24,21 +24,25 @@ const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
     ),
 ];
 
-impl Plugin for Classes {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+impl SyncPlugin for DefaultClasses {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let mut kinds = CLASSES.iter();
-        kinds.any(|(group, plural, ..)| makes(attributes, group, plural))
+        kinds.any(|(group, plural, ..)| is_create_of(attributes, group, plural))
     }
 
-    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-        name_class(attributes, object);
+    fn admit(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        set_default_class(attributes, object);
         Ok(())
     }
 }
 
-fn name_class(attributes: &Attributes<'_>, object: &mut Object) {
+fn set_default_class(attributes: &AdmissionAttributes<'_>, object: &mut Object) {
     let mut kinds = CLASSES.iter();
-    let found = kinds.find(|(group, plural, ..)| attributes.is(group, plural));
+    let found = kinds.find(|(group, plural, ..)| attributes.is_resource(group, plural));
     let Some((_, _, directory, mark, member)) = found else {
         return;
     };
@@ -58,7 +62,7 @@ fn name_class(attributes: &Attributes<'_>, object: &mut Object) {
     if spec.get(*member).is_some_and(|class| !class.is_null()) {
         return;
     }
-    let classes = all(attributes.store, directory).into_iter();
+    let classes = list_objects(attributes.store, directory).into_iter();
     let defaults = classes.filter(|class| class.annotation(mark) == Some("true"));
     // The newest counts; of those of one second, the first by name.
     let newest = defaults.min_by_key(|class| {

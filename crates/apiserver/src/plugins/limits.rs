@@ -1,61 +1,69 @@
 //! LimitRanger: containers get what a LimitRange says, and no more.
 
-use super::{Plugin, all, any, makes, refuse, together};
-use crate::admission::{Attributes, Operation};
-use optik_builtin::limits;
+use super::{SyncPlugin, aggregate_message, forbidden, has_objects, is_create_of, list_objects};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_builtin::limit_range;
 use optik_object::{Object, Status};
 
-pub(super) struct Limits;
+pub(super) struct LimitRanger;
 
-fn directory(attributes: &Attributes<'_>) -> String {
+fn directory(attributes: &AdmissionAttributes<'_>) -> String {
     format!("/registry/limitranges/{}/", attributes.namespace)
 }
 
 /// New pods, and what their containers are given later.
-fn concerns_pod(attributes: &Attributes<'_>) -> bool {
-    makes(attributes, "", "pods")
-        || (attributes.operation == Operation::Update
+fn handles_pod(attributes: &AdmissionAttributes<'_>) -> bool {
+    is_create_of(attributes, "", "pods")
+        || (attributes.operation == AdmissionOperation::Update
             && attributes.subresource == "resize"
-            && attributes.is("", "pods"))
+            && attributes.is_resource("", "pods"))
 }
 
-fn concerns_claim(attributes: &Attributes<'_>) -> bool {
-    attributes.operation != Operation::Delete
+fn handles_claim(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.operation != AdmissionOperation::Delete
         && attributes.subresource.is_empty()
-        && attributes.is("", "persistentvolumeclaims")
+        && attributes.is_resource("", "persistentvolumeclaims")
 }
 
 /// What goes away is not held up by limits.
-fn is_leaving(attributes: &Attributes<'_>) -> bool {
+fn is_terminating(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.old.is_some_and(Object::is_being_deleted)
 }
 
-impl Plugin for Limits {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        (concerns_pod(attributes) || concerns_claim(attributes))
-            && any(attributes.store, &directory(attributes))
+impl SyncPlugin for LimitRanger {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        (handles_pod(attributes) || handles_claim(attributes))
+            && has_objects(attributes.store, &directory(attributes))
     }
 
-    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-        if concerns_pod(attributes) && !is_leaving(attributes) {
-            for range in all(attributes.store, &directory(attributes)) {
-                limits::fill(&range, object);
+    fn admit(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        if handles_pod(attributes) && !is_terminating(attributes) {
+            for range in list_objects(attributes.store, &directory(attributes)) {
+                limit_range::apply_defaults(&range, object);
             }
         }
         Ok(())
     }
 
-    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
-        if is_leaving(attributes) {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Object,
+    ) -> Result<(), Status> {
+        if is_terminating(attributes) {
             return Ok(());
         }
-        for range in all(attributes.store, &directory(attributes)) {
-            let problems = match attributes.is("", "pods") {
-                true => limits::check_pod(&range, object),
-                false => limits::check_claim(&range, object),
+        for range in list_objects(attributes.store, &directory(attributes)) {
+            let problems = match attributes.is_resource("", "pods") {
+                true => limit_range::validate_pod(&range, object),
+                false => limit_range::validate_claim(&range, object),
             };
             if !problems.is_empty() {
-                return Err(refuse(attributes, &together(&problems)));
+                return Err(forbidden(attributes, &aggregate_message(&problems)));
             }
         }
         Ok(())

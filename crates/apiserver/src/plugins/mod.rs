@@ -12,10 +12,10 @@ mod secrets;
 mod security;
 mod signers;
 
-pub use quota::used_of_quota;
+pub use quota::quota_usage;
 
-use crate::access::Gate;
-use crate::admission::{Attributes, Draft, Operation, Step};
+use crate::access::RbacAuthorizer;
+use crate::admission::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, MutationState};
 use crate::kinds::parse_stored;
 use futures::future::{BoxFuture, FutureExt, ready};
 use optik_object::{Object, Status};
@@ -23,86 +23,100 @@ use optik_store::{KeyRange, Store};
 use std::sync::Arc;
 
 /// A step that decides at once, about an object that is there.
-trait Plugin: Send + Sync {
-    /// As [`Step::concerns`].
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool;
+trait SyncPlugin: Send + Sync {
+    /// As [`Step::handles`].
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
-    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    fn admit(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
         let _ = (attributes, object);
         Ok(())
     }
 
-    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Object,
+    ) -> Result<(), Status> {
         let _ = (attributes, object);
         Ok(())
     }
 }
 
-struct AtOnce<P>(P);
+struct SyncPluginAdapter<P>(P);
 
-impl<P: Plugin> Step for AtOnce<P> {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        self.0.concerns(attributes)
+impl<P: SyncPlugin> AdmissionPlugin for SyncPluginAdapter<P> {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.0.handles(attributes)
     }
 
     fn mutate<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
+        attributes: &'a AdmissionAttributes<'a>,
+        draft: &'a mut MutationState,
     ) -> BoxFuture<'a, Result<(), Status>> {
         let object = draft.object.as_mut();
-        let done = object.map_or(Ok(()), |object| self.0.change(attributes, object));
+        let done = object.map_or(Ok(()), |object| self.0.admit(attributes, object));
         ready(done).boxed()
     }
 
     fn validate<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         object: Option<&'a Object>,
     ) -> BoxFuture<'a, Result<(), Status>> {
-        let done = object.map_or(Ok(()), |object| self.0.check(attributes, object));
+        let done = object.map_or(Ok(()), |object| self.0.validate(attributes, object));
         ready(done).boxed()
     }
 }
 
 /// In the order in which they are asked, before everybody else.
-pub(crate) fn first(gate: &Arc<Gate>) -> Vec<Arc<dyn Step>> {
+pub(crate) fn plugins_before_policies(gate: &Arc<RbacAuthorizer>) -> Vec<Arc<dyn AdmissionPlugin>> {
     vec![
-        Arc::new(AtOnce(limits::Limits)),
-        Arc::new(AtOnce(accounts::Accounts)),
-        Arc::new(AtOnce(security::Security)),
-        Arc::new(AtOnce(priority::Priority)),
-        Arc::new(AtOnce(pods::Tolerations)),
-        Arc::new(AtOnce(classes::Classes)),
-        Arc::new(AtOnce(claims::PersistentVolumeClaimResize)),
-        Arc::new(AtOnce(pods::Runtime)),
-        Arc::new(AtOnce(signers::CertificateApproval(Arc::clone(gate)))),
-        Arc::new(AtOnce(signers::CertificateSigning(Arc::clone(gate)))),
-        Arc::new(AtOnce(signers::ClusterTrustBundleAttest(Arc::clone(gate)))),
-        Arc::new(AtOnce(signers::CertificateSubjectRestriction)),
+        Arc::new(SyncPluginAdapter(limits::LimitRanger)),
+        Arc::new(SyncPluginAdapter(accounts::ServiceAccountAdmission)),
+        Arc::new(SyncPluginAdapter(security::PodSecurity)),
+        Arc::new(SyncPluginAdapter(priority::PriorityAdmission)),
+        Arc::new(SyncPluginAdapter(pods::DefaultTolerationSeconds)),
+        Arc::new(SyncPluginAdapter(classes::DefaultClasses)),
+        Arc::new(SyncPluginAdapter(claims::PersistentVolumeClaimResize)),
+        Arc::new(SyncPluginAdapter(pods::RuntimeClassAdmission)),
+        Arc::new(SyncPluginAdapter(signers::CertificateApproval(Arc::clone(
+            gate,
+        )))),
+        Arc::new(SyncPluginAdapter(signers::CertificateSigning(Arc::clone(
+            gate,
+        )))),
+        Arc::new(SyncPluginAdapter(signers::ClusterTrustBundleAttest(
+            Arc::clone(gate),
+        ))),
+        Arc::new(SyncPluginAdapter(signers::CertificateSubjectRestriction)),
     ]
 }
 
 /// Who counts comes last.
-pub(crate) fn last() -> Vec<Arc<dyn Step>> {
-    vec![Arc::new(quota::Quota)]
+pub(crate) fn plugins_after_webhooks() -> Vec<Arc<dyn AdmissionPlugin>> {
+    vec![Arc::new(quota::ResourceQuotaAdmission)]
 }
 
 /// Whether a write makes an object of a kind.
-fn makes(attributes: &Attributes<'_>, group: &str, plural: &str) -> bool {
-    attributes.operation == Operation::Create
+fn is_create_of(attributes: &AdmissionAttributes<'_>, group: &str, plural: &str) -> bool {
+    attributes.operation == AdmissionOperation::Create
         && attributes.subresource.is_empty()
-        && attributes.is(group, plural)
+        && attributes.is_resource(group, plural)
 }
 
-fn find(store: &Store, key: &str) -> Option<Object> {
+fn get_object(store: &Store, key: &str) -> Option<Object> {
     let state = store.snapshot();
     let found = state.get(key.as_bytes())?;
     parse_stored(found.value()).ok()
 }
 
 /// All objects of a directory, or of a namespace in it.
-fn all(store: &Store, directory: &str) -> Vec<Object> {
+fn list_objects(store: &Store, directory: &str) -> Vec<Object> {
     let state = store.snapshot();
     let range = KeyRange::prefix(directory);
     let entries = state.entries(&range);
@@ -111,18 +125,18 @@ fn all(store: &Store, directory: &str) -> Vec<Object> {
         .collect()
 }
 
-fn any(store: &Store, directory: &str) -> bool {
+fn has_objects(store: &Store, directory: &str) -> bool {
     let state = store.snapshot();
     let range = KeyRange::prefix(directory);
     state.entries(&range).next().is_some()
 }
 
-fn refuse(attributes: &Attributes<'_>, why: &str) -> Status {
-    Status::forbidden(attributes.kind.resource.name(), attributes.name, why)
+fn forbidden(attributes: &AdmissionAttributes<'_>, why: &str) -> Status {
+    Status::forbidden(attributes.resource.resource.name(), attributes.name, why)
 }
 
 /// Several complaints in one: `a`, or `[a, b]`.
-fn together(problems: &[String]) -> String {
+fn aggregate_message(problems: &[String]) -> String {
     match problems {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),

@@ -1,32 +1,32 @@
 //! Smaller things that happen to new pods.
 
-use super::{Plugin, find, makes, refuse};
-use crate::admission::{Attributes, Operation};
+use super::{SyncPlugin, forbidden, get_object, is_create_of};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_object::{Object, Status, Value};
 use serde_json::json;
 
 /// DefaultTolerationSeconds: a pod stays for a while on a node that is in trouble.
-pub(super) struct Tolerations;
+pub(super) struct DefaultTolerationSeconds;
 
-const TROUBLE: &[&str] = &[
+const TOLERATED_TAINTS: &[&str] = &[
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
 
-impl Plugin for Tolerations {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.is("", "pods")
+impl SyncPlugin for DefaultTolerationSeconds {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.is_resource("", "pods")
             && attributes.subresource.is_empty()
-            && attributes.operation != Operation::Delete
+            && attributes.operation != AdmissionOperation::Delete
     }
 
-    fn change(&self, _: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-        tolerate(pod);
+    fn admit(&self, _: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        add_default_tolerations(pod);
         Ok(())
     }
 }
 
-fn tolerate(pod: &mut Object) {
+fn add_default_tolerations(pod: &mut Object) {
     let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
         return;
     };
@@ -34,7 +34,7 @@ fn tolerate(pod: &mut Object) {
     let Value::Array(list) = list else {
         return;
     };
-    for key in TROUBLE {
+    for key in TOLERATED_TAINTS {
         let covers = |toleration: &Value| {
             let text = |name: &str| toleration[name].as_str().unwrap_or_default();
             ["", *key].contains(&text("key")) && ["", "NoExecute"].contains(&text("effect"))
@@ -48,19 +48,22 @@ fn tolerate(pod: &mut Object) {
 }
 
 /// RuntimeClass: it must exist, and says what it costs.
-pub(super) struct Runtime;
+pub(super) struct RuntimeClassAdmission;
 
-impl Plugin for Runtime {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        makes(attributes, "", "pods")
+impl SyncPlugin for RuntimeClassAdmission {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_create_of(attributes, "", "pods")
     }
 
-    fn change(&self, attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
-        apply_class(attributes, pod)
+    fn admit(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        apply_runtime_class(attributes, pod)
     }
 }
 
-fn apply_class(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+fn apply_runtime_class(
+    attributes: &AdmissionAttributes<'_>,
+    pod: &mut Object,
+) -> Result<(), Status> {
     let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
         return Ok(());
     };
@@ -68,13 +71,13 @@ fn apply_class(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Stat
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Ok(());
     };
-    let class = find(
+    let class = get_object(
         attributes.store,
         &format!("/registry/runtimeclasses/{name}"),
     );
     let Some(class) = class else {
         let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
-        return Err(refuse(attributes, &why));
+        return Err(forbidden(attributes, &why));
     };
     let overhead = class.get("overhead").and_then(|all| all.get("podFixed"));
     if let Some(overhead) = overhead.filter(|overhead| overhead.is_object()) {

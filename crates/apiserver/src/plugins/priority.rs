@@ -1,32 +1,40 @@
 //! Priority: a pod's number comes from its class.
 
-use super::{Plugin, all, find, makes, refuse};
-use crate::admission::{Attributes, Operation};
+use super::{SyncPlugin, forbidden, get_object, is_create_of, list_objects};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_object::{Object, Status, Value};
 
 const CLASSES: &str = "/registry/priorityclasses/";
 
-pub(super) struct Priority;
+pub(super) struct PriorityAdmission;
 
-fn is_class(attributes: &Attributes<'_>) -> bool {
-    attributes.is("scheduling.k8s.io", "priorityclasses")
+fn is_class(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.is_resource("scheduling.k8s.io", "priorityclasses")
         && attributes.subresource.is_empty()
-        && attributes.operation != Operation::Delete
+        && attributes.operation != AdmissionOperation::Delete
 }
 
-impl Plugin for Priority {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        makes(attributes, "", "pods") || is_class(attributes)
+impl SyncPlugin for PriorityAdmission {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_create_of(attributes, "", "pods") || is_class(attributes)
     }
 
-    fn change(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-        match makes(attributes, "", "pods") {
-            true => settle(attributes, object),
+    fn admit(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        match is_create_of(attributes, "", "pods") {
+            true => resolve_priority(attributes, object),
             false => Ok(()),
         }
     }
 
-    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Object,
+    ) -> Result<(), Status> {
         match is_class(attributes) {
             true => check_default(attributes, object),
             false => Ok(()),
@@ -34,7 +42,7 @@ impl Plugin for Priority {
     }
 }
 
-fn number(class: &Object) -> i64 {
+fn class_value(class: &Object) -> i64 {
     class.get("value").and_then(Value::as_i64).unwrap_or(0)
 }
 
@@ -42,23 +50,23 @@ fn is_default(class: &Object) -> bool {
     class.get("globalDefault") == Some(&Value::Bool(true))
 }
 
-fn settle(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+fn resolve_priority(attributes: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
     let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
         return Ok(());
     };
     let named = spec.get("priorityClassName").and_then(Value::as_str);
     let class = match named.unwrap_or_default() {
         "" => {
-            let classes = all(attributes.store, CLASSES).into_iter();
-            classes.filter(is_default).min_by_key(number)
+            let classes = list_objects(attributes.store, CLASSES).into_iter();
+            classes.filter(is_default).min_by_key(class_value)
         }
         name => {
-            let class = find(attributes.store, &format!("{CLASSES}{name}"));
+            let class = get_object(attributes.store, &format!("{CLASSES}{name}"));
             let why = format!("no PriorityClass with name {name} was found");
-            Some(class.ok_or_else(|| refuse(attributes, &why))?)
+            Some(class.ok_or_else(|| forbidden(attributes, &why))?)
         }
     };
-    let value = class.as_ref().map_or(0, number);
+    let value = class.as_ref().map_or(0, class_value);
     let policy = class
         .as_ref()
         .and_then(|class| class.get("preemptionPolicy"));
@@ -71,7 +79,7 @@ fn settle(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
     if let Some(given) = spec.get("priority").and_then(Value::as_i64)
         && given != value
     {
-        return Err(refuse(
+        return Err(forbidden(
             attributes,
             &format!(
                 "the integer value of priority ({given}) must not be provided in pod spec; \
@@ -82,7 +90,7 @@ fn settle(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
     if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str)
         && given != policy
     {
-        return Err(refuse(
+        return Err(forbidden(
             attributes,
             &format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
@@ -95,15 +103,15 @@ fn settle(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_default(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
+fn check_default(attributes: &AdmissionAttributes<'_>, class: &Object) -> Result<(), Status> {
     if !is_default(class) {
         return Ok(());
     }
-    let others = all(attributes.store, CLASSES);
+    let others = list_objects(attributes.store, CLASSES);
     let mut others = others.iter().filter(|one| is_default(one));
     match others.find(|one| one.name() != class.name()) {
         None => Ok(()),
-        Some(other) => Err(refuse(
+        Some(other) => Err(forbidden(
             attributes,
             &format!(
                 "PriorityClass {} is already marked as default. Only one default can exist",

@@ -1,39 +1,39 @@
 //! ResourceQuota: what a namespace may have, counted before it is written.
 
-use super::{any, refuse};
-use crate::admission::{Attributes, Operation, Step};
+use super::{forbidden, has_objects};
+use crate::admission::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 use crate::kinds::parse_stored;
 use crate::server::ApiServer;
 use crate::trouble::commit_failed;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use optik_builtin::Quantity;
-use optik_builtin::quota::{Usage, is_meant, unsaid, usage};
+use optik_builtin::resource_quota::{Usage, matches_quota_scopes, missing_constraints, usage};
 use optik_object::{Object, Status, Value};
 use optik_store::{KeyRange, Origin, Put, Snapshot, Txn, Version};
 use serde_json::json;
 use std::sync::Arc;
 
-pub(super) struct Quota;
+pub(super) struct ResourceQuotaAdmission;
 
 /// How often a quota is tried again that others change meanwhile.
-const ATTEMPTS: usize = 50;
+const CHARGE_ATTEMPTS_MAX: usize = 50;
 
 fn directory(namespace: &str) -> String {
     format!("/registry/resourcequotas/{namespace}/")
 }
 
-impl Step for Quota {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+impl AdmissionPlugin for ResourceQuotaAdmission {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         (attributes.subresource.is_empty() || is_resize(attributes))
-            && attributes.operation != Operation::Delete
-            && attributes.kind.is_namespaced()
-            && any(attributes.store, &directory(attributes.namespace))
+            && attributes.operation != AdmissionOperation::Delete
+            && attributes.resource.is_namespaced()
+            && has_objects(attributes.store, &directory(attributes.namespace))
     }
 
     fn validate<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         object: Option<&'a Object>,
     ) -> BoxFuture<'a, Result<(), Status>> {
         async move {
@@ -47,15 +47,15 @@ impl Step for Quota {
 }
 
 /// Whether the containers of a pod are given more or less.
-fn is_resize(attributes: &Attributes<'_>) -> bool {
-    attributes.subresource == "resize" && attributes.is("", "pods")
+fn is_resize(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.subresource == "resize" && attributes.is_resource("", "pods")
 }
 
 /// What a write adds to what is used.
-fn added(attributes: &Attributes<'_>, object: &Object) -> Usage {
-    let resource = &attributes.kind.resource;
+fn usage_delta(attributes: &AdmissionAttributes<'_>, object: &Object) -> Usage {
+    let resource = &attributes.resource.resource;
     let mut delta = usage(&resource.group, &resource.plural, object);
-    if let (Operation::Update, Some(old)) = (attributes.operation, attributes.old) {
+    if let (AdmissionOperation::Update, Some(old)) = (attributes.operation, attributes.old) {
         for (name, amount) in usage(&resource.group, &resource.plural, old) {
             let now = delta.get(&name).copied().unwrap_or(Quantity::ZERO);
             delta.insert(name, now.minus(amount));
@@ -65,9 +65,9 @@ fn added(attributes: &Attributes<'_>, object: &Object) -> Usage {
     delta
 }
 
-async fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
-    let resource = &attributes.kind.resource;
-    let delta = added(attributes, object);
+async fn charge(attributes: &AdmissionAttributes<'_>, object: &Object) -> Result<(), Status> {
+    let resource = &attributes.resource.resource;
+    let delta = usage_delta(attributes, object);
     if delta.is_empty() {
         return Ok(());
     }
@@ -79,8 +79,8 @@ async fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Stat
         let Ok(quota) = parse_stored(version.value()) else {
             continue;
         };
-        if is_meant(&quota, &resource.group, &resource.plural, object) {
-            check_said(attributes, &quota, object)?;
+        if matches_quota_scopes(&quota, &resource.group, &resource.plural, object) {
+            check_required_resources(attributes, &quota, object)?;
             charge_one(attributes, version, &delta).await?;
         }
     }
@@ -92,12 +92,16 @@ fn hard(quota: &Object) -> &Value {
     &spec["hard"]
 }
 
-fn check_said(attributes: &Attributes<'_>, quota: &Object, object: &Object) -> Result<(), Status> {
-    let counts = attributes.operation == Operation::Create || is_resize(attributes);
-    if !attributes.is("", "pods") || !counts {
+fn check_required_resources(
+    attributes: &AdmissionAttributes<'_>,
+    quota: &Object,
+    object: &Object,
+) -> Result<(), Status> {
+    let counts = attributes.operation == AdmissionOperation::Create || is_resize(attributes);
+    if !attributes.is_resource("", "pods") || !counts {
         return Ok(());
     }
-    let missing = unsaid(hard(quota), object);
+    let missing = missing_constraints(hard(quota), object);
     if missing.is_empty() {
         return Ok(());
     }
@@ -110,20 +114,20 @@ fn check_said(attributes: &Attributes<'_>, quota: &Object, object: &Object) -> R
         quota.name(),
         parts.join("; ")
     );
-    Err(refuse(attributes, &text))
+    Err(forbidden(attributes, &text))
 }
 
 /// Takes from one quota, unless there is too little left.
 async fn charge_one(
-    attributes: &Attributes<'_>,
+    attributes: &AdmissionAttributes<'_>,
     mut version: Arc<Version>,
     delta: &Usage,
 ) -> Result<(), Status> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..CHARGE_ATTEMPTS_MAX {
         let Ok(mut quota) = parse_stored(version.value()) else {
             return Ok(());
         };
-        let counted = counted(&quota, delta);
+        let counted = quota_charges(&quota, delta);
         if counted.is_empty() {
             return Ok(());
         }
@@ -131,7 +135,7 @@ async fn charge_one(
         if attributes.dry_run() {
             return Ok(());
         }
-        note(&mut quota, &counted);
+        write_usage(&mut quota, &counted);
         let Ok(bytes) = quota.encode() else {
             return Ok(());
         };
@@ -150,26 +154,27 @@ async fn charge_one(
         }
     }
     let text = "Insufficient quota to match these scopes: too many others at the same time";
-    Err(refuse(attributes, text))
+    Err(forbidden(attributes, text))
 }
 
 /// What a quota counts: name, limit, used so far, wanted now.
-struct Counted {
+struct QuotaCharge {
     name: String,
     hard: Quantity,
     used: Quantity,
     wanted: Quantity,
 }
 
-fn counted(quota: &Object, delta: &Usage) -> Vec<Counted> {
+fn quota_charges(quota: &Object, delta: &Usage) -> Vec<QuotaCharge> {
     let status = quota.get("status").unwrap_or(&Value::Null);
     let limits = hard(quota).as_object().into_iter().flatten();
     limits
         .filter_map(|(name, limit)| {
             let wanted = *delta.get(name)?;
-            let used = Quantity::of(&status["used"][name.as_str()]).unwrap_or(Quantity::ZERO);
-            let hard = Quantity::of(limit).ok()?;
-            Some(Counted {
+            let used =
+                Quantity::from_value(&status["used"][name.as_str()]).unwrap_or(Quantity::ZERO);
+            let hard = Quantity::from_value(limit).ok()?;
+            Some(QuotaCharge {
                 name: name.clone(),
                 hard,
                 used,
@@ -180,16 +185,16 @@ fn counted(quota: &Object, delta: &Usage) -> Vec<Counted> {
 }
 
 fn refuse_excess(
-    attributes: &Attributes<'_>,
+    attributes: &AdmissionAttributes<'_>,
     quota: &Object,
-    counted: &[Counted],
+    counted: &[QuotaCharge],
 ) -> Result<(), Status> {
-    let over = |one: &&Counted| one.used.plus(one.wanted) > one.hard;
-    let over: Vec<&Counted> = counted.iter().filter(over).collect();
+    let over = |one: &&QuotaCharge| one.used.plus(one.wanted) > one.hard;
+    let over: Vec<&QuotaCharge> = counted.iter().filter(over).collect();
     if over.is_empty() {
         return Ok(());
     }
-    let show = |amount: fn(&Counted) -> Quantity| {
+    let show = |amount: fn(&QuotaCharge) -> Quantity| {
         let parts = over
             .iter()
             .map(|one| format!("{}={}", one.name, amount(one)));
@@ -202,10 +207,10 @@ fn refuse_excess(
         show(|one| one.used),
         show(|one| one.hard),
     );
-    Err(refuse(attributes, &text))
+    Err(forbidden(attributes, &text))
 }
 
-fn note(quota: &mut Object, counted: &[Counted]) {
+fn write_usage(quota: &mut Object, counted: &[QuotaCharge]) {
     let limits = hard(quota).clone();
     let status = quota.members_mut().entry("status").or_insert(json!({}));
     if !status["hard"].is_object() {
@@ -222,22 +227,22 @@ fn note(quota: &mut Object, counted: &[Counted]) {
 
 /// What the objects of a namespace use of what a quota counts, as it stands in a status.
 #[must_use]
-pub fn used_of_quota(api: &ApiServer, state: &Snapshot, quota: &Value) -> Value {
+pub fn quota_usage(api: &ApiServer, state: &Snapshot, quota: &Value) -> Value {
     let Ok(quota) = Object::try_from(quota.clone()) else {
         return Value::Null;
     };
     let mut used = Usage::new();
     for collection in api.all_collections() {
-        if !collection.namespaced || !is_counted(&quota, &collection.group, &collection.plural) {
+        if !collection.namespaced || !may_count(&quota, &collection.group, &collection.plural) {
             continue;
         }
-        let range = KeyRange::prefix(collection.key(quota.namespace(), ""));
+        let range = KeyRange::prefix(collection.object_key(quota.namespace(), ""));
         for version in state.entries(&range) {
             let Ok(object) = parse_stored(version.value()) else {
                 continue;
             };
             let (group, plural) = (&collection.group, &collection.plural);
-            if !is_meant(&quota, group, plural, &object) {
+            if !matches_quota_scopes(&quota, group, plural, &object) {
                 continue;
             }
             for (name, amount) in usage(group, plural, &object) {
@@ -255,7 +260,7 @@ pub fn used_of_quota(api: &ApiServer, state: &Snapshot, quota: &Value) -> Value 
 }
 
 /// Whether a quota may count objects of a kind at all, by the names in it.
-fn is_counted(quota: &Object, group: &str, plural: &str) -> bool {
+fn may_count(quota: &Object, group: &str, plural: &str) -> bool {
     let counter = match group {
         "" => format!("count/{plural}"),
         group => format!("count/{plural}.{group}"),

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// What a service account lists, if its pods may use nothing else.
-pub(super) struct Secrets {
+pub(super) struct MountableSecrets {
     account: String,
     mountable: BTreeSet<String>,
-    pulling: BTreeSet<String>,
+    image_pull_secrets: BTreeSet<String>,
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
@@ -25,9 +25,9 @@ fn is_true(text: &str) -> bool {
     ["1", "t", "T", "TRUE", "true", "True"].contains(&text)
 }
 
-impl Secrets {
+impl MountableSecrets {
     /// `None` if the account does not ask for it.
-    pub(super) fn enforced(account: &Object) -> Option<Self> {
+    pub(super) fn for_service_account(account: &Object) -> Option<Self> {
         account.annotation(ENFORCED).filter(|set| is_true(set))?;
         let names = |list: &str| -> BTreeSet<String> {
             let list = account.get(list).unwrap_or(&Value::Null);
@@ -37,7 +37,7 @@ impl Secrets {
         Some(Self {
             account: account.name().to_owned(),
             mountable: names("secrets"),
-            pulling: names("imagePullSecrets"),
+            image_pull_secrets: names("imagePullSecrets"),
         })
     }
 
@@ -57,7 +57,7 @@ impl Secrets {
         self.check_containers(&spec["containers"], "container")?;
         for (at, secret) in items(&spec["imagePullSecrets"]).enumerate() {
             let name = text(&secret["name"]);
-            if !self.pulling.contains(name) {
+            if !self.image_pull_secrets.contains(name) {
                 return Err(format!(
                     "imagePullSecrets[{at}].name=\"{name}\" is not allowed because service account \
                      {account} does not reference that imagePullSecret"
@@ -75,7 +75,7 @@ impl Secrets {
         let account = &self.account;
         for container in items(containers) {
             let own = text(&container["name"]);
-            for (variable, secret) in environment(container) {
+            for (variable, secret) in environment_secrets(container) {
                 if self.mountable.contains(secret) {
                     continue;
                 }
@@ -94,7 +94,7 @@ impl Secrets {
 }
 
 /// The secrets in the environment of a container: by a variable, or all that one has.
-fn environment(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
+fn environment_secrets(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
     let single = items(&container["env"]).filter_map(|variable| {
         let secret = variable["valueFrom"].get("secretKeyRef");
         let secret = secret.filter(|secret| secret.is_object())?;
@@ -123,13 +123,13 @@ const VOLUMES: [(&str, &str); 10] = [
 ];
 
 /// Whether a pod uses any secret.
-pub(super) fn names_secrets(spec: &Value) -> bool {
+pub(super) fn uses_secrets(spec: &Value) -> bool {
     let is_named = |name: &Value| !text(name).is_empty();
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let mut containers = lists.iter().flat_map(|list| items(&spec[*list]));
     let mut volumes = items(&spec["volumes"]);
     items(&spec["imagePullSecrets"]).any(|secret| is_named(&secret["name"]))
-        || containers.any(|one| environment(one).any(|(_, secret)| !secret.is_empty()))
+        || containers.any(|one| environment_secrets(one).any(|(_, secret)| !secret.is_empty()))
         || volumes.any(|volume| {
             let projected = &volume["projected"]["sources"];
             let own = VOLUMES
@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn secrets_are_found_wherever_a_pod_may_name_them() {
+    fn service_account_admission_finds_every_secret_reference_of_a_pod() {
         let container = |with: Value| json!({"containers": [with]});
         for (spec, expected) in [
             (json!({}), false),
@@ -183,7 +183,7 @@ mod tests {
             ),
             (json!({"volumes": [{"emptyDir": {}}]}), false),
         ] {
-            assert_eq!(names_secrets(&spec), expected, "{spec}");
+            assert_eq!(uses_secrets(&spec), expected, "{spec}");
         }
     }
 }

@@ -1,14 +1,16 @@
 //! PodSecurity: what pods may do is said by the labels of their namespace.
 
-use super::{Plugin, all, find, refuse};
-use crate::admission::{Attributes, Operation};
-use optik_builtin::security::{self, Bar, Level, Pod, Policy};
+use super::{SyncPlugin, forbidden, get_object, list_objects};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_builtin::pod_security::{
+    self, LevelVersion, NamespacePodSecurity, PodSecurityLevel, PodView,
+};
 use optik_object::{FieldError, Object, Status, quote};
 
-pub(super) struct Security;
+pub(super) struct PodSecurity;
 
 /// Subresources of pods that say nothing about what runs.
-const HARMLESS: &[&str] = &[
+const UNCHECKED_SUBRESOURCES: &[&str] = &[
     "exec",
     "attach",
     "binding",
@@ -19,21 +21,25 @@ const HARMLESS: &[&str] = &[
     "status",
 ];
 
-impl Plugin for Security {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        if attributes.operation == Operation::Delete {
+impl SyncPlugin for PodSecurity {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        if attributes.operation == AdmissionOperation::Delete {
             return false;
         }
         if attributes.is_namespace() {
             return attributes.subresource.is_empty();
         }
-        let resource = &attributes.kind.resource;
-        security::has_pod(&resource.group, &resource.plural)
-            && is_looked_at(attributes)
-            && has_a_bar(attributes)
+        let resource = &attributes.resource.resource;
+        pod_security::has_pod_template(&resource.group, &resource.plural)
+            && is_evaluated(attributes)
+            && has_policy_labels(attributes)
     }
 
-    fn check(&self, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Object,
+    ) -> Result<(), Status> {
         match attributes.is_namespace() {
             true => check_namespace(attributes, object),
             false => check_pod(attributes, object),
@@ -41,88 +47,91 @@ impl Plugin for Security {
     }
 }
 
-fn is_looked_at(attributes: &Attributes<'_>) -> bool {
-    match attributes.is("", "pods") {
-        true => !HARMLESS.contains(&attributes.subresource),
+fn is_evaluated(attributes: &AdmissionAttributes<'_>) -> bool {
+    match attributes.is_resource("", "pods") {
+        true => !UNCHECKED_SUBRESOURCES.contains(&attributes.subresource),
         false => attributes.subresource.is_empty(),
     }
 }
 
-fn key(attributes: &Attributes<'_>) -> String {
+fn namespace_key(attributes: &AdmissionAttributes<'_>) -> String {
     format!("/registry/namespaces/{}", attributes.namespace)
 }
 
 /// Whether the namespace has such labels at all. Hardly one has.
-fn has_a_bar(attributes: &Attributes<'_>) -> bool {
+fn has_policy_labels(attributes: &AdmissionAttributes<'_>) -> bool {
     let state = attributes.store.snapshot();
-    let found = state.get(key(attributes).as_bytes());
+    let found = state.get(namespace_key(attributes).as_bytes());
     found.is_some_and(|version| {
-        memchr::memmem::find(version.value(), security::PREFIX.as_bytes()).is_some()
+        memchr::memmem::find(version.value(), pod_security::LABEL_PREFIX.as_bytes()).is_some()
     })
 }
 
-fn policy_of(namespace: &Object) -> (Policy, Vec<FieldError>) {
+fn policy_of(namespace: &Object) -> (NamespacePodSecurity, Vec<FieldError>) {
     let metadata = namespace.get("metadata");
-    security::policy_of(|name| metadata?.get("labels")?.get(name)?.as_str())
+    pod_security::from_labels(|name| metadata?.get("labels")?.get(name)?.as_str())
 }
 
 /// The labels of a namespace must make sense; who raises the bar is told who is below.
-fn check_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
+fn check_namespace(attributes: &AdmissionAttributes<'_>, namespace: &Object) -> Result<(), Status> {
     let (policy, errors) = policy_of(namespace);
     let (before, known) = attributes.old.map(policy_of).unwrap_or_default();
     if !errors.is_empty() && errors != known {
-        let kind = attributes.kind.blamed();
+        let kind = attributes.resource.error_resource();
         return Err(Status::invalid(kind, attributes.name, &errors));
     }
     let (bar, old) = (policy.enforce, before.enforce);
     let raised = bar.minor != old.minor || bar.level > old.level;
-    if attributes.old.is_none() || bar.level == Level::Privileged || !raised {
+    if attributes.old.is_none() || bar.level == PodSecurityLevel::Privileged || !raised {
         return Ok(());
     }
-    let pods = all(
+    let pods = list_objects(
         attributes.store,
         &format!("/registry/pods/{}/", namespace.name()),
     );
-    let warnings = security::warnings_about(&pods, namespace.name(), bar);
-    attributes.told.warn(warnings);
+    let warnings = pod_security::warn_existing_pods(&pods, namespace.name(), bar);
+    attributes.recorder.warn(warnings);
     Ok(())
 }
 
-fn check_pod(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
-    let Some(namespace) = find(attributes.store, &key(attributes)) else {
+fn check_pod(attributes: &AdmissionAttributes<'_>, object: &Object) -> Result<(), Status> {
+    let Some(namespace) = get_object(attributes.store, &namespace_key(attributes)) else {
         return Ok(());
     };
     let (policy, errors) = policy_of(&namespace);
     if errors.is_empty() && policy.is_privileged() {
         return Ok(());
     }
-    let resource = &attributes.kind.resource;
-    let inside = |object| Pod::in_object(&resource.group, &resource.plural, object);
+    let resource = &attributes.resource.resource;
+    let inside = |object| PodView::in_object(&resource.group, &resource.plural, object);
     let Some(pod) = inside(object) else {
         return Ok(());
     };
-    let is_pod = attributes.is("", "pods");
+    let is_pod = attributes.is_resource("", "pods");
     let before = attributes.old.filter(|_| is_pod).and_then(inside);
-    if before.is_some_and(|before| !security::is_significant(pod, before)) {
+    if before.is_some_and(|before| !pod_security::is_significant(pod, before)) {
         return Ok(());
     }
     if !errors.is_empty() {
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let text = format!("Failed to parse policy: {}", super::together(&texts));
+        let text = format!(
+            "Failed to parse policy: {}",
+            super::aggregate_message(&texts)
+        );
         annotate(attributes, "error", text);
     }
-    judge(attributes, policy, pod, is_pod)
+    evaluate(attributes, policy, pod, is_pod)
 }
 
 /// Pods are refused; what makes pods is only warned about.
-fn judge(
-    attributes: &Attributes<'_>,
-    policy: Policy,
-    pod: Pod<'_>,
+fn evaluate(
+    attributes: &AdmissionAttributes<'_>,
+    policy: NamespacePodSecurity,
+    pod: PodView<'_>,
     is_pod: bool,
 ) -> Result<(), Status> {
-    let details = |bar: Bar| {
-        let found = security::violations(bar, pod);
+    let details = |bar: LevelVersion| {
+        let found = pod_security::violations(bar, pod);
         let bar = quote(&bar.to_string());
         (!found.is_empty()).then(|| format!("violate PodSecurity {bar}: {}", found.details()))
     };
@@ -133,15 +142,15 @@ fn judge(
         annotate(attributes, "enforce-policy", policy.enforce.to_string());
         if let Some(told) = details(policy.enforce) {
             let told = told.replacen("violate", "violates", 1);
-            return Err(refuse(attributes, &told));
+            return Err(forbidden(attributes, &told));
         }
     }
     let told = details(policy.warn).map(|told| format!("would {told}"));
-    attributes.told.warn(told);
+    attributes.recorder.warn(told);
     Ok(())
 }
 
-fn annotate(attributes: &Attributes<'_>, key: &str, text: String) {
-    let key = format!("{}{key}", security::PREFIX);
-    attributes.told.annotate(key, text);
+fn annotate(attributes: &AdmissionAttributes<'_>, key: &str, text: String) {
+    let key = format!("{}{key}", pod_security::LABEL_PREFIX);
+    attributes.recorder.annotate(key, text);
 }

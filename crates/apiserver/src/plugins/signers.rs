@@ -1,11 +1,11 @@
 //! What it takes to speak for a signer of certificates: the plugins CertificateApproval,
 //! CertificateSigning, CertificateSubjectRestriction and ClusterTrustBundleAttest.
 
-use super::{Plugin, makes, refuse};
-use crate::access::{Gate, only_for_collectors};
-use crate::admission::{Attributes, Operation};
-use optik_access::{Attributes as Asked, MASTERS, Resource};
-use optik_builtin::certificates::organizations;
+use super::{SyncPlugin, forbidden, is_create_of};
+use crate::access::{RbacAuthorizer, is_only_mutating_gc_fields};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_auth::{AuthorizationAttributes as Asked, MASTERS, ResourceAttributes};
+use optik_builtin::csr::organizations;
 use optik_object::{Object, Status, Value, quote};
 use std::sync::Arc;
 
@@ -15,18 +15,23 @@ const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// Whether a user has a right on a signer, or on all signers of its domain.
-fn may(gate: &Gate, attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
+fn is_allowed_on_signer(
+    gate: &RbacAuthorizer,
+    attributes: &AdmissionAttributes<'_>,
+    verb: &str,
+    signer: &str,
+) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     let all_of_domain = format!("{domain}/*");
     [signer, &all_of_domain].into_iter().any(|name| {
-        let signers = Resource {
+        let signers = ResourceAttributes {
             group: GROUP,
             version: "*",
             resource: "signers",
             name,
-            ..Resource::default()
+            ..ResourceAttributes::default()
         };
-        gate.allows(attributes.user, &Asked::on(verb, signers))
+        gate.allows(attributes.user, &Asked::for_resource(verb, signers))
     })
 }
 
@@ -35,7 +40,7 @@ fn member<'o>(object: &'o Object, part: &str, name: &str) -> &'o Value {
 }
 
 /// An empty list and none are the same.
-fn same(left: &Value, right: &Value) -> bool {
+fn equal_or_both_empty(left: &Value, right: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -52,99 +57,115 @@ fn signer_of(object: &Object) -> &str {
 }
 
 /// Whether requests for certificates are changed through an endpoint.
-fn updates(attributes: &Attributes<'_>, subresource: &str) -> bool {
-    attributes.operation == Operation::Update
+fn is_update_of(attributes: &AdmissionAttributes<'_>, subresource: &str) -> bool {
+    attributes.operation == AdmissionOperation::Update
         && attributes.subresource == subresource
-        && attributes.is(GROUP, REQUESTS)
+        && attributes.is_resource(GROUP, REQUESTS)
 }
 
 /// Who approves or denies requests needs `approve` on their signer.
-pub(super) struct CertificateApproval(pub(super) Arc<Gate>);
+pub(super) struct CertificateApproval(pub(super) Arc<RbacAuthorizer>);
 
-impl Plugin for CertificateApproval {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        updates(attributes, "approval")
+impl SyncPlugin for CertificateApproval {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_update_of(attributes, "approval")
     }
 
-    fn check(&self, attributes: &Attributes<'_>, _: &Object) -> Result<(), Status> {
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, _: &Object) -> Result<(), Status> {
         // The signer that was asked for, whatever the write makes of it.
         let signer = attributes.old.map(signer_of).unwrap_or_default();
-        if may(&self.0, attributes, "approve", signer) {
+        if is_allowed_on_signer(&self.0, attributes, "approve", signer) {
             return Ok(());
         }
         let signer = quote(signer);
         let why = format!("user not permitted to approve requests with signerName {signer}");
-        Err(refuse(attributes, &why))
+        Err(forbidden(attributes, &why))
     }
 }
 
 /// Who answers requests needs `sign` on their signer.
-pub(super) struct CertificateSigning(pub(super) Arc<Gate>);
+pub(super) struct CertificateSigning(pub(super) Arc<RbacAuthorizer>);
 
-impl Plugin for CertificateSigning {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        updates(attributes, "status")
+impl SyncPlugin for CertificateSigning {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_update_of(attributes, "status")
     }
 
-    fn check(&self, attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        request: &Object,
+    ) -> Result<(), Status> {
         let unchanged = attributes.old.is_some_and(|old| {
-            ["certificate", "conditions"]
-                .iter()
-                .all(|name| same(member(old, "status", name), member(request, "status", name)))
+            ["certificate", "conditions"].iter().all(|name| {
+                equal_or_both_empty(member(old, "status", name), member(request, "status", name))
+            })
         });
         let signer = attributes.old.map(signer_of).unwrap_or_default();
-        if unchanged || may(&self.0, attributes, "sign", signer) {
+        if unchanged || is_allowed_on_signer(&self.0, attributes, "sign", signer) {
             return Ok(());
         }
         let signer = quote(signer);
         let why = format!("user not permitted to sign requests with signerName {signer}");
-        Err(refuse(attributes, &why))
+        Err(forbidden(attributes, &why))
     }
 }
 
 /// Nobody asks for a certificate that the server takes for an administrator's.
 pub(super) struct CertificateSubjectRestriction;
 
-impl Plugin for CertificateSubjectRestriction {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        makes(attributes, GROUP, REQUESTS)
+impl SyncPlugin for CertificateSubjectRestriction {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_create_of(attributes, GROUP, REQUESTS)
     }
 
-    fn check(&self, attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        request: &Object,
+    ) -> Result<(), Status> {
         if signer_of(request) != CLIENT_SIGNER {
             return Ok(());
         }
         let encoded = member(request, "spec", "request").as_str();
         let groups = organizations(encoded.unwrap_or_default());
-        let groups =
-            groups.map_err(|error| refuse(attributes, &format!("failed to parse CSR: {error}")))?;
+        let groups = groups
+            .map_err(|error| forbidden(attributes, &format!("failed to parse CSR: {error}")))?;
         if groups.iter().any(|group| group == MASTERS) {
             let why =
                 format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed");
-            return Err(refuse(attributes, &why));
+            return Err(forbidden(attributes, &why));
         }
         Ok(())
     }
 }
 
 /// Who says whom a signer trusts needs `attest` on it.
-pub(super) struct ClusterTrustBundleAttest(pub(super) Arc<Gate>);
+pub(super) struct ClusterTrustBundleAttest(pub(super) Arc<RbacAuthorizer>);
 
-impl Plugin for ClusterTrustBundleAttest {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation != Operation::Delete && attributes.is(GROUP, "clustertrustbundles")
+impl SyncPlugin for ClusterTrustBundleAttest {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation != AdmissionOperation::Delete
+            && attributes.is_resource(GROUP, "clustertrustbundles")
     }
 
-    fn check(&self, attributes: &Attributes<'_>, bundle: &Object) -> Result<(), Status> {
+    fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        bundle: &Object,
+    ) -> Result<(), Status> {
         let signer = signer_of(bundle);
         let unchanged = attributes
             .old
-            .is_some_and(|old| only_for_collectors(bundle, old));
-        if signer.is_empty() || unchanged || may(&self.0, attributes, "attest", signer) {
+            .is_some_and(|old| is_only_mutating_gc_fields(bundle, old));
+        if signer.is_empty()
+            || unchanged
+            || is_allowed_on_signer(&self.0, attributes, "attest", signer)
+        {
             return Ok(());
         }
         let signer = quote(signer);
         let why = format!("user not permitted to attest for signerName {signer}");
-        Err(refuse(attributes, &why))
+        Err(forbidden(attributes, &why))
     }
 }

@@ -9,7 +9,7 @@ const ALL_BYTES_MAX: usize = 48 << 20;
 pub(super) const USER_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct BufferQuotas {
     all: Arc<Semaphore>,
     /// Users who hold something, or wait for it.
     users: Mutex<BTreeMap<String, Weak<Semaphore>>>,
@@ -17,10 +17,10 @@ pub(super) struct Shares {
 
 /// What one user may hold.
 #[derive(Clone, Debug)]
-pub(crate) enum Share {
+pub(crate) enum BufferQuota {
     /// Administrators, and the server itself.
     Unbounded,
-    Of {
+    Limited {
         all: Arc<Semaphore>,
         own: Arc<Semaphore>,
     },
@@ -28,12 +28,12 @@ pub(crate) enum Share {
 
 /// Room for what was made, until it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct BufferPermit {
     _own: Option<OwnedSemaphorePermit>,
     _all: Option<OwnedSemaphorePermit>,
 }
 
-impl Default for Shares {
+impl Default for BufferQuotas {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(ALL_BYTES_MAX / KIB)),
@@ -42,8 +42,8 @@ impl Default for Shares {
     }
 }
 
-impl Shares {
-    pub(super) fn of(&self, user: &str) -> Share {
+impl BufferQuotas {
+    pub(super) fn for_user(&self, user: &str) -> BufferQuota {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let known = users.get(user).and_then(Weak::upgrade);
         let own = known.unwrap_or_else(|| {
@@ -52,33 +52,33 @@ impl Shares {
             users.insert(user.to_owned(), Arc::downgrade(&own));
             own
         });
-        Share::Of {
+        BufferQuota::Limited {
             all: Arc::clone(&self.all),
             own,
         }
     }
 }
 
-impl Share {
+impl BufferQuota {
     /// Room for so many bytes, if there is.
-    pub(super) fn try_take(&self, bytes: usize) -> Option<Room> {
-        let Self::Of { all, own } = self else {
-            return Some(Room::default());
+    pub(super) fn try_acquire(&self, bytes: usize) -> Option<BufferPermit> {
+        let Self::Limited { all, own } = self else {
+            return Some(BufferPermit::default());
         };
         let take = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_many_owned(kib(bytes)).ok();
-        Some(Room {
+        Some(BufferPermit {
             _own: Some(take(own)?),
             _all: Some(take(all)?),
         })
     }
 
     /// The same, when there is. What is longer than there can be room for is alone.
-    pub(super) async fn take(&self, bytes: usize) -> Room {
-        let Self::Of { all, own } = self else {
-            return Room::default();
+    pub(super) async fn acquire(&self, bytes: usize) -> BufferPermit {
+        let Self::Limited { all, own } = self else {
+            return BufferPermit::default();
         };
         // The user's own first: who has a share of everybody's waits for nothing.
-        Room {
+        BufferPermit {
             _own: Arc::clone(own).acquire_many_owned(kib(bytes)).await.ok(),
             _all: Arc::clone(all).acquire_many_owned(kib(bytes)).await.ok(),
         }

@@ -1,36 +1,36 @@
 //! A request about objects of a kind, and what it asks for.
 
-use super::Shared;
-use crate::admission::{Admission, Told};
-use crate::body::{self, Decoded};
-use crate::complaints::{Found, name_owners_once};
-use crate::exchange::{Request, User};
-use crate::form::Form;
-use crate::kinds::{Kind, Kinds};
-use crate::negotiation::{self, Offer};
+use super::ApiServerInner;
+use crate::admission::{AdmissionChain, WarningRecorder};
+use crate::body::{self, DecodedObject};
+use crate::complaints::{DuplicateOwnersIn, deduplicate_owner_references};
+use crate::exchange::{ApiRequest, User};
+use crate::form::Representation;
+use crate::kinds::{ResourceRegistry, ServedResource};
+use crate::negotiation::{self, SupportedEncodings};
 use crate::options::{ListOptions, WatchForm};
 use crate::query::Query;
 use crate::read::ObjectName;
-use crate::selection::Selection;
-use crate::write::{DeleteOptions, Part, WriteOptions, Writing};
+use crate::selection::SelectionPredicate;
+use crate::write::{DeleteOptions, SubresourceTarget, WriteContext, WriteOptions};
 use http::header::USER_AGENT;
-use optik_access::Target;
+use optik_auth::ResourcePath;
 use optik_object::{Object, Status};
 use optik_store::Origin;
 use std::sync::Arc;
 
 /// The request, and what is known of it before anything is done.
-pub(crate) struct Asked<'a> {
-    pub(crate) request: &'a Request,
-    pub(crate) kinds: &'a Kinds,
-    pub(crate) kind: &'a Arc<Kind>,
-    pub(crate) target: &'a Target,
+pub(crate) struct RequestScope<'a> {
+    pub(crate) request: &'a ApiRequest,
+    pub(crate) registry: &'a ResourceRegistry,
+    pub(crate) kind: &'a Arc<ServedResource>,
+    pub(crate) target: &'a ResourcePath,
     pub(crate) query: Query<'a>,
-    pub(super) admission: Option<&'a Admission>,
-    pub(crate) told: &'a Told,
+    pub(super) admission: Option<&'a AdmissionChain>,
+    pub(crate) recorder: &'a WarningRecorder,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestScope<'a> {
     pub(super) fn object_name<'n>(&'n self, name: &'n str) -> ObjectName<'n> {
         ObjectName {
             namespace: self.target.namespace.as_deref(),
@@ -39,35 +39,53 @@ impl<'a> Asked<'a> {
     }
 
     /// The form its answer is wanted in.
-    pub(crate) fn form(&self) -> Result<Form, Status> {
-        negotiation::form(&self.request.headers, &self.query, self.offer())
+    pub(crate) fn representation(&self) -> Result<Representation, Status> {
+        negotiation::negotiate(
+            &self.request.headers,
+            &self.query,
+            self.supported_encodings(),
+        )
     }
 
-    pub(super) fn list_form(&self) -> Result<Form, Status> {
-        negotiation::list_form(&self.request.headers, &self.query, self.offer())
+    pub(super) fn list_representation(&self) -> Result<Representation, Status> {
+        negotiation::negotiate_list(
+            &self.request.headers,
+            &self.query,
+            self.supported_encodings(),
+        )
     }
 
-    pub(super) fn stream_form(&self) -> Result<Form, Status> {
-        negotiation::stream_form(&self.request.headers, &self.query, self.offer())
+    pub(super) fn watch_representation(&self) -> Result<Representation, Status> {
+        negotiation::negotiate_stream(
+            &self.request.headers,
+            &self.query,
+            self.supported_encodings(),
+        )
     }
 
-    fn offer(&self) -> Offer {
+    fn supported_encodings(&self) -> SupportedEncodings {
         match self.kind.custom {
-            Some(_) => Offer::NoWholeProtobuf,
-            None => Offer::Everything,
+            Some(_) => SupportedEncodings::NoObjectProtobuf,
+            None => SupportedEncodings::All,
         }
     }
 
     /// The object of the body. What is odd about it the client is told.
-    pub(crate) fn decode(&self, part: Part, options: &WriteOptions) -> Result<Object, Status> {
+    pub(crate) fn decode(
+        &self,
+        part: SubresourceTarget,
+        options: &WriteOptions,
+    ) -> Result<Object, Status> {
         let kind = part.kind(self.kind);
-        let Decoded {
+        let DecodedObject {
             mut object,
             warnings,
-        } = body::decode(self.kinds, kind, self.request, options.validation)?;
-        self.told.warn(warnings);
-        self.told
-            .warn(name_owners_once(&mut object, Found::InTheBody));
+        } = body::decode(self.registry, kind, self.request, options.field_validation)?;
+        self.recorder.warn(warnings);
+        self.recorder.warn(deduplicate_owner_references(
+            &mut object,
+            DuplicateOwnersIn::RequestBody,
+        ));
         Ok(object)
     }
 
@@ -78,47 +96,47 @@ impl<'a> Asked<'a> {
 
     /// Which objects are meant, and in which state. Judged in upstream's order: what cannot
     /// be read, what does not go together, what the kind does not know.
-    pub(super) fn meant(
+    pub(super) fn selected_objects(
         &self,
         watch: Option<WatchForm>,
-    ) -> Result<(ListOptions, Selection), Status> {
+    ) -> Result<(ListOptions, SelectionPredicate), Status> {
         let options = ListOptions::read(&self.query)?;
-        let selection = Selection::parse(&self.query)?;
-        options.check(watch)?;
-        Ok((options, selection.of(self.kind)?))
+        let selection = SelectionPredicate::parse(&self.query)?;
+        options.validate(watch)?;
+        Ok((options, selection.for_kind(self.kind)?))
     }
 
     /// Some kinds leave their dependents behind, which not everybody expects.
-    pub(super) fn warn_of_orphans(&self, options: &DeleteOptions) {
-        if options.dependents.is_none() {
-            let told = self.kind.resource.behaviour.orphaning;
-            self.told.warn(told.map(str::to_owned));
+    pub(super) fn warn_about_orphans(&self, options: &DeleteOptions) {
+        if options.propagation.is_none() {
+            let told = self.kind.resource.strategy_options.orphan_warning;
+            self.recorder.warn(told.map(str::to_owned));
         }
     }
 
-    pub(crate) fn writing(
+    pub(crate) fn write_context(
         &self,
-        shared: &'a Shared,
+        shared: &'a ApiServerInner,
         options: WriteOptions,
         verb: &str,
-    ) -> Writing<'a> {
+    ) -> WriteContext<'a> {
         let origin = origin(&self.request.user, self.request, &options, verb);
-        let user = (&*self.request.user, self.told);
-        Writing {
+        let user = (&*self.request.user, self.recorder);
+        WriteContext {
             namespace: self.target.namespace.as_deref(),
             admission: self.admission,
             options,
-            ..shared.writing((self.kinds, self.kind), origin, user)
+            ..shared.write_context((self.registry, self.kind), origin, user)
         }
     }
 }
 
 /// Who writes, for those who ask later.
-fn origin(user: &User, request: &Request, options: &WriteOptions, verb: &str) -> Origin {
+fn origin(user: &User, request: &ApiRequest, options: &WriteOptions, verb: &str) -> Origin {
     let agent = request.headers.get(USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
     // Without a name of its own, a manager is called by its program.
-    let manager = match options.manager.as_str() {
+    let manager = match options.field_manager.as_str() {
         "" => agent.split('/').next().unwrap_or(""),
         manager => manager,
     };

@@ -1,29 +1,32 @@
 //! Kinds of which nothing is kept, because they stand for something else.
 
-use super::{Asked, Shared};
-use crate::documents::line;
-use crate::exchange::Response;
-use crate::selection::Selection;
+use super::{ApiServerInner, RequestScope};
+use crate::documents::json_line;
+use crate::exchange::ApiResponse;
+use crate::selection::SelectionPredicate;
 use crate::trouble::read_failed;
 use http::StatusCode;
 use optik_object::{ResourceName, Status, Value};
 use serde_json::json;
 
 /// What a component is called when it is not there.
-const COMPONENT: ResourceName<'static> = ResourceName {
+const COMPONENT_STATUS: ResourceName<'static> = ResourceName {
     group: "",
     plural: "componentstatus",
     kind: "ComponentStatus",
 };
 /// The store, by the name that clients know it by.
-const STORE: &str = "etcd-0";
+const STORE_COMPONENT: &str = "etcd-0";
 
-impl Shared {
+impl ApiServerInner {
     /// `POST` to `bindings`, where the body names the pod.
-    pub(super) async fn bind_by_body(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        let pods = asked.kinds.find("", "v1", "pods");
+    pub(super) async fn bind_by_body(
+        &self,
+        asked: RequestScope<'_>,
+    ) -> Result<ApiResponse, Status> {
+        let pods = asked.registry.find("", "v1", "pods");
         let pods = pods.ok_or_else(Status::resource_not_found)?;
-        let asked = Asked {
+        let asked = RequestScope {
             kind: pods,
             ..asked
         };
@@ -34,33 +37,36 @@ impl Shared {
     /// elsewhere, or is part of this server.
     pub(super) async fn get_component(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestScope<'_>,
         name: &str,
-    ) -> Result<Response, Status> {
-        let form = asked.form()?;
-        if name != STORE {
-            return Err(Status::not_found(COMPONENT, name));
+    ) -> Result<ApiResponse, Status> {
+        let form = asked.representation()?;
+        if name != STORE_COMPONENT {
+            return Err(Status::not_found(COMPONENT_STATUS, name));
         }
         let kind = asked.kind;
         let mut component = self.store_component().await;
         component["kind"] = kind.resource.kind.to_string().into();
         component["apiVersion"] = kind.api_version.to_string().into();
-        self.formed(form, kind, StatusCode::OK, line(&component).into())
+        self.serialize_response(form, kind, StatusCode::OK, json_line(&component).into())
     }
 
-    pub(super) async fn list_components(&self, asked: &Asked<'_>) -> Result<Response, Status> {
+    pub(super) async fn list_components(
+        &self,
+        asked: &RequestScope<'_>,
+    ) -> Result<ApiResponse, Status> {
         let kind = asked.kind;
-        let form = asked.list_form()?;
-        let selection = Selection::read(&asked.query, kind)?;
+        let form = asked.list_representation()?;
+        let selection = SelectionPredicate::read(&asked.query, kind)?;
         let mut items = Vec::new();
-        if selection.matches_bare(STORE) {
+        if selection.matches_name_only(STORE_COMPONENT) {
             items.push(self.store_component().await);
         }
         let list = json!({
             "kind": kind.resource.list_kind, "apiVersion": kind.api_version,
             "metadata": {}, "items": items,
         });
-        self.formed(form, kind, StatusCode::OK, line(&list).into())
+        self.serialize_response(form, kind, StatusCode::OK, json_line(&list).into())
     }
 
     async fn store_component(&self) -> Value {
@@ -71,6 +77,6 @@ impl Shared {
                 json!({"type": "Healthy", "status": "False", "message": message})
             }
         };
-        json!({"metadata": {"name": STORE}, "conditions": [condition]})
+        json!({"metadata": {"name": STORE_COMPONENT}, "conditions": [condition]})
     }
 }

@@ -1,26 +1,28 @@
 //! Which handler carries a request out.
 //!
-//! An [`Endpoint`] is chosen from the same value that the authorizer judged. The handlers
+//! An [`ResourceEndpoint`] is chosen from the same value that the authorizer judged. The handlers
 //! behind it are given no method and no path.
 
-use crate::kinds::Kind;
-use crate::write::Part;
-use optik_access::{Depth, PathScope, RequestVerb, ResourceRequest, Target};
-use optik_builtin::aspects::Aspect;
-use optik_catalog::{Action, Deputy, Reach, Review, Subresource, Verb};
+use crate::kinds::ServedResource;
+use crate::write::SubresourceTarget;
+use optik_auth::{PathDepth, PathScope, RequestVerb, ResourcePath, ResourceRequestInfo};
+use optik_builtin::pod_subresource::PodSubresource;
+use optik_catalog::{
+    ConnectTarget, ReviewKind, Subresource, SubresourceAction, Verb, VirtualResource,
+};
 use optik_object::Status;
 
 /// Everything that can be done to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(crate) enum ResourceEndpoint {
     List,
     Watch,
     /// The deprecated `/watch/…/{name}`.
     WatchObject,
-    Get(Part),
+    Get(SubresourceTarget),
     Create,
-    Update(Part),
-    Patch(Part),
+    Update(SubresourceTarget),
+    Patch(SubresourceTarget),
     Delete,
     DeleteCollection,
     Evict,
@@ -28,11 +30,11 @@ pub(crate) enum Endpoint {
     /// `POST bindings`, where the body names the pod.
     BindByBody,
     IssueToken,
-    Review(Review),
+    Review(ReviewKind),
     ListComponents,
     GetComponent,
     /// What would be a connection to a node, or to something that runs there.
-    Connect(Reach),
+    Connect(ConnectTarget),
     /// Custom resources have no routes by method: a name is missed when it is looked for.
     NameMissing {
         patch: bool,
@@ -41,7 +43,7 @@ pub(crate) enum Endpoint {
 
 /// Why a request has no handler.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoEndpoint {
+pub(crate) enum EndpointError {
     /// The resource, but not the method.
     Method,
     /// No such resource below a group that is served.
@@ -58,13 +60,17 @@ pub(crate) enum NoEndpoint {
     BadName(String),
 }
 
-impl NoEndpoint {
+impl EndpointError {
     /// As kube-apiserver says it; `None` where it has no `Status` but a plain page.
-    pub(super) fn status(&self, kind: &Kind, request: &ResourceRequest) -> Option<Status> {
+    pub(super) fn status(
+        &self,
+        kind: &ServedResource,
+        request: &ResourceRequestInfo,
+    ) -> Option<Status> {
         Some(match self {
             Self::Path => return None,
             Self::Resource => Status::resource_not_found(),
-            Self::Method => method_refused(kind, request.verb),
+            Self::Method => method_not_supported(kind, request.verb),
             Self::Watch => Status::method_not_supported(kind.resource.name(), "watch"),
             Self::Object => {
                 let name = request.target.name.as_deref().unwrap_or_default();
@@ -79,21 +85,24 @@ impl NoEndpoint {
 }
 
 /// Custom resources say which verb it is that they do not have.
-fn method_refused(kind: &Kind, verb: RequestVerb) -> Status {
+fn method_not_supported(kind: &ServedResource, verb: RequestVerb) -> Status {
     if kind.custom.is_none() {
         return Status::method_not_allowed();
     }
     let verb = match verb {
-        RequestVerb::Api(Verb::DeleteCollection) => Verb::Delete.name(),
-        RequestVerb::Api(Verb::List | Verb::Watch) => Verb::Get.name(),
+        RequestVerb::Api(Verb::DeleteCollection) => Verb::Delete.as_str(),
+        RequestVerb::Api(Verb::List | Verb::Watch) => Verb::Get.as_str(),
         verb => verb.name(),
     };
     Status::method_not_supported(kind.resource.name(), verb)
 }
 
-impl Endpoint {
+impl ResourceEndpoint {
     /// The endpoint that a request is for, of a kind that its path names.
-    pub(super) fn find(kind: &Kind, request: &ResourceRequest) -> Result<Self, NoEndpoint> {
+    pub(super) fn find(
+        kind: &ServedResource,
+        request: &ResourceRequestInfo,
+    ) -> Result<Self, EndpointError> {
         let target = &request.target;
         check_path(kind, request)?;
         // Only custom resources answer HEAD.
@@ -102,15 +111,15 @@ impl Endpoint {
             RequestVerb::Api(verb) => Some(verb),
             RequestVerb::Unsupported(_) => None,
         };
-        let behaviour = &kind.resource.behaviour;
-        let found = if let Some(deputy) = behaviour.deputy {
-            of_deputy(deputy, target, verb)
-        } else if let Some(review) = behaviour.review {
-            of_review(kind, review, target, verb)
+        let behaviour = &kind.resource.strategy_options;
+        let found = if let Some(deputy) = behaviour.virtual_resource {
+            virtual_endpoint(deputy, target, verb)
+        } else if let Some(review) = behaviour.review_kind {
+            review_endpoint(kind, review, target, verb)
         } else if target.name.is_none() {
-            of_collection(kind, target, verb)
+            collection_endpoint(kind, target, verb)
         } else {
-            of_object(kind, target, verb)
+            object_endpoint(kind, target, verb)
         }?;
         debug_assert!(
             verb.is_none_or(|verb| found.verb(verb) == verb),
@@ -138,19 +147,20 @@ impl Endpoint {
 }
 
 /// What is wrong with a path, whatever is to be done with it.
-fn check_path(kind: &Kind, request: &ResourceRequest) -> Result<(), NoEndpoint> {
+fn check_path(kind: &ServedResource, request: &ResourceRequestInfo) -> Result<(), EndpointError> {
     let target = &request.target;
     let (scope, named) = (target.shape().scope, target.name.is_some());
     let looks = !named
         && matches!(request.verb, RequestVerb::Api(Verb::List | Verb::Watch))
         && (!request.head || kind.custom.is_some());
-    let behaviour = &kind.resource.behaviour;
+    let behaviour = &kind.resource.strategy_options;
     if scope == PathScope::EmptyNamespace && kind.is_namespaced() && kind.custom.is_none() && !looks
     {
-        return Err(NoEndpoint::NamespaceMissing);
+        return Err(EndpointError::NamespaceMissing);
     }
-    if !kind.is_kept() && behaviour.review.is_none() && behaviour.deputy.is_none() {
-        return Err(NoEndpoint::Resource);
+    if !kind.is_stored() && behaviour.review_kind.is_none() && behaviour.virtual_resource.is_none()
+    {
+        return Err(EndpointError::Resource);
     }
     // A path that makes no sense for a custom kind is no path at all.
     let leads_somewhere = match (scope, kind.is_namespaced()) {
@@ -160,137 +170,165 @@ fn check_path(kind: &Kind, request: &ResourceRequest) -> Result<(), NoEndpoint> 
         (_, true) => looks,
     };
     if kind.custom.is_some() && !leads_somewhere {
-        return Err(NoEndpoint::Path);
+        return Err(EndpointError::Path);
     }
     if scope != PathScope::Cluster && !kind.is_namespaced() {
-        return Err(NoEndpoint::Resource);
+        return Err(EndpointError::Resource);
     }
     let mut names = [&target.name, &target.namespace].into_iter().flatten();
     match names.find(|name| matches!(name.as_str(), "." | "..")) {
-        Some(bad) => Err(NoEndpoint::BadName(bad.clone())),
+        Some(bad) => Err(EndpointError::BadName(bad.clone())),
         None => Ok(()),
     }
 }
 
-fn of_collection(kind: &Kind, target: &Target, verb: Option<Verb>) -> Result<Endpoint, NoEndpoint> {
+fn collection_endpoint(
+    kind: &ServedResource,
+    target: &ResourcePath,
+    verb: Option<Verb>,
+) -> Result<ResourceEndpoint, EndpointError> {
     let across = kind.is_namespaced() && target.shape().scope != PathScope::Namespaced;
-    let verb = verb.ok_or(NoEndpoint::Method)?;
+    let verb = verb.ok_or(EndpointError::Method)?;
     let served = kind.resource.verbs.contains(verb);
     match verb {
-        Verb::List if served => Ok(Endpoint::List),
-        Verb::Watch if served => Ok(Endpoint::Watch),
-        Verb::Create if served && !across => Ok(Endpoint::Create),
-        Verb::DeleteCollection if served && !across => Ok(Endpoint::DeleteCollection),
-        Verb::Update | Verb::Patch if kind.custom.is_some() => Ok(Endpoint::NameMissing {
+        Verb::List if served => Ok(ResourceEndpoint::List),
+        Verb::Watch if served => Ok(ResourceEndpoint::Watch),
+        Verb::Create if served && !across => Ok(ResourceEndpoint::Create),
+        Verb::DeleteCollection if served && !across => Ok(ResourceEndpoint::DeleteCollection),
+        Verb::Update | Verb::Patch if kind.custom.is_some() => Ok(ResourceEndpoint::NameMissing {
             patch: verb == Verb::Patch,
         }),
-        _ => Err(NoEndpoint::Method),
+        _ => Err(EndpointError::Method),
     }
 }
 
-fn of_object(kind: &Kind, target: &Target, verb: Option<Verb>) -> Result<Endpoint, NoEndpoint> {
+fn object_endpoint(
+    kind: &ServedResource,
+    target: &ResourcePath,
+    verb: Option<Verb>,
+) -> Result<ResourceEndpoint, EndpointError> {
     // Across namespaces a name says nothing.
     if kind.is_namespaced() && target.shape().scope != PathScope::Namespaced {
-        return Err(NoEndpoint::Resource);
+        return Err(EndpointError::Resource);
     }
     let Some(name) = target.subresource.as_deref() else {
-        return of_main(kind, target, verb);
+        return main_endpoint(kind, target, verb);
     };
     let Some(subresource) = kind.resource.subresource(name) else {
         return Err(match kind.custom {
-            Some(_) => NoEndpoint::Object,
-            None => NoEndpoint::Resource,
+            Some(_) => EndpointError::Object,
+            None => EndpointError::Resource,
         });
     };
     // Custom resources have no routes that end: what follows is passed over.
-    let deeper = target.shape().depth == Depth::Subpath && kind.custom.is_none();
-    let goes_deeper = subresource.action == Action::Reach(Reach::Proxy);
+    let deeper = target.shape().depth == PathDepth::Subpath && kind.custom.is_none();
+    let goes_deeper = subresource.action == SubresourceAction::Connect(ConnectTarget::Proxy);
     // Parts of an object are not watched, and most have nothing below them.
     if target.watch || deeper && !goes_deeper {
-        return Err(NoEndpoint::Resource);
+        return Err(EndpointError::Resource);
     }
-    of_subresource(subresource, verb)
+    subresource_endpoint(subresource, verb)
 }
 
-fn of_main(kind: &Kind, target: &Target, verb: Option<Verb>) -> Result<Endpoint, NoEndpoint> {
-    let verb = verb.ok_or(NoEndpoint::Method)?;
+fn main_endpoint(
+    kind: &ServedResource,
+    target: &ResourcePath,
+    verb: Option<Verb>,
+) -> Result<ResourceEndpoint, EndpointError> {
+    let verb = verb.ok_or(EndpointError::Method)?;
     if !kind.resource.verbs.contains(verb) {
-        return Err(NoEndpoint::Method);
+        return Err(EndpointError::Method);
     }
     match verb {
-        Verb::Watch if target.watch => Ok(Endpoint::WatchObject),
-        Verb::Get => Ok(Endpoint::Get(Part::Main)),
-        Verb::Update => Ok(Endpoint::Update(Part::Main)),
-        Verb::Patch => Ok(Endpoint::Patch(Part::Main)),
-        Verb::Delete => Ok(Endpoint::Delete),
-        _ => Err(NoEndpoint::Method),
+        Verb::Watch if target.watch => Ok(ResourceEndpoint::WatchObject),
+        Verb::Get => Ok(ResourceEndpoint::Get(SubresourceTarget::Main)),
+        Verb::Update => Ok(ResourceEndpoint::Update(SubresourceTarget::Main)),
+        Verb::Patch => Ok(ResourceEndpoint::Patch(SubresourceTarget::Main)),
+        Verb::Delete => Ok(ResourceEndpoint::Delete),
+        _ => Err(EndpointError::Method),
     }
 }
 
-fn of_subresource(of: &Subresource, verb: Option<Verb>) -> Result<Endpoint, NoEndpoint> {
-    if of.action == Action::Reach(Reach::Proxy) {
-        return Ok(Endpoint::Connect(Reach::Proxy));
+fn subresource_endpoint(
+    of: &Subresource,
+    verb: Option<Verb>,
+) -> Result<ResourceEndpoint, EndpointError> {
+    if of.action == SubresourceAction::Connect(ConnectTarget::Proxy) {
+        return Ok(ResourceEndpoint::Connect(ConnectTarget::Proxy));
     }
-    let verb = verb.ok_or(NoEndpoint::Method)?;
+    let verb = verb.ok_or(EndpointError::Method)?;
     let part = match (of.action, verb) {
-        (Action::Evict, Verb::Create) => return Ok(Endpoint::Evict),
-        (Action::Token, Verb::Create) => return Ok(Endpoint::IssueToken),
-        (Action::Bind, Verb::Create) => return Ok(Endpoint::Bind),
-        (Action::Reach(Reach::Log), Verb::Get) => return Ok(Endpoint::Connect(Reach::Log)),
-        (Action::Reach(what @ (Reach::Container | Reach::Pod)), Verb::Get | Verb::Create) => {
-            return Ok(Endpoint::Connect(what));
+        (SubresourceAction::Evict, Verb::Create) => return Ok(ResourceEndpoint::Evict),
+        (SubresourceAction::Token, Verb::Create) => return Ok(ResourceEndpoint::IssueToken),
+        (SubresourceAction::Bind, Verb::Create) => return Ok(ResourceEndpoint::Bind),
+        (SubresourceAction::Connect(ConnectTarget::Log), Verb::Get) => {
+            return Ok(ResourceEndpoint::Connect(ConnectTarget::Log));
         }
-        (Action::Show, Verb::Get) => Part::Main,
-        (Action::Status, _) => Part::Status,
-        (Action::Approve, _) => Part::Approval,
-        (Action::Finalize, _) => Part::Finalize,
-        (Action::Ephemeral, _) => Part::Aspect(Aspect::Ephemeral),
-        (Action::Resize, _) => Part::Aspect(Aspect::Resources),
-        (Action::Scale, _) => Part::Scale,
-        _ => return Err(NoEndpoint::Method),
+        (
+            SubresourceAction::Connect(
+                what @ (ConnectTarget::ExecOrAttach | ConnectTarget::PortForward),
+            ),
+            Verb::Get | Verb::Create,
+        ) => {
+            return Ok(ResourceEndpoint::Connect(what));
+        }
+        (SubresourceAction::ReadOnly, Verb::Get) => SubresourceTarget::Main,
+        (SubresourceAction::Status, _) => SubresourceTarget::Status,
+        (SubresourceAction::Approve, _) => SubresourceTarget::Approval,
+        (SubresourceAction::Finalize, _) => SubresourceTarget::Finalize,
+        (SubresourceAction::EphemeralContainers, _) => {
+            SubresourceTarget::PodSubresource(PodSubresource::EphemeralContainers)
+        }
+        (SubresourceAction::Resize, _) => SubresourceTarget::PodSubresource(PodSubresource::Resize),
+        (SubresourceAction::Scale, _) => SubresourceTarget::Scale,
+        _ => return Err(EndpointError::Method),
     };
     match verb {
-        _ if !of.verbs.contains(verb) => Err(NoEndpoint::Method),
-        Verb::Get => Ok(Endpoint::Get(part)),
-        Verb::Update => Ok(Endpoint::Update(part)),
-        Verb::Patch => Ok(Endpoint::Patch(part)),
-        _ => Err(NoEndpoint::Method),
+        _ if !of.verbs.contains(verb) => Err(EndpointError::Method),
+        Verb::Get => Ok(ResourceEndpoint::Get(part)),
+        Verb::Update => Ok(ResourceEndpoint::Update(part)),
+        Verb::Patch => Ok(ResourceEndpoint::Patch(part)),
+        _ => Err(EndpointError::Method),
     }
 }
 
-fn of_review(
-    kind: &Kind,
-    review: Review,
-    target: &Target,
+fn review_endpoint(
+    kind: &ServedResource,
+    review: ReviewKind,
+    target: &ResourcePath,
     verb: Option<Verb>,
-) -> Result<Endpoint, NoEndpoint> {
+) -> Result<ResourceEndpoint, EndpointError> {
     if target.name.is_some() {
-        return Err(NoEndpoint::Resource);
+        return Err(EndpointError::Resource);
     }
     if verb != Some(Verb::Create) {
-        return Err(NoEndpoint::Method);
+        return Err(EndpointError::Method);
     }
     match kind.is_namespaced() && target.shape().scope != PathScope::Namespaced {
-        true => Err(NoEndpoint::Resource),
-        false => Ok(Endpoint::Review(review)),
+        true => Err(EndpointError::Resource),
+        false => Ok(ResourceEndpoint::Review(review)),
     }
 }
 
-fn of_deputy(deputy: Deputy, target: &Target, verb: Option<Verb>) -> Result<Endpoint, NoEndpoint> {
+fn virtual_endpoint(
+    deputy: VirtualResource,
+    target: &ResourcePath,
+    verb: Option<Verb>,
+) -> Result<ResourceEndpoint, EndpointError> {
     match deputy {
-        Deputy::Binding => match (target.name.is_some(), target.shape().scope, verb) {
-            (false, PathScope::Namespaced, Some(Verb::Create)) => Ok(Endpoint::BindByBody),
-            (false, PathScope::Namespaced, _) => Err(NoEndpoint::Method),
-            _ => Err(NoEndpoint::Resource),
+        VirtualResource::Binding => match (target.name.is_some(), target.shape().scope, verb) {
+            (false, PathScope::Namespaced, Some(Verb::Create)) => Ok(ResourceEndpoint::BindByBody),
+            (false, PathScope::Namespaced, _) => Err(EndpointError::Method),
+            _ => Err(EndpointError::Resource),
         },
-        Deputy::Component if target.subresource.is_some() || target.watch => {
-            Err(NoEndpoint::Resource)
+        VirtualResource::ComponentStatus if target.subresource.is_some() || target.watch => {
+            Err(EndpointError::Resource)
         }
-        Deputy::Component => match verb {
-            Some(Verb::Get) => Ok(Endpoint::GetComponent),
-            Some(Verb::List) => Ok(Endpoint::ListComponents),
-            Some(Verb::Watch) => Err(NoEndpoint::Watch),
-            _ => Err(NoEndpoint::Method),
+        VirtualResource::ComponentStatus => match verb {
+            Some(Verb::Get) => Ok(ResourceEndpoint::GetComponent),
+            Some(Verb::List) => Ok(ResourceEndpoint::ListComponents),
+            Some(Verb::Watch) => Err(EndpointError::Watch),
+            _ => Err(EndpointError::Method),
         },
     }
 }
@@ -298,15 +336,15 @@ fn of_deputy(deputy: Deputy, target: &Target, verb: Option<Verb>) -> Result<Endp
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::kinds::Kinds;
-    use optik_access::{RequestInfo, Shape};
+    use crate::kinds::ResourceRegistry;
+    use optik_auth::{PathShape, RequestInfo};
     use std::collections::{BTreeMap, BTreeSet};
 
     const METHODS: [&str; 9] = [
         "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WATCH",
     ];
 
-    fn path(kind: &Kind, shape: Shape, subresource: &str) -> String {
+    fn path(kind: &ServedResource, shape: PathShape, subresource: &str) -> String {
         let resource = &kind.resource;
         let watch = if shape.watch { "/watch" } else { "" };
         let namespace = match shape.scope {
@@ -315,10 +353,10 @@ pub(super) mod tests {
             PathScope::EmptyNamespace => "/namespaces/",
         };
         let rest = match shape.depth {
-            Depth::Collection => String::new(),
-            Depth::Object => "/o".to_owned(),
-            Depth::Subresource => format!("/o/{subresource}"),
-            Depth::Subpath => format!("/o/{subresource}/a/b"),
+            PathDepth::Collection => String::new(),
+            PathDepth::Object => "/o".to_owned(),
+            PathDepth::Subresource => format!("/o/{subresource}"),
+            PathDepth::Subpath => format!("/o/{subresource}/a/b"),
         };
         let group = match &*resource.group {
             "" => "api".to_owned(),
@@ -328,27 +366,27 @@ pub(super) mod tests {
         format!("/{group}/{version}{watch}{namespace}/{plural}{rest}")
     }
 
-    fn requested(method: &str, path: &str, query: &str) -> ResourceRequest {
+    fn requested(method: &str, path: &str, query: &str) -> ResourceRequestInfo {
         match RequestInfo::new(method, path, query) {
             RequestInfo::Resource(request) => request,
             RequestInfo::NonResource(_) => panic!("{path} is about objects"),
         }
     }
 
-    fn built_in() -> Kinds {
-        Kinds::of(optik_catalog::builtin())
+    fn built_in() -> ResourceRegistry {
+        ResourceRegistry::from_resources(optik_catalog::builtin())
     }
 
     /// Every kind, every shape of a path, every part, every method.
     pub(in crate::server) fn every_request(
-        kinds: &Kinds,
-        mut check: impl FnMut(&Kind, Shape, &str, &str, &ResourceRequest),
+        kinds: &ResourceRegistry,
+        mut check: impl FnMut(&ServedResource, PathShape, &str, &str, &ResourceRequestInfo),
     ) {
         for kind in &kinds.all {
-            for shape in Shape::all() {
+            for shape in PathShape::all() {
                 let parts = kind.resource.subresources.iter();
                 let parts = parts.map(|part| &*part.name).chain(["nonsense"]);
-                let deep = matches!(shape.depth, Depth::Subresource | Depth::Subpath);
+                let deep = matches!(shape.depth, PathDepth::Subresource | PathDepth::Subpath);
                 for part in parts.take(if deep { usize::MAX } else { 1 }) {
                     for method in METHODS {
                         for query in ["", "watch=1"] {
@@ -362,27 +400,31 @@ pub(super) mod tests {
         }
     }
 
-    fn name(endpoint: Endpoint) -> String {
+    fn name(endpoint: ResourceEndpoint) -> String {
         let name = format!("{endpoint:?}");
         name.split(['(', ' ']).next().unwrap_or_default().to_owned()
     }
 
     #[test]
-    fn an_endpoint_carries_out_the_verb_that_was_authorized() {
+    fn endpoint_runs_the_verb_that_was_authorized() {
         let mut reached = BTreeMap::<String, BTreeSet<&str>>::new();
         every_request(&built_in(), |kind, _, _, method, request| {
-            let Ok(endpoint) = Endpoint::find(kind, request) else {
+            let Ok(endpoint) = ResourceEndpoint::find(kind, request) else {
                 return;
             };
             let RequestVerb::Api(verb) = request.verb else {
-                assert_eq!(endpoint, Endpoint::Connect(Reach::Proxy), "{method}");
+                assert_eq!(
+                    endpoint,
+                    ResourceEndpoint::Connect(ConnectTarget::Proxy),
+                    "{method}"
+                );
                 return;
             };
             assert_eq!(endpoint.verb(verb), verb, "{method} {request:?}");
             reached
                 .entry(name(endpoint))
                 .or_default()
-                .insert(verb.name());
+                .insert(verb.as_str());
         });
         let reached: Vec<String> = reached
             .into_iter()
@@ -418,42 +460,42 @@ pub(super) mod tests {
 
     /// Discovery and the endpoints agree about what can be done with each resource.
     #[test]
-    fn every_verb_of_discovery_has_an_endpoint_and_no_other() {
+    fn discovery_verbs_and_endpoints_agree() {
         for kind in &built_in().all {
             let scope = match kind.is_namespaced() {
                 true => PathScope::Namespaced,
                 false => PathScope::Cluster,
             };
             let mut served = BTreeSet::new();
-            for depth in [Depth::Collection, Depth::Object] {
-                let shape = Shape {
+            for depth in [PathDepth::Collection, PathDepth::Object] {
+                let shape = PathShape {
                     scope,
                     depth,
                     watch: false,
                 };
                 for (method, query) in METHODS.iter().flat_map(|it| [(*it, ""), (*it, "watch=1")]) {
                     let request = requested(method, &path(kind, shape, ""), query);
-                    if Endpoint::find(kind, &request).is_ok() {
+                    if ResourceEndpoint::find(kind, &request).is_ok() {
                         served.insert(request.verb.name());
                     }
                 }
             }
-            let listed: BTreeSet<_> = kind.resource.verbs.iter().map(Verb::name).collect();
+            let listed: BTreeSet<_> = kind.resource.verbs.iter().map(Verb::as_str).collect();
             assert_eq!(served, listed, "{}", kind.resource.plural);
         }
     }
 
     /// The deprecated paths ask for watches of objects and collections, and for nothing else.
     #[test]
-    fn watch_paths_only_watch() {
+    fn deprecated_watch_paths_only_watch() {
         let mut watches = 0;
         every_request(&built_in(), |kind, shape, part, method, request| {
             if !shape.watch {
                 return;
             }
-            match Endpoint::find(kind, request) {
+            match ResourceEndpoint::find(kind, request) {
                 Err(_) => {}
-                Ok(Endpoint::Watch | Endpoint::WatchObject) => {
+                Ok(ResourceEndpoint::Watch | ResourceEndpoint::WatchObject) => {
                     assert_eq!(method, "GET", "{request:?}");
                     watches += 1;
                 }

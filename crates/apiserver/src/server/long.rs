@@ -3,56 +3,61 @@
 //! That is said by a weight in bytes of text: a tree takes about ten times as much. What many
 //! short values are written in weighs more than its length.
 
-use super::Shared;
+use super::ApiServerInner;
 use crate::admission::policies::PolicySet;
-use crate::exchange::Request;
-use crate::kinds::Kind;
+use crate::exchange::ApiRequest;
+use crate::kinds::ServedResource;
 use crate::route::Route;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use memchr::{memchr_iter, memmem};
-use optik_access::{RequestInfo, Target};
-use optik_catalog::{Hook, Verb};
+use optik_auth::{RequestInfo, ResourcePath};
+use optik_catalog::{SpecialKind, Verb};
 
 /// What weighs more takes about a millisecond.
-const LONG_WEIGHT: usize = 64 * 1024;
+const OFFLOAD_WEIGHT_MIN: usize = 64 * 1024;
 /// A map takes as much memory as so much text, however little is in it.
 const MAP_WEIGHT: usize = 64;
 /// A byte of protobuf, and of YAML: their maps cannot be counted.
 const PROTOBUF_WEIGHT: usize = 4;
 const YAML_WEIGHT: usize = 8;
 /// What evaluates expressions may take long, however short it is.
-const EXPRESSIONS_WEIGHT: usize = LONG_WEIGHT + 1;
+const EXPRESSIONS_WEIGHT: usize = OFFLOAD_WEIGHT_MIN + 1;
 /// What a JSON patch may add by copying. See `optik_patch`.
 const COPIES_WEIGHT: usize = 3 << 20;
 /// What a document about the API is made from: one is made for a user at a time.
 const API_DOCUMENT_WEIGHT: usize = 4 << 20;
 
-impl Shared {
+impl ApiServerInner {
     /// What a request weighs with what it is about; `None` if it is not long.
-    pub(super) fn long(&self, request: &Request) -> Option<usize> {
-        let weight = body_weight(request) + copies(request) + self.subject_weight(request);
-        (weight > LONG_WEIGHT).then_some(weight)
+    pub(super) fn offload_weight(&self, request: &ApiRequest) -> Option<usize> {
+        let weight =
+            body_weight(request) + json_patch_copies_weight(request) + self.request_weight(request);
+        (weight > OFFLOAD_WEIGHT_MIN).then_some(weight)
     }
 
-    fn subject_weight(&self, request: &Request) -> usize {
+    fn request_weight(&self, request: &ApiRequest) -> usize {
         match &*request.info {
-            RequestInfo::NonResource(of) => match Route::of(of) {
+            RequestInfo::NonResource(of) => match Route::from_request(of) {
                 Route::OpenApiV2 | Route::OpenApiV3(_) => API_DOCUMENT_WEIGHT,
                 _ => 0,
             },
             // Stored bytes are sent as they are.
-            RequestInfo::Resource(of) if of.is(Verb::Get) && is_plain(&request.headers) => 0,
+            RequestInfo::Resource(of)
+                if of.has_verb(Verb::Get) && accepts_stored_form(&request.headers) =>
+            {
+                0
+            }
             RequestInfo::Resource(of) => {
-                let kinds = self.kinds.current();
-                let Target {
+                let kinds = self.registry.current();
+                let ResourcePath {
                     group,
                     version,
                     plural,
                     ..
                 } = &of.target;
                 let kind = kinds.find(group, version, plural);
-                let Some(kind) = kind.filter(|kind| kind.is_kept()) else {
+                let Some(kind) = kind.filter(|kind| kind.is_stored()) else {
                     return 0;
                 };
                 let expressions = match request.info.is_read() {
@@ -66,21 +71,24 @@ impl Shared {
 
     /// Definitions and policies have expressions, which are compiled; objects are held against
     /// those of their kind and of policies.
-    fn expressions_weight(&self, kind: &Kind) -> usize {
+    fn expressions_weight(&self, kind: &ServedResource) -> usize {
         let own = kind
             .custom
             .as_ref()
-            .is_some_and(|custom| custom.own().has_costly_rules());
-        let hook = kind.resource.behaviour.hook;
-        let compiles = matches!(hook, Hook::Definition | Hook::Policies | Hook::Webhooks);
-        let concerns = |set: &PolicySet| set.may_concern(kind).then_some(());
-        match own || compiles || self.policies.look(concerns).is_some() {
+            .is_some_and(|custom| custom.version().has_costly_rules());
+        let hook = kind.resource.strategy_options.special_kind;
+        let compiles = matches!(
+            hook,
+            SpecialKind::CustomResourceDefinition | SpecialKind::Policies | SpecialKind::Webhooks
+        );
+        let concerns = |set: &PolicySet| set.may_match(kind).then_some(());
+        match own || compiles || self.policies.with(concerns).is_some() {
             true => EXPRESSIONS_WEIGHT,
             false => 0,
         }
     }
 
-    fn stored_weight(&self, kind: &Kind, target: &Target) -> usize {
+    fn stored_weight(&self, kind: &ServedResource, target: &ResourcePath) -> usize {
         let Some(name) = &target.name else {
             return 0;
         };
@@ -91,7 +99,7 @@ impl Shared {
     }
 }
 
-fn body_weight(request: &Request) -> usize {
+fn body_weight(request: &ApiRequest) -> usize {
     let media_type = request.headers.get(CONTENT_TYPE);
     let media_type = media_type.map_or(&b""[..], http::HeaderValue::as_bytes);
     let is = |part: &str| memmem::find(media_type, part.as_bytes()).is_some();
@@ -110,15 +118,15 @@ fn json_weight(text: &[u8]) -> usize {
 }
 
 /// Whether the client takes what is stored as it is.
-fn is_plain(headers: &HeaderMap) -> bool {
+fn accepts_stored_form(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).map(http::HeaderValue::as_bytes);
     matches!(accept, None | Some(b"" | b"*/*" | b"application/json"))
 }
 
 /// A short patch makes much of little by copying what it has copied.
-fn copies(request: &Request) -> usize {
+fn json_patch_copies_weight(request: &ApiRequest) -> usize {
     match &*request.info {
-        RequestInfo::Resource(of) if of.is(Verb::Patch) => {}
+        RequestInfo::Resource(of) if of.has_verb(Verb::Patch) => {}
         _ => return 0,
     }
     let media_type = request.headers.get(CONTENT_TYPE);
@@ -138,15 +146,15 @@ mod tests {
     use http::{HeaderValue, Method};
     use optik_store::{Options, Store};
 
-    fn request(method: &Method, path: &str, body: String) -> Request {
-        Request {
-            user: optik_access::User::admin().into(),
+    fn request(method: &Method, path: &str, body: String) -> ApiRequest {
+        ApiRequest {
+            user: optik_auth::User::admin().into(),
             body: body.into(),
-            ..Request::new(method, path)
+            ..ApiRequest::new(method, path)
         }
     }
 
-    fn with(mut request: Request, name: http::HeaderName, value: &'static str) -> Request {
+    fn with(mut request: ApiRequest, name: http::HeaderName, value: &'static str) -> ApiRequest {
         request
             .headers
             .insert(name, HeaderValue::from_static(value));
@@ -155,7 +163,7 @@ mod tests {
 
     /// Short requests are not handed over; what is about something long is.
     #[tokio::test]
-    async fn what_is_long() {
+    async fn large_requests_and_objects_are_offloaded() {
         let api = ApiServer::new(Store::open(Options::ephemeral()).unwrap());
         api.bootstrap().await.unwrap();
         let place = "/api/v1/namespaces/default/configmaps";
@@ -163,7 +171,7 @@ mod tests {
             let data = "x".repeat(bytes);
             format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"k":"{data}"}}}}"#)
         };
-        for (name, bytes) in [("short", 1), ("long", LONG_WEIGHT)] {
+        for (name, bytes) in [("short", 1), ("long", OFFLOAD_WEIGHT_MIN)] {
             let made = api.handle(request(&Method::POST, place, object(name, bytes)));
             assert_eq!(made.await.status, 201);
         }
@@ -181,23 +189,35 @@ mod tests {
         for (request, expected) in [
             (request(&Method::POST, place, object("a", 100)), false),
             (
-                request(&Method::POST, place, object("a", LONG_WEIGHT)),
+                request(&Method::POST, place, object("a", OFFLOAD_WEIGHT_MIN)),
                 true,
             ),
             (
-                request(&Method::POST, place, object("a", LONG_WEIGHT / 2)),
+                request(&Method::POST, place, object("a", OFFLOAD_WEIGHT_MIN / 2)),
                 false,
             ),
             (
-                request(&Method::POST, place, many_maps(LONG_WEIGHT / MAP_WEIGHT)),
+                request(
+                    &Method::POST,
+                    place,
+                    many_maps(OFFLOAD_WEIGHT_MIN / MAP_WEIGHT),
+                ),
                 true,
             ),
             (
-                protobuf(request(&Method::POST, place, "x".repeat(LONG_WEIGHT / 2))),
+                protobuf(request(
+                    &Method::POST,
+                    place,
+                    "x".repeat(OFFLOAD_WEIGHT_MIN / 2),
+                )),
                 true,
             ),
             (
-                yaml_body(request(&Method::POST, place, "x".repeat(LONG_WEIGHT / 4))),
+                yaml_body(request(
+                    &Method::POST,
+                    place,
+                    "x".repeat(OFFLOAD_WEIGHT_MIN / 4),
+                )),
                 true,
             ),
             (one(Method::PATCH, "short"), false),
@@ -214,13 +234,17 @@ mod tests {
             (patch(r#"[{"op":"c\u006fpy"}]"#), true),
         ] {
             let told = format!("{:?}", request.info);
-            assert_eq!(api.shared.long(&request).is_some(), expected, "{told}");
+            assert_eq!(
+                api.shared.offload_weight(&request).is_some(),
+                expected,
+                "{told}"
+            );
         }
     }
 
     /// Expressions may take long however short they are, and what they look at is.
     #[tokio::test]
-    async fn what_evaluates_expressions_is_long() {
+    async fn requests_that_evaluate_cel_are_offloaded() {
         let api = ApiServer::new(Store::open(Options::ephemeral()).unwrap());
         api.bootstrap().await.unwrap();
         let place = "/api/v1/namespaces/default/configmaps";
@@ -228,7 +252,7 @@ mod tests {
         let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let post = |path: &str, body: &str| request(&Method::POST, path, body.to_owned());
-        let is_long = |request: &Request| api.shared.long(request).is_some();
+        let is_long = |request: &ApiRequest| api.shared.offload_weight(request).is_some();
         assert!(!is_long(&post(place, "{}")));
         for path in [policies, definitions] {
             assert!(is_long(&post(path, "{}")), "{path}");

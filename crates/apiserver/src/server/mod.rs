@@ -11,24 +11,24 @@ mod reading;
 mod rows;
 mod writing;
 
-pub(crate) use asked::Asked;
-pub(crate) use own::Own;
+pub(crate) use asked::RequestScope;
+pub(crate) use own::SystemWriter;
 
-use crate::access::{AccessOptions, Accounts, Flows, Gate};
-use crate::admission::hooks::{Asking, Hooks};
-use crate::admission::policies::{CelJudge, Policies};
-use crate::admission::{Admission, HookMetrics, everybody};
-use crate::calling::{Caller, Nobody, Outside};
+use crate::access::{AuthOptions, FlowSchemas, RbacAuthorizer, ServiceAccountTokens};
+use crate::admission::hooks::{AdmissionWebhooks, WebhookInvoker};
+use crate::admission::policies::{CelMatchConditions, Policies};
+use crate::admission::{AdmissionChain, WebhookMetrics, default_chain};
+use crate::calling::{NoTransport, WebhookClient, WebhookTransport};
 use crate::compute::ComputePool;
-use crate::counted::{counted, storage_size};
-use crate::exchange::{Request, Response};
-use crate::kinds::Kinds;
-use crate::lifetimes::Lifetimes;
-use crate::live::LiveKinds;
-use crate::press::Press;
-use crate::watch::{EncodedEvents, Surroundings};
-use optik_access::Tokens;
-use optik_builtin::allocation::Ranges as ServiceRanges;
+use crate::counted::{object_counts, storage_size};
+use crate::exchange::{ApiRequest, ApiResponse};
+use crate::kinds::ResourceRegistry;
+use crate::lifetimes::LeaseManager;
+use crate::live::RegistryHandle;
+use crate::press::EncodePool;
+use crate::watch::{EncodedEvents, WatchDeps};
+use optik_auth::TokenFile;
+use optik_builtin::service_allocation::ServiceRanges;
 use optik_object::Timestamp;
 use optik_platform::{Clock, Entropy, SystemClock, SystemEntropy};
 use optik_store::{Snapshot, Store, Version};
@@ -38,32 +38,32 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Whoever reads metrics does not wait longer for a store that may be far away.
-const STATUS_ANSWER_MAX: Duration = Duration::from_secs(1);
+const STORE_STATUS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The API on a store.
 #[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ApiServerInner>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct ApiServerInner {
     pub(crate) store: Store,
-    pub(crate) kinds: LiveKinds,
+    pub(crate) registry: RegistryHandle,
     pub(crate) clock: Arc<dyn Clock>,
-    around_watches: Surroundings,
-    press: Arc<Press>,
-    outside: Outside,
-    admission: Admission,
-    lifetimes: Lifetimes,
-    services: ServiceRanges,
-    pub(crate) gate: Arc<Gate>,
+    watch_deps: WatchDeps,
+    encode_pool: Arc<EncodePool>,
+    webhook_client: WebhookClient,
+    admission: AdmissionChain,
+    lease_manager: LeaseManager,
+    service_ranges: ServiceRanges,
+    pub(crate) authorizer: Arc<RbacAuthorizer>,
     /// Tokens that reviews find good.
-    pub(crate) tokens: Tokens,
-    pub(crate) accounts: Option<Accounts>,
-    pub(crate) flows: Flows,
-    hooks: Arc<Hooks>,
+    pub(crate) tokens: TokenFile,
+    pub(crate) service_accounts: Option<ServiceAccountTokens>,
+    pub(crate) flow_schemas: FlowSchemas,
+    webhooks: Arc<AdmissionWebhooks>,
     policies: Arc<Policies>,
-    hook_metrics: Arc<HookMetrics>,
+    webhook_metrics: Arc<WebhookMetrics>,
     /// Where long requests are carried out; without it, where they are asked.
     compute: Option<ComputePool>,
 }
@@ -71,25 +71,25 @@ pub(crate) struct Shared {
 impl ApiServer {
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self::reaching(store, Arc::new(Nobody))
+        Self::with_webhook_transport(store, Arc::new(NoTransport))
     }
 
     /// With somebody who can reach the webhooks that are configured.
     #[must_use]
-    pub fn reaching(store: Store, caller: Arc<dyn Caller>) -> Self {
+    pub fn with_webhook_transport(store: Store, caller: Arc<dyn WebhookTransport>) -> Self {
         let (clock, entropy) = (SystemClock::default(), SystemEntropy);
-        Self::with(store, Arc::new(clock), Arc::new(entropy), caller)
+        Self::with_platform(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
     /// With time and chance of one's own.
     #[must_use]
-    pub fn with(
+    pub fn with_platform(
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        caller: Arc<dyn Caller>,
+        caller: Arc<dyn WebhookTransport>,
     ) -> Self {
-        Self::with_access(store, clock, entropy, caller, AccessOptions::default())
+        Self::with_access(store, clock, entropy, caller, AuthOptions::default())
     }
 
     /// And with a say in who may do what.
@@ -98,56 +98,58 @@ impl ApiServer {
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        caller: Arc<dyn Caller>,
-        access: AccessOptions,
+        caller: Arc<dyn WebhookTransport>,
+        access: AuthOptions,
     ) -> Self {
-        let gate = Arc::new(Gate::new(access.authorization));
-        let accounts = access.accounts.map(|options| {
+        let gate = Arc::new(RbacAuthorizer::new(access.authorization));
+        let accounts = access.service_accounts.map(|options| {
             let (clock, entropy) = (Arc::clone(&clock), Arc::clone(&entropy));
-            Accounts::new(options, store.clone(), clock, entropy)
+            ServiceAccountTokens::new(options, store.clone(), clock, entropy)
         });
-        let outside = Outside {
-            caller,
+        let outside = WebhookClient {
+            transport: caller,
             store: store.clone(),
             entropy: Arc::clone(&entropy),
         };
         let (hooks, hook_metrics) = (Arc::default(), Arc::default());
         let policies = Arc::default();
-        let admission = everybody(
+        let admission = default_chain(
             &hooks,
             &policies,
             &gate,
-            Asking {
-                outside: outside.clone(),
+            WebhookInvoker {
+                client: outside.clone(),
                 metrics: Arc::clone(&hook_metrics),
-                judge: Some(Arc::new(CelJudge::new(&gate))),
+                condition_evaluator: Some(Arc::new(CelMatchConditions::new(&gate))),
             },
         );
-        let around_watches = Surroundings {
-            outside: outside.clone(),
+        let around_watches = WatchDeps {
+            webhook_client: outside.clone(),
             store: store.clone(),
             encoded: Arc::new(EncodedEvents::default()),
             entropy,
             clock: Arc::clone(&clock),
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ApiServerInner {
                 store,
-                kinds: LiveKinds::new(Kinds::of(optik_catalog::builtin())),
+                registry: RegistryHandle::new(ResourceRegistry::from_resources(
+                    optik_catalog::builtin(),
+                )),
                 clock,
-                around_watches,
-                lifetimes: Lifetimes::default(),
-                services: ServiceRanges::default(),
-                press: Arc::new(Press::new()),
-                outside,
+                watch_deps: around_watches,
+                lease_manager: LeaseManager::default(),
+                service_ranges: ServiceRanges::default(),
+                encode_pool: Arc::new(EncodePool::new()),
+                webhook_client: outside,
                 admission,
-                hooks,
+                webhooks: hooks,
                 policies,
-                hook_metrics,
-                gate,
+                webhook_metrics: hook_metrics,
+                authorizer: gate,
                 tokens: access.tokens,
-                accounts,
-                flows: Flows::default(),
+                service_accounts: accounts,
+                flow_schemas: FlowSchemas::default(),
                 compute: None,
             }),
         }
@@ -155,9 +157,9 @@ impl ApiServer {
 
     /// With other addresses and ports for services. Said before it is shared with others.
     #[must_use]
-    pub fn with_services(mut self, ranges: ServiceRanges) -> Self {
+    pub fn with_service_ranges(mut self, ranges: ServiceRanges) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.services = ranges;
+            shared.service_ranges = ranges;
         }
         self
     }
@@ -174,50 +176,50 @@ impl ApiServer {
     /// The network of services, and the address in it that is the API's own.
     #[must_use]
     pub fn service_network(&self) -> (String, String) {
-        let ranges = &self.shared.services;
-        (ranges.network_text(), ranges.first_address().to_string())
+        let ranges = &self.shared.service_ranges;
+        (ranges.cidr(), ranges.first_address().to_string())
     }
 
-    pub(crate) fn watch_kinds(&self) -> watch::Receiver<Arc<Kinds>> {
-        self.shared.kinds.subscribe()
+    pub(crate) fn watch_registry(&self) -> watch::Receiver<Arc<ResourceRegistry>> {
+        self.shared.registry.subscribe()
     }
 
     /// Compiles the definitions of a snapshot, and serves what they define.
-    pub(crate) fn open_definitions(&self, state: &Snapshot) {
-        self.shared.kinds.open(state);
+    pub(crate) fn load_crds(&self, state: &Snapshot) {
+        self.shared.registry.load_crds(state);
     }
 
     /// Has those asked about writes that the configurations of a snapshot name.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
-        self.shared.hooks.refresh(state);
+        self.shared.webhooks.refresh(state);
         self.shared.policies.refresh(state);
     }
 
-    pub(crate) fn note_definitions(&self, versions: &[Arc<Version>]) {
-        self.shared.kinds.note(versions);
+    pub(crate) fn update_crds(&self, versions: &[Arc<Version>]) {
+        self.shared.registry.update_crds(versions);
     }
 
     /// The kinds of this moment.
-    pub(crate) fn current_kinds(&self) -> Arc<Kinds> {
-        self.shared.kinds.current()
+    pub(crate) fn current_registry(&self) -> Arc<ResourceRegistry> {
+        self.shared.registry.current()
     }
 
     /// How many objects there are of each kind, as Prometheus reads it.
     pub async fn metrics(&self) -> String {
-        let (kinds, state) = (self.shared.kinds.current(), self.shared.store.snapshot());
-        let counted = tokio::task::spawn_blocking(move || counted(&kinds, &state)).await;
-        let status = timeout(STATUS_ANSWER_MAX, self.shared.store.status()).await;
+        let (kinds, state) = (self.shared.registry.current(), self.shared.store.snapshot());
+        let counted = tokio::task::spawn_blocking(move || object_counts(&kinds, &state)).await;
+        let status = timeout(STORE_STATUS_WAIT_MAX, self.shared.store.status()).await;
         let storage = status.ok().and_then(Result::ok);
         let storage = storage.map(|status| storage_size(&status));
         counted.unwrap_or_default()
             + &storage.unwrap_or_default()
-            + &self.shared.hook_metrics.page()
+            + &self.shared.webhook_metrics.render()
     }
 
     /// Whether there is such a resource, and such a subresource of it, at this moment.
     #[must_use]
-    pub fn serves(&self, of: &optik_access::Resource<'_>) -> bool {
-        let kinds = self.shared.kinds.current();
+    pub fn serves(&self, of: &optik_auth::ResourceAttributes<'_>) -> bool {
+        let kinds = self.shared.registry.current();
         let kind = kinds.find(of.group, of.version, of.resource);
         kind.is_some_and(|kind| {
             let mut parts = kind.resource.subresources.iter();
@@ -226,47 +228,47 @@ impl ApiServer {
     }
 
     /// Answers one request. Never panics, never waits longer than the request asks for.
-    pub async fn handle(&self, request: Request) -> Response {
-        self.carry_out(request, Voices::Everybody).await
+    pub async fn handle(&self, request: ApiRequest) -> ApiResponse {
+        self.run_or_offload(request, AdmissionMode::Admit).await
     }
 
     /// The same for a part of the server whose writes are nobody else's concern.
-    pub async fn handle_unadmitted(&self, request: Request) -> Response {
-        self.carry_out(request, Voices::Nobody).await
+    pub async fn handle_without_admission(&self, request: ApiRequest) -> ApiResponse {
+        self.run_or_offload(request, AdmissionMode::Bypass).await
     }
 
-    async fn carry_out(&self, request: Request, voices: Voices) -> Response {
+    async fn run_or_offload(&self, request: ApiRequest, voices: AdmissionMode) -> ApiResponse {
         let Some(pool) = &self.shared.compute else {
-            return self.shared.answered(&request, voices).await;
+            return self.shared.respond(&request, voices).await;
         };
-        let Some(weight) = self.shared.long(&request) else {
-            return self.shared.answered(&request, voices).await;
+        let Some(weight) = self.shared.offload_weight(&request) else {
+            return self.shared.respond(&request, voices).await;
         };
         let (shared, user) = (Arc::clone(&self.shared), Arc::clone(&request.user));
-        let work = Box::pin(async move { shared.answered(&request, voices).await });
+        let work = Box::pin(async move { shared.respond(&request, voices).await });
         pool.run(user, weight, work).await
     }
 }
 
 /// Who has a say in a write.
 #[derive(Clone, Copy)]
-enum Voices {
-    Everybody,
-    Nobody,
+enum AdmissionMode {
+    Admit,
+    Bypass,
 }
 
-impl Shared {
-    async fn answered(&self, request: &Request, voices: Voices) -> Response {
+impl ApiServerInner {
+    async fn respond(&self, request: &ApiRequest, voices: AdmissionMode) -> ApiResponse {
         let admission = match voices {
-            Voices::Everybody => Some(&self.admission),
-            Voices::Nobody => None,
+            AdmissionMode::Admit => Some(&self.admission),
+            AdmissionMode::Bypass => None,
         };
-        let answered = self.answer(request, admission).await;
-        answered.unwrap_or_else(|status| Response::refused(&status, &request.headers))
+        let answered = self.dispatch(request, admission).await;
+        answered.unwrap_or_else(|status| ApiResponse::from_status(&status, &request.headers))
     }
 }
 
-impl Shared {
+impl ApiServerInner {
     pub(crate) fn now(&self) -> Timestamp {
         let millis = i64::try_from(self.clock.wall().0).unwrap_or(i64::MAX);
         Timestamp::from_seconds(millis / 1000)
@@ -279,8 +281,8 @@ mod tests {
 
     /// Servers answer on many threads.
     #[test]
-    fn answers_can_move_between_threads() {
-        fn check<T: Send>(_: impl FnOnce(ApiServer, Request) -> T) {}
+    fn handle_future_is_send() {
+        fn check<T: Send>(_: impl FnOnce(ApiServer, ApiRequest) -> T) {}
         check(|server, request| async move { server.handle(request).await });
     }
 }

@@ -1,11 +1,11 @@
 //! What the server writes for itself.
 
-use super::{ApiServer, Shared};
-use crate::admission::Told;
-use crate::definitions::DIRECTORY as DEFINITIONS;
+use super::{ApiServer, ApiServerInner};
+use crate::admission::WarningRecorder;
+use crate::definitions::CRD_DIRECTORY as DEFINITIONS;
 use crate::exchange::User;
-use crate::kinds::{Kind, Kinds};
-use crate::write::{self, Ownership, Part, WriteOptions, Writing};
+use crate::kinds::{ResourceRegistry, ServedResource};
+use crate::write::{self, ManagedFieldsState, SubresourceTarget, WriteContext, WriteOptions};
 use optik_object::{Object, Status};
 use optik_store::Origin;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public"
 
 /// A kind of which the server writes objects, and in whose name.
 #[derive(Clone, Copy)]
-pub(crate) struct Own<'a> {
-    pub(crate) kinds: &'a Kinds,
-    pub(crate) kind: &'a Arc<Kind>,
+pub(crate) struct SystemWriter<'a> {
+    pub(crate) registry: &'a ResourceRegistry,
+    pub(crate) kind: &'a Arc<ServedResource>,
     pub(crate) manager: &'a str,
 }
 
@@ -27,16 +27,16 @@ impl ApiServer {
     /// # Errors
     /// If the store cannot be written.
     pub async fn bootstrap(&self) -> Result<(), Status> {
-        crate::write::move_ports(&self.shared.store).await?;
+        crate::write::migrate_node_ports(&self.shared.store).await?;
         let state = self.shared.store.latest().await;
         let state = state.map_err(crate::trouble::read_failed)?;
-        self.open_definitions(&state);
+        self.load_crds(&state);
         self.refresh_admission(&state);
-        let kinds = self.shared.kinds.current();
+        let kinds = self.shared.registry.current();
         let kind = kinds.find("", "v1", "namespaces");
         let kind = kind.ok_or_else(Status::resource_not_found)?;
-        let own = Own {
-            kinds: &kinds,
+        let own = SystemWriter {
+            registry: &kinds,
             kind,
             manager: "",
         };
@@ -47,7 +47,7 @@ impl ApiServer {
             let mut object = Object::default();
             object.set_type(&kind.resource.kind, &kind.api_version);
             object.set_name(name);
-            match self.shared.make_own(own, object).await {
+            match self.shared.system_create(own, object).await {
                 Ok(()) => {}
                 // Another server on the same store.
                 Err(status) if status.code() == 409 => {}
@@ -59,58 +59,71 @@ impl ApiServer {
     }
 
     /// Grants definitions their names. False if something is left to do.
-    pub(crate) async fn settle_definitions(&self) -> bool {
-        let kinds = self.shared.kinds.current();
+    pub(crate) async fn update_crd_statuses(&self) -> bool {
+        let kinds = self.shared.registry.current();
         let Some(kind) = kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         else {
             return true;
         };
-        let own = Own {
-            kinds: &kinds,
+        let own = SystemWriter {
+            registry: &kinds,
             kind,
             manager: "kube-apiserver",
         };
         let mut after = String::new();
         let mut settled = true;
-        while let Some((name, object)) = self.shared.kinds.unsettled(&after, self.shared.now()) {
-            settled &= self.shared.settle(own, object).await;
+        while let Some((name, object)) = self
+            .shared
+            .registry
+            .next_status_update(&after, self.shared.now())
+        {
+            settled &= self.shared.system_update_status(own, object).await;
             // What was granted counts before the next one is looked at.
             let key = format!("{DEFINITIONS}{name}");
             let state = self.shared.store.snapshot();
             if let Some(version) = state.get(key.as_bytes()) {
-                self.shared.kinds.note(&[Arc::clone(version)]);
+                self.shared.registry.update_crds(&[Arc::clone(version)]);
             }
             after = name;
         }
-        self.shared.kinds.publish_refusals(self.shared.now());
+        self.shared
+            .registry
+            .publish_rejected_names(self.shared.now());
         settled
     }
 }
 
-impl Shared {
-    pub(crate) async fn make_own(&self, own: Own<'_>, object: Object) -> Result<(), Status> {
+impl ApiServerInner {
+    pub(crate) async fn system_create(
+        &self,
+        own: SystemWriter<'_>,
+        object: Object,
+    ) -> Result<(), Status> {
         let namespace = object.namespace().to_owned();
-        let nobody = (&User::default(), &Told::default());
-        let writing = self.own_writing(own, &namespace, "create", nobody);
+        let nobody = (&User::default(), &WarningRecorder::default());
+        let writing = self.system_write_context(own, &namespace, "create", nobody);
         write::create(&writing, object).await.map(drop)
     }
 
-    pub(crate) async fn change_own(
+    pub(crate) async fn system_update(
         &self,
-        own: Own<'_>,
-        part: Part,
+        own: SystemWriter<'_>,
+        part: SubresourceTarget,
         object: Object,
     ) -> Result<(), Status> {
         let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
-        let nobody = (&User::default(), &Told::default());
-        let writing = self.own_writing(own, &namespace, "update", nobody);
+        let nobody = (&User::default(), &WarningRecorder::default());
+        let writing = self.system_write_context(own, &namespace, "update", nobody);
         write::update(&writing, &name, part, object).await.map(drop)
     }
 
     /// Writes what the server says of an object in its status. False if that is left to do.
-    pub(crate) async fn settle(&self, own: Own<'_>, object: Object) -> bool {
+    pub(crate) async fn system_update_status(&self, own: SystemWriter<'_>, object: Object) -> bool {
         let name = object.name().to_owned();
-        match self.change_own(own, Part::Status, object).await {
+        match self
+            .system_update(own, SubresourceTarget::Status, object)
+            .await
+        {
             Ok(()) => true,
             // Somebody else wrote or deleted it: it comes again through the watch.
             Err(status) if matches!(status.code(), 404 | 409) => true,
@@ -122,45 +135,45 @@ impl Shared {
         }
     }
 
-    fn own_writing<'a>(
+    fn system_write_context<'a>(
         &'a self,
-        own: Own<'a>,
+        own: SystemWriter<'a>,
         namespace: &'a str,
         verb: &str,
-        nobody: (&'a User, &'a Told),
-    ) -> Writing<'a> {
+        nobody: (&'a User, &'a WarningRecorder),
+    ) -> WriteContext<'a> {
         let mut origin = Origin::system(verb);
         origin.manager = own.manager.into();
-        Writing {
+        WriteContext {
             namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
-            ..self.writing((own.kinds, own.kind), origin, nobody)
+            ..self.write_context((own.registry, own.kind), origin, nobody)
         }
     }
 
     /// A write in which nobody else has a say.
-    pub(super) fn writing<'a>(
+    pub(super) fn write_context<'a>(
         &'a self,
-        (kinds, kind): (&'a Kinds, &'a Arc<Kind>),
+        (kinds, kind): (&'a ResourceRegistry, &'a Arc<ServedResource>),
         origin: Origin,
-        (user, told): (&'a User, &'a Told),
-    ) -> Writing<'a> {
-        Writing {
+        (user, told): (&'a User, &'a WarningRecorder),
+    ) -> WriteContext<'a> {
+        WriteContext {
             store: &self.store,
-            outside: &self.outside,
+            webhook_client: &self.webhook_client,
             clock: &*self.clock,
-            entropy: &*self.around_watches.entropy,
-            lifetimes: &self.lifetimes,
-            services: &self.services,
-            kinds,
+            entropy: &*self.watch_deps.entropy,
+            lease_manager: &self.lease_manager,
+            service_ranges: &self.service_ranges,
+            registry: kinds,
             kind,
             namespace: None,
             user,
             admission: None,
             options: WriteOptions::default(),
-            ownership: Ownership::default(),
+            managed_fields: ManagedFieldsState::default(),
             origin,
-            told,
-            creation: Ok(()),
+            recorder: told,
+            create_permission: Ok(()),
         }
     }
 }

@@ -1,122 +1,124 @@
 //! Requests that read.
 
-use super::{Asked, Shared};
-use crate::exchange::Response;
-use crate::form::{self, Form, Ink, Painter};
-use crate::kinds::Kind;
-use crate::list::{Listed, Listing, list};
+use super::{ApiServerInner, RequestScope};
+use crate::exchange::ApiResponse;
+use crate::form::{self, ListEncoder, Representation, Serializer};
+use crate::kinds::ServedResource;
+use crate::list::{ListBody, ListRequest, list};
 use crate::options::WatchForm;
-use crate::read::{Shape, get};
-use crate::watch::{self as watches, Watching};
-use crate::write::Part;
+use crate::read::{GetView, get};
+use crate::watch::{self as watches, WatchRequest};
+use crate::write::SubresourceTarget;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use optik_object::{Status, Tape};
 use std::sync::Arc;
 
-impl Shared {
-    pub(super) async fn list(&self, asked: Asked<'_>) -> Result<Response, Status> {
-        let wanted = asked.list_form()?;
-        let (options, selection) = asked.meant(None)?;
+impl ApiServerInner {
+    pub(super) async fn list(&self, asked: RequestScope<'_>) -> Result<ApiResponse, Status> {
+        let wanted = asked.list_representation()?;
+        let (options, selection) = asked.selected_objects(None)?;
         let kind = Arc::clone(asked.kind);
-        let plan = options.list(&kind)?;
-        form::check_list(wanted, &kind)?;
-        let listing = Listing {
+        let plan = options.plan_list(&kind)?;
+        form::check_list_transform(wanted, &kind)?;
+        let listing = ListRequest {
             kind,
             namespace: asked.target.namespace.clone(),
             selection,
             plan,
-            ink: Ink::of(wanted, &*self.clock),
-            share: self.press.share_of(&asked.request.user),
+            encoder: ListEncoder::for_representation(wanted, &*self.clock),
+            buffer_quota: self.encode_pool.quota_for(&asked.request.user),
         };
-        let response = match list(&self.outside, &self.press, listing).await? {
-            Listed::Whole(body) => Response::json(StatusCode::OK, body),
-            Listed::Pieces(pieces) => Response::json_stream(pieces),
+        let response = match list(&self.webhook_client, &self.encode_pool, listing).await? {
+            ListBody::Whole(body) => ApiResponse::json(StatusCode::OK, body),
+            ListBody::Stream(pieces) => ApiResponse::json_stream(pieces),
         };
         Ok(response.with_header(CONTENT_TYPE, wanted.encoding.media_type()))
     }
 
-    pub(super) async fn watch(&self, asked: Asked<'_>) -> Result<Response, Status> {
+    pub(super) async fn watch(&self, asked: RequestScope<'_>) -> Result<ApiResponse, Status> {
         let form = watch_form(&asked);
-        let wanted = asked.stream_form()?;
-        let (options, selection) = asked.meant(Some(form))?;
-        let watching = Watching {
+        let wanted = asked.watch_representation()?;
+        let (options, selection) = asked.selected_objects(Some(form))?;
+        let watching = WatchRequest {
             kind: Arc::clone(asked.kind),
             namespace: asked.target.namespace.clone(),
             selection,
-            plan: options.watch(form)?,
-            form: wanted,
+            plan: options.plan_watch(form)?,
+            representation: wanted,
         };
-        Ok(self.watching(watching).await)
+        Ok(self.watch_response(watching).await)
     }
 
-    async fn watching(&self, watching: Watching) -> Response {
-        let media_type = watching.form.encoding.stream_type();
-        let pieces = watches::watch(&self.around_watches, watching).await;
-        Response::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
+    async fn watch_response(&self, watching: WatchRequest) -> ApiResponse {
+        let media_type = watching.representation.encoding.stream_type();
+        let pieces = watches::watch(&self.watch_deps, watching).await;
+        ApiResponse::json_stream(pieces).with_header(CONTENT_TYPE, media_type)
     }
 
     pub(super) async fn get(
         &self,
-        asked: Asked<'_>,
+        asked: RequestScope<'_>,
         name: &str,
-        part: Part,
-    ) -> Result<Response, Status> {
-        let form = asked.form()?;
+        part: SubresourceTarget,
+    ) -> Result<ApiResponse, Status> {
+        let form = asked.representation()?;
         let object = asked.object_name(name);
-        let revision = asked.query.text("resourceVersion");
+        let revision = asked.query.get_or_empty("resourceVersion");
         let shape = match part {
-            Part::Scale => Shape::Scale,
-            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
-                Shape::Whole
-            }
+            SubresourceTarget::Scale => GetView::Scale,
+            SubresourceTarget::Main
+            | SubresourceTarget::Status
+            | SubresourceTarget::Approval
+            | SubresourceTarget::Finalize
+            | SubresourceTarget::PodSubresource(_) => GetView::Object,
         };
-        let body = get(&self.outside, asked.kind, object, shape, revision).await?;
-        self.formed(form, part.kind(asked.kind), StatusCode::OK, body)
+        let body = get(&self.webhook_client, asked.kind, object, shape, revision).await?;
+        self.serialize_response(form, part.kind(asked.kind), StatusCode::OK, body)
     }
 
     /// The deprecated `/watch/…/{name}`.
-    pub(super) async fn watch_one(
+    pub(super) async fn watch_object(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestScope<'_>,
         name: &str,
-    ) -> Result<Response, Status> {
-        let form = asked.stream_form()?;
+    ) -> Result<ApiResponse, Status> {
+        let form = asked.watch_representation()?;
         let asked_by = watch_form(asked);
-        let (options, selection) = asked.meant(Some(asked_by))?;
-        let selection = selection.named(name)?;
-        let plan = options.watch(asked_by)?;
-        let watching = Watching {
+        let (options, selection) = asked.selected_objects(Some(asked_by))?;
+        let selection = selection.with_name(name)?;
+        let plan = options.plan_watch(asked_by)?;
+        let watching = WatchRequest {
             kind: Arc::clone(asked.kind),
             namespace: asked.target.namespace.clone(),
             selection,
             plan,
-            form,
+            representation: form,
         };
-        Ok(self.watching(watching).await)
+        Ok(self.watch_response(watching).await)
     }
 
     /// An answer in the form that was asked for.
-    pub(crate) fn formed(
+    pub(crate) fn serialize_response(
         &self,
-        form: Form,
-        kind: &Kind,
+        form: Representation,
+        kind: &ServedResource,
         status: StatusCode,
         body: Bytes,
-    ) -> Result<Response, Status> {
-        if form.is_plain() {
-            return Ok(Response::json(status, body));
+    ) -> Result<ApiResponse, Status> {
+        if form.is_stored_form() {
+            return Ok(ApiResponse::json(status, body));
         }
         let mut tape = Tape::default();
-        let body = Painter::new(form, kind, &*self.clock, &mut tape).answer(&body)?;
-        let response = Response::json(status, body);
+        let body = Serializer::new(form, kind, &*self.clock, &mut tape).serialize(&body)?;
+        let response = ApiResponse::json(status, body);
         Ok(response.with_header(CONTENT_TYPE, form.encoding.media_type()))
     }
 }
 
 /// How a watch is asked for; who says so twice is judged by the query.
-fn watch_form(asked: &Asked<'_>) -> WatchForm {
+fn watch_form(asked: &RequestScope<'_>) -> WatchForm {
     match asked.query.flag("watch") {
         Some(true) => WatchForm::Query,
         Some(false) | None => WatchForm::Path,

@@ -4,14 +4,14 @@
 
 use super::ApiServer;
 use super::endpoint::tests::every_request;
-use super::endpoint::{Endpoint, NoEndpoint};
-use crate::exchange::{Request, User};
-use crate::kinds::Kinds;
+use super::endpoint::{EndpointError, ResourceEndpoint};
+use crate::exchange::{ApiRequest, User};
+use crate::kinds::ResourceRegistry;
 use crate::route::Route;
 use http::Method;
-use optik_access::{RequestInfo, ResourceRequest};
-use optik_api_testkit::oracle::{self, Right, Sent};
-use optik_catalog::Action;
+use optik_api_testkit::oracle::{self, OracleRequest, Permission};
+use optik_auth::{RequestInfo, ResourceRequestInfo};
+use optik_catalog::SubresourceAction;
 use optik_store::{Options, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,50 +29,50 @@ macro_rules! variants {
     };
 }
 
-variants!(ENDPOINTS, endpoint_name(Endpoint):
+variants!(ENDPOINTS, endpoint_name(ResourceEndpoint):
     List Watch WatchObject Get Create Update Patch Delete DeleteCollection Evict Bind BindByBody
     IssueToken Review ListComponents GetComponent Connect NameMissing);
-variants!(REFUSALS, refusal_name(NoEndpoint):
+variants!(REFUSALS, refusal_name(EndpointError):
     Method Resource Path Object Watch NamespaceMissing BadName);
 variants!(ROUTES, route_name(Route):
     Root CoreVersions Groups Group GroupVersion OpenApiV2 OpenApiV3 OpenIdConfiguration
     OpenIdKeys UnknownOfCore Unknown);
-variants!(ACTIONS, action_name(Action):
-    Status Approve Finalize Scale Bind Evict Ephemeral Resize Token Reach Show Unserved);
+variants!(ACTIONS, action_name(SubresourceAction):
+    Status Approve Finalize Scale Bind Evict EphemeralContainers Resize Token Connect ReadOnly Unserved);
 
 /// Of these the catalog has no subresource.
 const ACTIONS_OF_NOTHING: [&str; 2] = ["Show", "Unserved"];
 
-fn set<'a>(names: &[&'a str]) -> BTreeSet<&'a str> {
+fn name_set<'a>(names: &[&'a str]) -> BTreeSet<&'a str> {
     names.iter().copied().collect()
 }
 
 /// The built-in kinds, and the custom one of the oracle.
-async fn kinds() -> Arc<Kinds> {
+async fn kinds() -> Arc<ResourceRegistry> {
     let store = Store::open(Options::ephemeral()).unwrap();
     let api = ApiServer::new(store.clone());
     api.bootstrap().await.unwrap();
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let mut request = Request::new(&Method::POST, path);
+    let mut request = ApiRequest::new(&Method::POST, path);
     request.user = User::admin().into();
     request.body = oracle::definition().to_string().into();
     assert_eq!(api.handle(request).await.status, 201);
-    api.open_definitions(&store.snapshot());
-    assert!(api.settle_definitions().await);
-    let kinds = api.current_kinds();
+    api.load_crds(&store.snapshot());
+    assert!(api.update_crd_statuses().await);
+    let kinds = api.current_registry();
     assert!(kinds.all.iter().any(|kind| kind.custom.is_some()));
     kinds
 }
 
 /// What is asked by users who have a right on just that: the verbs are all there.
-fn asked() -> Vec<ResourceRequest> {
-    let of_each: BTreeMap<String, Right> = oracle::rights()
+fn oracle_requests() -> Vec<ResourceRequestInfo> {
+    let of_each: BTreeMap<String, Permission> = oracle::permissions()
         .map(|right| (right.rule_resource(), right))
         .collect();
     let mut all = Vec::new();
     for right in of_each.values() {
         let sent = oracle::requests(right);
-        let requests = sent.iter().filter_map(|sent| match info(sent) {
+        let requests = sent.iter().filter_map(|sent| match request_info(sent) {
             RequestInfo::Resource(request) => Some(request),
             RequestInfo::NonResource(_) => None,
         });
@@ -81,34 +81,38 @@ fn asked() -> Vec<ResourceRequest> {
     all
 }
 
-fn info(sent: &Sent) -> RequestInfo {
+fn request_info(sent: &OracleRequest) -> RequestInfo {
     let (path, query) = sent.url.split_once('?').unwrap_or((&sent.url, ""));
     RequestInfo::new(sent.method, path, query)
 }
 
-fn is_about(right: &Right, request: &ResourceRequest) -> bool {
+fn is_about(right: &Permission, request: &ResourceRequestInfo) -> bool {
     let (target, kind) = (&request.target, right.resource.kind());
     (target.group == kind.group && target.plural == kind.plural)
-        && target.subresource.as_deref() == right.part.map(|part| part.name)
+        && target.subresource.as_deref() == right.subresource.map(|part| part.name)
 }
 
 #[tokio::test]
-async fn the_oracle_asks_for_every_endpoint() {
+async fn authorization_oracle_covers_every_endpoint() {
     let kinds = kinds().await;
     let mut possible = BTreeMap::new();
     every_request(&kinds, |kind, _, _, _, request| {
-        if let Ok(endpoint) = Endpoint::find(kind, request) {
+        if let Ok(endpoint) = ResourceEndpoint::find(kind, request) {
             possible.insert(format!("{endpoint:?}"), endpoint_name(&endpoint));
         }
     });
     let names: BTreeSet<_> = possible.values().copied().collect();
-    assert_eq!(names, set(ENDPOINTS), "endpoints that no path leads to");
-    for request in asked() {
+    assert_eq!(
+        names,
+        name_set(ENDPOINTS),
+        "endpoints that no path leads to"
+    );
+    for request in oracle_requests() {
         let target = &request.target;
         let Some(kind) = kinds.find(&target.group, &target.version, &target.plural) else {
             continue;
         };
-        if let Ok(endpoint) = Endpoint::find(kind, &request) {
+        if let Ok(endpoint) = ResourceEndpoint::find(kind, &request) {
             possible.remove(&format!("{endpoint:?}"));
         }
     }
@@ -116,37 +120,37 @@ async fn the_oracle_asks_for_every_endpoint() {
 }
 
 #[tokio::test]
-async fn the_oracle_is_refused_in_every_way() {
+async fn authorization_oracle_covers_every_endpoint_error() {
     let kinds = kinds().await;
     let mut met = BTreeSet::new();
-    for right in oracle::rights() {
+    for right in oracle::permissions() {
         // One verb is enough: what is sent depends on the resource.
         if right.verb != "get" {
             continue;
         }
         for sent in oracle::requests(&right) {
-            let RequestInfo::Resource(request) = info(&sent) else {
+            let RequestInfo::Resource(request) = request_info(&sent) else {
                 continue;
             };
             let target = &request.target;
             let kind = kinds.find(&target.group, &target.version, &target.plural);
-            let refused = kind.and_then(|kind| Endpoint::find(kind, &request).err());
+            let refused = kind.and_then(|kind| ResourceEndpoint::find(kind, &request).err());
             met.extend(refused.as_ref().map(refusal_name));
         }
     }
-    assert_eq!(met, set(REFUSALS));
+    assert_eq!(met, name_set(REFUSALS));
 }
 
 #[tokio::test]
-async fn the_oracle_asks_for_every_subresource() {
+async fn authorization_oracle_covers_every_subresource() {
     let kinds = kinds().await;
     let mut asked_for = BTreeSet::new();
-    for request in asked() {
+    for request in oracle_requests() {
         let target = &request.target;
         let kind = kinds.find(&target.group, &target.version, &target.plural);
         let name = target.subresource.as_deref();
         if let (Some(kind), Some(name)) = (kind, name)
-            && Endpoint::find(kind, &request).is_ok()
+            && ResourceEndpoint::find(kind, &request).is_ok()
             && let Some(subresource) = kind.resource.subresource(name)
         {
             asked_for.insert((name.to_owned(), format!("{:?}", subresource.action)));
@@ -162,16 +166,16 @@ async fn the_oracle_asks_for_every_subresource() {
     assert!(missing.is_empty(), "nobody asks for {missing:?}");
     let mut actions: BTreeSet<_> = all.iter().map(|it| action_name(&it.action)).collect();
     actions.extend(ACTIONS_OF_NOTHING);
-    assert_eq!(actions, set(ACTIONS));
+    assert_eq!(actions, name_set(ACTIONS));
 }
 
 #[test]
-fn the_oracle_asks_for_every_document() {
-    let routes: BTreeSet<_> = oracle::documents()
-        .filter_map(|sent| match info(&sent) {
-            RequestInfo::NonResource(request) => Some(route_name(&Route::of(&request))),
+fn authorization_oracle_covers_every_non_resource_route() {
+    let routes: BTreeSet<_> = oracle::non_resource_requests()
+        .filter_map(|sent| match request_info(&sent) {
+            RequestInfo::NonResource(request) => Some(route_name(&Route::from_request(&request))),
             RequestInfo::Resource(_) => None,
         })
         .collect();
-    assert_eq!(routes, set(ROUTES));
+    assert_eq!(routes, name_set(ROUTES));
 }

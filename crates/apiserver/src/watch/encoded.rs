@@ -1,7 +1,7 @@
 //! Events as bytes, made once however many watch.
 
-use crate::form::Form;
-use crate::kinds::{Kind, Shown};
+use crate::form::Representation;
+use crate::kinds::{ObjectView, ServedResource};
 use bytes::Bytes;
 use optik_object::Status;
 use optik_store::{Event, Key, Revision, Version};
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many events are remembered. Watchers of one collection are told within
 /// moments of each other, so the last few are enough.
-const SLOTS: usize = 512;
+const CACHED_EVENTS_MAX: usize = 512;
 /// Far enough that revisions of one form rarely meet those of another.
-const FORM_STEP: usize = 57;
+const REPRESENTATION_STRIDE: usize = 57;
 /// Larger events are made for each watcher: remembering them would cost more memory
 /// than making them costs time.
-const EVENT_BYTES_MAX: usize = 16 * 1024;
+const CACHED_EVENT_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventType {
@@ -32,7 +32,7 @@ impl EventType {
         }
     }
 
-    fn beginning(self) -> &'static [u8] {
+    fn json_prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
             Self::Modified => br#"{"type":"MODIFIED","object":"#,
@@ -43,12 +43,12 @@ impl EventType {
 
 /// The last events that somebody was told.
 pub(crate) struct EncodedEvents {
-    slots: Vec<Mutex<Option<Slot>>>,
+    slots: Vec<Mutex<Option<EventSlot>>>,
 }
 
-struct Slot {
-    kind: Arc<Kind>,
-    form: Form,
+struct EventSlot {
+    kind: Arc<ServedResource>,
+    representation: Representation,
     key: Key,
     revision: Revision,
     event_type: EventType,
@@ -58,17 +58,17 @@ struct Slot {
 impl Default for EncodedEvents {
     fn default() -> Self {
         Self {
-            slots: (0..SLOTS).map(|_| Mutex::new(None)).collect(),
+            slots: (0..CACHED_EVENTS_MAX).map(|_| Mutex::new(None)).collect(),
         }
     }
 }
 
 impl EncodedEvents {
     /// The event in a form, made now if nobody else has been told it so.
-    pub(super) fn line(
+    pub(super) fn encode_once(
         &self,
-        kind: &Arc<Kind>,
-        form: Form,
+        kind: &Arc<ServedResource>,
+        form: Representation,
         event_type: EventType,
         event: &Event,
         make: impl FnOnce() -> Option<Bytes>,
@@ -76,24 +76,24 @@ impl EncodedEvents {
         let version = event.version();
         let revision = version.mod_revision();
         // Forms have places of their own, so that they do not drive each other out.
-        let place = revision.get() as usize + form.number() * FORM_STEP;
-        let place = &self.slots[place % SLOTS];
+        let place = revision.get() as usize + form.cache_hash() * REPRESENTATION_STRIDE;
+        let place = &self.slots[place % CACHED_EVENTS_MAX];
         // A line is put there whole, or not at all.
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*place
             && slot.revision == revision
             && slot.event_type == event_type
             && slot.key == *version.key()
-            && slot.form == form
+            && slot.representation == form
             && Arc::ptr_eq(&slot.kind, kind)
         {
             return Some(slot.line.clone());
         }
         let line = make()?;
-        if line.len() <= EVENT_BYTES_MAX {
-            *place = Some(Slot {
+        if line.len() <= CACHED_EVENT_BYTES_MAX {
+            *place = Some(EventSlot {
                 kind: Arc::clone(kind),
-                form,
+                representation: form,
                 key: version.key().clone(),
                 revision,
                 event_type,
@@ -108,29 +108,29 @@ impl EncodedEvents {
 pub(super) fn encode(
     event_type: EventType,
     event: &Event,
-    write: impl FnOnce(Shown<'_>, &mut Vec<u8>) -> bool,
+    write: impl FnOnce(ObjectView<'_>, &mut Vec<u8>) -> bool,
 ) -> Option<Bytes> {
     let shown: &Version = match event_type {
         EventType::Added | EventType::Modified => event.version(),
         EventType::Deleted => event.prior()?,
     };
     let mut line = Vec::with_capacity(shown.value().len() + 128);
-    let shown = Shown {
+    let shown = ObjectView {
         revision: event.version().mod_revision().get(),
-        ..Shown::whole(shown)
+        ..ObjectView::from_version(shown)
     };
     write(shown, &mut line).then(|| line.into())
 }
 
 /// Appends a line; leaves nothing and says no if the stored bytes are no object.
 pub(super) fn write_event(
-    kind: &Kind,
+    kind: &ServedResource,
     event_type: EventType,
-    shown: Shown<'_>,
+    shown: ObjectView<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
     let mark = out.len();
-    out.extend_from_slice(event_type.beginning());
+    out.extend_from_slice(event_type.json_prefix());
     if let Err(error) = kind.write(shown, out) {
         out.truncate(mark);
         tracing::error!(
@@ -145,7 +145,7 @@ pub(super) fn write_event(
 }
 
 /// The object of an event without an object: how far the watch has come.
-pub(super) fn bookmark(kind: &Kind, revision: Revision, ends_initial: bool) -> String {
+pub(super) fn bookmark(kind: &ServedResource, revision: Revision, ends_initial: bool) -> String {
     let annotations = if ends_initial {
         r#","annotations":{"k8s.io/initial-events-end":"true"}"#
     } else {

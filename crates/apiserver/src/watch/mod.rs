@@ -7,38 +7,38 @@ mod teller;
 
 pub(crate) use encoded::EncodedEvents;
 
-use crate::calling::Outside;
-use crate::form::Form;
-use crate::freshness::{Patience, snapshot};
-use crate::kinds::Kind;
+use crate::calling::WebhookClient;
+use crate::form::Representation;
+use crate::freshness::{WaitPolicy, snapshot};
+use crate::kinds::ServedResource;
 use crate::options::{WatchAt, WatchPlan};
-use crate::piece::Piece;
-use crate::selection::Selection;
-use crate::trouble::stopping;
+use crate::piece::ByteRope;
+use crate::selection::SelectionPredicate;
+use crate::trouble::shutting_down;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, once};
 use optik_object::Status;
 use optik_platform::{Clock, Entropy};
 use optik_store::{Revision, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
-use schedule::Schedule;
+use schedule::WatchTimer;
 use std::sync::Arc;
-use stream::Stream;
+use stream::WatcherStream;
 
 /// What to watch.
-pub(crate) struct Watching {
-    pub(crate) kind: Arc<Kind>,
+pub(crate) struct WatchRequest {
+    pub(crate) kind: Arc<ServedResource>,
     pub(crate) namespace: Option<String>,
-    pub(crate) selection: Selection,
+    pub(crate) selection: SelectionPredicate,
     pub(crate) plan: WatchPlan,
-    pub(crate) form: Form,
+    pub(crate) representation: Representation,
 }
 
 /// What a watch needs of the server.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct WatchDeps {
     pub(crate) store: Store,
     /// Who converts objects, if somebody else does.
-    pub(crate) outside: Outside,
+    pub(crate) webhook_client: WebhookClient,
     pub(crate) encoded: Arc<EncodedEvents>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -48,31 +48,36 @@ pub(crate) struct Surroundings {
 ///
 /// Where the watch begins is settled before this returns: whoever sees the answer
 /// begin may count on it.
-pub(crate) async fn watch(around: &Surroundings, watching: Watching) -> BoxStream<'static, Piece> {
-    let form = watching.form;
+pub(crate) async fn watch(
+    around: &WatchDeps,
+    watching: WatchRequest,
+) -> BoxStream<'static, ByteRope> {
+    let form = watching.representation;
     let life = watching.kind.custom.as_ref();
-    let life = life.map(|custom| custom.life.clone());
-    match begin(around, watching).await {
+    let life = life.map(|custom| custom.replaced.clone());
+    match open_stream(around, watching).await {
         Ok(stream) => match life {
-            Some(life) => until_over(stream.boxed(), life).map(Piece::from).boxed(),
-            None => stream.map(Piece::from).boxed(),
+            Some(life) => until_kind_replaced(stream.boxed(), life)
+                .map(ByteRope::from)
+                .boxed(),
+            None => stream.map(ByteRope::from).boxed(),
         },
         Err(status) => {
-            let last = teller::failure(form, &status);
+            let last = teller::encode_error(form, &status);
             once(std::future::ready(last.into())).boxed()
         }
     }
 }
 
-async fn begin(around: &Surroundings, watching: Watching) -> Result<Stream, Status> {
+async fn open_stream(around: &WatchDeps, watching: WatchRequest) -> Result<WatcherStream, Status> {
     let plan = watching.plan;
-    let schedule = Schedule::new(plan.timeout_seconds, &*around.entropy);
+    let schedule = WatchTimer::new(plan.timeout_seconds, &*around.entropy);
     if schedule.is_over() && matches!(plan.at, WatchAt::Initial(_)) {
         return Err(Status::internal_bare("context deadline exceeded"));
     }
-    let patience = match Patience::of(&watching.kind) {
-        Patience::Waits => Patience::Waits,
-        _ => Patience::NoneForNow,
+    let patience = match WaitPolicy::for_kind(&watching.kind) {
+        WaitPolicy::Wait => WaitPolicy::Wait,
+        _ => WaitPolicy::FailRetriable,
     };
     let (start, initial) = match plan.at {
         WatchAt::After(revision) => (revision, None),
@@ -85,11 +90,11 @@ async fn begin(around: &Surroundings, watching: Watching) -> Result<Stream, Stat
             (state.revision(), Some(state))
         }
     };
-    let watch = open(&around.store, &watching, start)?;
-    Ok(Stream::new(
+    let watch = open_store_watch(&around.store, &watching, start)?;
+    Ok(WatcherStream::new(
         around,
         watching,
-        Begin {
+        WatchStart {
             start,
             initial,
             watch,
@@ -99,28 +104,32 @@ async fn begin(around: &Surroundings, watching: Watching) -> Result<Stream, Stat
 }
 
 /// Where a stream begins.
-struct Begin {
+struct WatchStart {
     start: Revision,
     initial: Option<Snapshot>,
     watch: Watch,
 }
 
-fn open(store: &Store, watching: &Watching, start: Revision) -> Result<Watch, Status> {
+fn open_store_watch(
+    store: &Store,
+    watching: &WatchRequest,
+    start: Revision,
+) -> Result<Watch, Status> {
     let range = watching.kind.range(watching.namespace.as_deref());
     let from = WatchFrom::Revision(start.next());
     store
         .watch(WatchSpec { range, from })
         .map_err(|error| match error {
-            WatchError::Compacted { oldest } if watching.kind.resource.behaviour.cached => {
-                Status::watch_too_old(start.get(), oldest.previous().get())
+            WatchError::Compacted { oldest } if watching.kind.resource.strategy_options.cached => {
+                Status::too_old_resource_version(start.get(), oldest.previous().get())
             }
             WatchError::Compacted { .. } => Status::watch_expired(),
-            _ => stopping(),
+            _ => shutting_down(),
         })
 }
 
 /// Ends with the life of the kind, once what has come by then is told.
-fn until_over(
+fn until_kind_replaced(
     pieces: BoxStream<'static, Bytes>,
     life: tokio::sync::watch::Receiver<()>,
 ) -> impl futures::Stream<Item = Bytes> + Send {

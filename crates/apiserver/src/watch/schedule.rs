@@ -11,25 +11,25 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// A watch that does not say how long it lasts ends at random between one and two
 /// times this, so that a crowd that came together does not come back together.
-const LIFE_MIN: Duration = Duration::from_secs(1800);
+const WATCH_DURATION_MIN: Duration = Duration::from_secs(1800);
 
-pub(super) struct Schedule {
+pub(super) struct WatchTimer {
     end: Instant,
     bookmark: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-pub(super) enum Due {
+pub(super) enum TimerEvent {
     Bookmark,
     End,
 }
 
-impl Schedule {
+impl WatchTimer {
     pub(super) fn new(timeout_seconds: Option<i64>, entropy: &dyn Entropy) -> Self {
         let life = match timeout_seconds {
             None | Some(0) => {
-                let spread = LIFE_MIN.as_millis() as u64;
-                LIFE_MIN + Duration::from_millis(entropy.next_u64() % spread)
+                let spread = WATCH_DURATION_MIN.as_millis() as u64;
+                WATCH_DURATION_MIN + Duration::from_millis(entropy.next_u64() % spread)
             }
             Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
         };
@@ -50,15 +50,15 @@ impl Schedule {
     }
 
     /// Waits for what comes first.
-    pub(super) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+    pub(super) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<TimerEvent> {
         ready!(self.timer.as_mut().poll(cx));
         let now = Instant::now();
         if now >= self.end {
-            return Poll::Ready(Due::End);
+            return Poll::Ready(TimerEvent::End);
         }
         self.bookmark = next_bookmark(now, self.end);
         self.timer.as_mut().reset(self.bookmark.min(self.end));
-        Poll::Ready(Due::Bookmark)
+        Poll::Ready(TimerEvent::Bookmark)
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
 
     /// Checklist 98: near 60, 120 and 148 s of 150.
     #[tokio::test(start_paused = true)]
-    async fn bookmarks_98() {
+    async fn watch_timer_schedules_bookmarks_98() {
         let began = Instant::now();
-        let mut schedule = Schedule::new(Some(150), &SeededEntropy::new(1));
+        let mut schedule = WatchTimer::new(Some(150), &SeededEntropy::new(1));
         let mut times = Vec::new();
         loop {
             let due = poll_fn(|cx| schedule.poll_due(cx)).await;
             times.push(began.elapsed().as_secs());
-            if matches!(due, Due::End) {
+            if matches!(due, TimerEvent::End) {
                 break;
             }
         }
@@ -93,26 +93,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn short_lives() {
+    async fn watch_timer_schedules_bookmarks_for_short_watches() {
         for (seconds, expected) in [(1, vec![1]), (2, vec![2]), (3, vec![1, 3])] {
             let began = Instant::now();
-            let mut schedule = Schedule::new(Some(seconds), &SeededEntropy::new(1));
+            let mut schedule = WatchTimer::new(Some(seconds), &SeededEntropy::new(1));
             let mut times = Vec::new();
-            while let Due::Bookmark = poll_fn(|cx| schedule.poll_due(cx)).await {
+            while let TimerEvent::Bookmark = poll_fn(|cx| schedule.poll_due(cx)).await {
                 times.push(began.elapsed().as_secs());
             }
             times.push(began.elapsed().as_secs());
             assert_eq!(times, expected, "{seconds}");
         }
-        assert!(Schedule::new(Some(-1), &SeededEntropy::new(1)).is_over());
+        assert!(WatchTimer::new(Some(-1), &SeededEntropy::new(1)).is_over());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_unlimited_watch_ends_between_half_an_hour_and_an_hour() {
+    async fn watch_without_timeout_ends_after_30_to_60_minutes() {
         for seed in 0..100 {
-            let schedule = Schedule::new(None, &SeededEntropy::new(seed));
+            let schedule = WatchTimer::new(None, &SeededEntropy::new(seed));
             let life = schedule.end - Instant::now();
-            assert!(life >= LIFE_MIN && life < 2 * LIFE_MIN);
+            assert!(life >= WATCH_DURATION_MIN && life < 2 * WATCH_DURATION_MIN);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Events in the form that a watcher asked for.
 
 use super::encoded::{EncodedEvents, EventType, bookmark, encode, error_event, write_event};
-use crate::form::{Encoding, Form, Look, Painter, transformed};
-use crate::kinds::{Kind, Shown};
+use crate::form::{Encoding, Representation, Serializer, Transform, encode_status};
+use crate::kinds::{ObjectView, ServedResource};
 use bytes::Bytes;
 use optik_object::protobuf::watch_frame;
 use optik_object::{Status, Tape};
@@ -11,39 +11,39 @@ use optik_store::{Event, Revision};
 use std::sync::Arc;
 
 /// Tells one watcher.
-pub(super) struct Teller {
-    form: Form,
+pub(super) struct EventEncoder {
+    representation: Representation,
     clock: Arc<dyn Clock>,
     tape: Tape,
     scratch: Vec<u8>,
     /// A table names its columns once.
-    columns_told: bool,
+    columns_sent: bool,
 }
 
-impl Teller {
-    pub(super) fn new(form: Form, clock: Arc<dyn Clock>) -> Self {
+impl EventEncoder {
+    pub(super) fn new(form: Representation, clock: Arc<dyn Clock>) -> Self {
         Self {
-            form,
+            representation: form,
             clock,
             tape: Tape::default(),
             scratch: Vec::new(),
-            columns_told: !matches!(form.look, Look::Table { .. }),
+            columns_sent: !matches!(form.transform, Transform::Table { .. }),
         }
     }
 
-    pub(super) fn form(&self) -> Form {
-        self.form
+    pub(super) fn representation(&self) -> Representation {
+        self.representation
     }
 
     /// Appends an event; leaves nothing and says no if the stored bytes are no object.
     pub(super) fn write(
         &mut self,
-        kind: &Kind,
+        kind: &ServedResource,
         event_type: EventType,
-        shown: Shown<'_>,
+        shown: ObjectView<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        if self.form.is_plain() {
+        if self.representation.is_stored_form() {
             return write_event(kind, event_type, shown, out);
         }
         self.scratch.clear();
@@ -56,21 +56,21 @@ impl Teller {
             );
             return false;
         }
-        self.paint(kind, event_type.name(), out)
+        self.serialize(kind, event_type.name(), out)
     }
 
     /// What is in the scratch, as an event.
-    fn paint(&mut self, kind: &Kind, event_type: &str, out: &mut Vec<u8>) -> bool {
+    fn serialize(&mut self, kind: &ServedResource, event_type: &str, out: &mut Vec<u8>) -> bool {
         let mark = out.len();
-        let first = !self.columns_told;
-        let mut painter = Painter::new(self.form, kind, &*self.clock, &mut self.tape);
-        let painted = painter.event(event_type, &self.scratch, first, out);
+        let first = !self.columns_sent;
+        let mut painter = Serializer::new(self.representation, kind, &*self.clock, &mut self.tape);
+        let painted = painter.serialize_event(event_type, &self.scratch, first, out);
         if let Err(error) = painted {
             out.truncate(mark);
             tracing::error!("an event of {} is left out: {error}", kind.resource.plural);
             return false;
         }
-        self.columns_told = true;
+        self.columns_sent = true;
         true
     }
 
@@ -79,28 +79,33 @@ impl Teller {
     pub(super) fn line(
         &mut self,
         encoded: &EncodedEvents,
-        kind: &Arc<Kind>,
+        kind: &Arc<ServedResource>,
         event_type: EventType,
         event: &Event,
     ) -> Option<Bytes> {
-        if self.form.is_plain() {
+        if self.representation.is_stored_form() {
             let make = || {
                 encode(event_type, event, |shown, line| {
                     write_event(kind, event_type, shown, line)
                 })
             };
-            return encoded.line(kind, self.form, event_type, event, make);
+            return encoded.encode_once(kind, self.representation, event_type, event, make);
         }
-        if !self.columns_told {
-            return self.make(kind, event_type, event);
+        if !self.columns_sent {
+            return self.encode(kind, event_type, event);
         }
-        let form = self.form;
-        encoded.line(kind, form, event_type, event, || {
-            self.make(kind, event_type, event)
+        let form = self.representation;
+        encoded.encode_once(kind, form, event_type, event, || {
+            self.encode(kind, event_type, event)
         })
     }
 
-    fn make(&mut self, kind: &Kind, event_type: EventType, event: &Event) -> Option<Bytes> {
+    fn encode(
+        &mut self,
+        kind: &ServedResource,
+        event_type: EventType,
+        event: &Event,
+    ) -> Option<Bytes> {
         encode(event_type, event, |shown, line| {
             self.write(kind, event_type, shown, line)
         })
@@ -109,28 +114,28 @@ impl Teller {
     /// An event without an object: how far the watch has come.
     pub(super) fn bookmark(
         &mut self,
-        kind: &Kind,
+        kind: &ServedResource,
         revision: Revision,
         ends_initial: bool,
     ) -> Bytes {
         let mark = bookmark(kind, revision, ends_initial);
-        if self.form.is_plain() {
+        if self.representation.is_stored_form() {
             let line = [br#"{"type":"BOOKMARK","object":"#, mark.as_bytes(), b"}\n"];
             return line.concat().into();
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(mark.as_bytes());
         let mut out = Vec::new();
-        self.paint(kind, "BOOKMARK", &mut out);
+        self.serialize(kind, "BOOKMARK", &mut out);
         out.into()
     }
 }
 
 /// The last event of a watch that fails.
-pub(super) fn failure(form: Form, status: &Status) -> Bytes {
+pub(super) fn encode_error(form: Representation, status: &Status) -> Bytes {
     match form.encoding {
         Encoding::Protobuf => {
-            let document = transformed(form.encoding, status);
+            let document = encode_status(form.encoding, status);
             watch_frame("ERROR", &document).unwrap_or_default().into()
         }
         Encoding::Json | Encoding::Yaml => error_event(status),

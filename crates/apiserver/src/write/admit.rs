@@ -3,49 +3,55 @@
 //! What they see is made only if somebody is concerned: most writes are nobody's concern,
 //! and pay for a question.
 
-use super::update::Part;
-use super::{DeleteOptions, Writing};
-use crate::admission::{Admission, Attributes, Draft, Operation, Wish};
-use crate::body::settle;
-use crate::complaints::{Found, name_owners_once};
-use crate::face::Face;
-use crate::kinds::Kind;
+use super::update::SubresourceTarget;
+use super::{DeleteOptions, WriteContext};
+use crate::admission::{
+    AdmissionAttributes, AdmissionChain, AdmissionOperation, MutationState, OperationOptions,
+};
+use crate::body::default_and_normalize;
+use crate::complaints::{DuplicateOwnersIn, deduplicate_owner_references};
+use crate::face::StorageConversion;
+use crate::kinds::ServedResource;
 use optik_object::{FieldError, Map, Object, Status, Value};
 use optik_store::Revision;
 use std::sync::Arc;
 
 /// An object and the revision it is at.
-pub(super) type Stored<'a> = (&'a Object, Revision);
+pub(super) type ObjectAtRevision<'a> = (&'a Object, Revision);
 
 /// What is written where.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
-    pub(super) operation: Operation,
+pub(super) struct AdmissionTarget<'a> {
+    pub(super) operation: AdmissionOperation,
     /// Where it is sent to.
-    pub(super) at: &'a Arc<Kind>,
+    pub(super) resource: &'a Arc<ServedResource>,
     pub(super) subresource: &'a str,
     /// What the object is.
-    pub(super) of: &'a Arc<Kind>,
+    pub(super) object_kind: &'a Arc<ServedResource>,
     pub(super) name: &'a str,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn created(writing: &Writing<'a>, name: &'a str) -> Self {
+impl<'a> AdmissionTarget<'a> {
+    pub(super) fn for_create(writing: &WriteContext<'a>, name: &'a str) -> Self {
         Self {
-            operation: Operation::Create,
-            at: writing.kind,
+            operation: AdmissionOperation::Create,
+            resource: writing.kind,
             subresource: "",
-            of: writing.kind,
+            object_kind: writing.kind,
             name,
         }
     }
 
-    pub(super) fn updated(writing: &Writing<'a>, part: Part, name: &'a str) -> Self {
+    pub(super) fn for_update(
+        writing: &WriteContext<'a>,
+        part: SubresourceTarget,
+        name: &'a str,
+    ) -> Self {
         Self {
-            operation: Operation::Update,
-            at: writing.kind,
+            operation: AdmissionOperation::Update,
+            resource: writing.kind,
             subresource: part.subresource(),
-            of: part.kind(writing.kind),
+            object_kind: part.kind(writing.kind),
             name,
         }
     }
@@ -53,43 +59,49 @@ impl<'a> Subject<'a> {
 
 /// Lets others change an object on its way in.
 pub(super) async fn mutate(
-    writing: &Writing<'_>,
-    subject: Subject<'_>,
-    old: Option<Stored<'_>>,
+    writing: &WriteContext<'_>,
+    subject: AdmissionTarget<'_>,
+    old: Option<ObjectAtRevision<'_>>,
     object: &mut Object,
 ) -> Result<(), Status> {
     let Some(admission) = writing.admission else {
         return Ok(());
     };
-    let attributes = attributes(writing, subject, Wish::Write(&writing.options));
-    if !admission.concerns(&attributes) {
+    let attributes = attributes(writing, subject, OperationOptions::Write(&writing.options));
+    if !admission.handles(&attributes) {
         return Ok(());
     }
-    Box::pin(changed(admission, &attributes, old, object)).await
+    Box::pin(mutate_in_request_version(
+        admission,
+        &attributes,
+        old,
+        object,
+    ))
+    .await
 }
 
-async fn changed(
-    admission: &Admission,
-    attributes: &Attributes<'_>,
-    old: Option<Stored<'_>>,
+async fn mutate_in_request_version(
+    admission: &AdmissionChain,
+    attributes: &AdmissionAttributes<'_>,
+    old: Option<ObjectAtRevision<'_>>,
     object: &mut Object,
 ) -> Result<(), Status> {
-    let of = attributes.of;
-    let old = old.map(|(old, revision)| seen(of, old, revision));
-    let attributes = &Attributes {
+    let of = attributes.object_kind;
+    let old = old.map(|(old, revision)| to_request_version(of, old, revision));
+    let attributes = &AdmissionAttributes {
         old: old.as_ref(),
         ..*attributes
     };
     let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
     let before = std::mem::take(object);
-    let mut draft = Draft::new(Some(in_request_form(of, before)));
+    let mut draft = MutationState::new(Some(in_request_form(of, before)));
     admission.mutate(attributes, &mut draft).await?;
     *object = draft.object.unwrap_or_default();
-    settle(of, object).map_err(|error| Status::bad_request(error.to_string()))?;
-    let dropped = name_owners_once(object, Found::Afterwards);
-    attributes.told.warn(dropped);
+    default_and_normalize(of, object).map_err(|error| Status::bad_request(error.to_string()))?;
+    let dropped = deduplicate_owner_references(object, DuplicateOwnersIn::PatchResult);
+    attributes.recorder.warn(dropped);
     if object.namespace() != namespace {
-        return Err(Status::namespace_differs());
+        return Err(Status::namespace_mismatch());
     }
     if old.is_some() && object.name() != name {
         let error = FieldError::invalid("metadata.name", object.name(), "field is immutable");
@@ -100,54 +112,58 @@ async fn changed(
 
 /// Lets others refuse what will be stored.
 pub(super) async fn validate(
-    writing: &Writing<'_>,
-    subject: Subject<'_>,
-    old: Option<Stored<'_>>,
+    writing: &WriteContext<'_>,
+    subject: AdmissionTarget<'_>,
+    old: Option<ObjectAtRevision<'_>>,
     object: &mut Object,
 ) -> Result<(), Status> {
     let Some(admission) = writing.admission else {
         return Ok(());
     };
-    let attributes = attributes(writing, subject, Wish::Write(&writing.options));
-    if !admission.concerns(&attributes) {
+    let attributes = attributes(writing, subject, OperationOptions::Write(&writing.options));
+    if !admission.handles(&attributes) {
         return Ok(());
     }
-    let of = subject.of;
-    let seen_old = old.map(|(old, revision)| seen(of, old, revision));
-    let attributes = Attributes {
+    let of = subject.object_kind;
+    let seen_old = old.map(|(old, revision)| to_request_version(of, old, revision));
+    let attributes = AdmissionAttributes {
         old: seen_old.as_ref(),
         ..attributes
     };
     // A new object has no revision; a changed one still has the old one.
-    let shown = Shown::of(subject.of, object, old.map(|(_, revision)| revision));
+    let shown = RequestVersion::new(
+        subject.object_kind,
+        object,
+        old.map(|(_, revision)| revision),
+    );
     Box::pin(admission.validate(&attributes, Some(shown.object()))).await
 }
 
 /// An object in the form of the request, for as long as this lives. Only where stored objects
 /// have another form it is a copy, because long objects take much room.
-enum Shown<'a> {
-    Lent(Lent<'a>),
-    Copied(Object),
+enum RequestVersion<'a> {
+    InPlace(RetypedObject<'a>),
+    Copy(Object),
 }
 
 /// An object whose type and revision are those of the request until this is dropped.
-struct Lent<'a> {
+struct RetypedObject<'a> {
     object: &'a mut Object,
     api_version: Option<Value>,
     kind: Option<Value>,
     revision: Option<Value>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(of: &Kind, object: &'a mut Object, revision: Option<Revision>) -> Self {
-        if of.face != Face::AsStored {
+impl<'a> RequestVersion<'a> {
+    fn new(of: &ServedResource, object: &'a mut Object, revision: Option<Revision>) -> Self {
+        if of.storage_conversion != StorageConversion::Identity {
             let mut copy = in_request_form(of, object.clone());
             if let Some(revision) = revision {
                 copy.set_resource_version(revision.get());
             }
-            return Self::Copied(copy);
+            return Self::Copy(copy);
         }
-        let lent = Lent {
+        let lent = RetypedObject {
             api_version: object.get(API_VERSION).cloned(),
             kind: object.get(KIND).cloned(),
             revision: object
@@ -159,18 +175,18 @@ impl<'a> Shown<'a> {
         if let Some(revision) = revision {
             lent.object.set_resource_version(revision.get());
         }
-        Self::Lent(lent)
+        Self::InPlace(lent)
     }
 
     fn object(&self) -> &Object {
         match self {
-            Self::Lent(lent) => lent.object,
-            Self::Copied(copy) => copy,
+            Self::InPlace(lent) => lent.object,
+            Self::Copy(copy) => copy,
         }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for RetypedObject<'_> {
     fn drop(&mut self) {
         let put = |members: &mut Map, name: &str, value: Option<Value>| match value {
             Some(value) => drop(members.insert(name.into(), value)),
@@ -192,32 +208,32 @@ const RESOURCE_VERSION: &str = "resourceVersion";
 
 /// Lets others refuse a deletion.
 pub(super) async fn delete(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
     options: &DeleteOptions,
-    (old, revision): Stored<'_>,
+    (old, revision): ObjectAtRevision<'_>,
 ) -> Result<(), Status> {
     let Some(admission) = writing.admission else {
         return Ok(());
     };
-    let subject = Subject {
-        operation: Operation::Delete,
-        at: writing.kind,
+    let subject = AdmissionTarget {
+        operation: AdmissionOperation::Delete,
+        resource: writing.kind,
         subresource: "",
-        of: writing.kind,
+        object_kind: writing.kind,
         name,
     };
-    let attributes = attributes(writing, subject, Wish::Delete(options));
-    if !admission.concerns(&attributes) {
+    let attributes = attributes(writing, subject, OperationOptions::Delete(options));
+    if !admission.handles(&attributes) {
         return Ok(());
     }
-    let old = seen(writing.kind, old, revision);
-    let attributes = Attributes {
+    let old = to_request_version(writing.kind, old, revision);
+    let attributes = AdmissionAttributes {
         old: Some(&old),
         ..attributes
     };
     Box::pin(async {
-        let mut draft = Draft::new(None);
+        let mut draft = MutationState::new(None);
         admission.mutate(&attributes, &mut draft).await?;
         admission.validate(&attributes, None).await
     })
@@ -225,41 +241,41 @@ pub(super) async fn delete(
 }
 
 fn attributes<'a>(
-    writing: &'a Writing<'_>,
-    subject: Subject<'a>,
-    wish: Wish<'a>,
-) -> Attributes<'a> {
-    let resource = &subject.at.resource;
+    writing: &'a WriteContext<'_>,
+    subject: AdmissionTarget<'a>,
+    wish: OperationOptions<'a>,
+) -> AdmissionAttributes<'a> {
+    let resource = &subject.resource.resource;
     let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
-    Attributes {
+    AdmissionAttributes {
         operation: subject.operation,
-        kinds: writing.kinds,
-        kind: subject.at,
+        registry: writing.registry,
+        resource: subject.resource,
         subresource: subject.subresource,
-        of: subject.of,
+        object_kind: subject.object_kind,
         name: subject.name,
         namespace: match is_namespace {
             true => subject.name,
             false => writing.namespace.unwrap_or_default(),
         },
         old: None,
-        wish,
+        operation_options: wish,
         user: writing.user,
         store: writing.store,
         entropy: writing.entropy,
-        told: writing.told,
+        recorder: writing.recorder,
     }
 }
 
 /// What is stored, as a client of the request sees it.
-fn seen(of: &Kind, stored: &Object, revision: Revision) -> Object {
+fn to_request_version(of: &ServedResource, stored: &Object, revision: Revision) -> Object {
     let mut object = in_request_form(of, stored.clone());
     object.set_resource_version(revision.get());
     object
 }
 
-fn in_request_form(of: &Kind, mut object: Object) -> Object {
-    of.face.to_client(&mut object);
+fn in_request_form(of: &ServedResource, mut object: Object) -> Object {
+    of.storage_conversion.to_client(&mut object);
     object.set_type(&of.resource.kind, &of.api_version);
     object
 }

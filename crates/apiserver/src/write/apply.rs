@@ -1,36 +1,36 @@
 //! Server-side apply: what a manager wants of an object, whatever others want.
 
-use super::create::{begin, create_once};
-use super::ownership::{Ownership, merge};
-use super::update::{Part, check_place, replace};
-use super::{FieldValidation, Found, Patience, Writing, Written, scale};
-use crate::body::settle;
+use super::create::{admit_create, create_once};
+use super::ownership::{ManagedFieldsState, apply_configuration};
+use super::update::{SubresourceTarget, check_name_and_namespace, try_replace};
+use super::{ExistingObject, FieldValidation, RetryDeadline, WriteContext, WriteOutcome, scale};
+use crate::body::default_and_normalize;
 use crate::complaints::unmarshal_errors;
 use crate::custom;
-use crate::kinds::Kind;
-use crate::trouble::damaged;
-use optik_builtin::SettleError;
-use optik_object::{FieldError, Object, Status, Value, in_body};
-use optik_patch::{ApplyError, printed_type};
-use optik_schema::{drop_nulls, prune};
+use crate::kinds::ServedResource;
+use crate::trouble::damaged_object;
+use optik_builtin::NormalizeError;
+use optik_object::{FieldError, Object, Status, Value, parse_body_resource_version};
+use optik_patch::{ApplyError, gvk_string};
+use optik_schema::{drop_declared_nulls, prune};
 use optik_store::Revision;
 use std::borrow::Cow;
 
 /// What a manager wants.
-pub(crate) struct Configuration {
+pub(crate) struct ApplyConfiguration {
     object: Object,
     /// Keys that are given twice, in Go's words.
     pub(crate) duplicates: Vec<String>,
     force: bool,
 }
 
-impl Configuration {
+impl ApplyConfiguration {
     /// Reads a configuration of this kind. Only the first document counts.
-    pub(crate) fn read(kind: &Kind, body: &[u8], force: bool) -> Result<Self, Status> {
+    pub(crate) fn read(kind: &ServedResource, body: &[u8], force: bool) -> Result<Self, Status> {
         let parsed = optik_object::yaml::parse(body)
             .map_err(|error| unreadable(&format!("error converting YAML to JSON: {error}")))?;
-        let object = of_kind(kind, parsed.value)?;
-        kind.weigh(&object)?;
+        let object = decode_as_kind(kind, parsed.value)?;
+        kind.check_size(&object)?;
         Ok(Self {
             object,
             duplicates: parsed.duplicates,
@@ -39,7 +39,7 @@ impl Configuration {
     }
 
     /// What strict clients do not want to have said.
-    fn check(&self, validation: FieldValidation) -> Result<(), Status> {
+    fn check_field_validation(&self, validation: FieldValidation) -> Result<(), Status> {
         if validation != FieldValidation::Strict || self.duplicates.is_empty() {
             return Ok(());
         }
@@ -54,7 +54,7 @@ fn unreadable(why: &str) -> Status {
     Status::bad_request(format!("error decoding YAML: {why}"))
 }
 
-fn of_kind(kind: &Kind, value: Value) -> Result<Object, Status> {
+fn decode_as_kind(kind: &ServedResource, value: Value) -> Result<Object, Status> {
     let value = match value {
         Value::Null => Value::Object(optik_object::Map::new()),
         value => value,
@@ -72,7 +72,7 @@ fn of_kind(kind: &Kind, value: Value) -> Result<Object, Status> {
         ))
     })?;
     if config.api_version() != kind.api_version || config.kind() != kind.resource.kind {
-        let sent = printed_type(config.api_version(), config.kind());
+        let sent = gvk_string(config.api_version(), config.kind());
         return Err(ApplyError::WrongType(sent).status());
     }
     Ok(config)
@@ -80,17 +80,17 @@ fn of_kind(kind: &Kind, value: Value) -> Result<Object, Status> {
 
 /// `PATCH` with a configuration: makes the object if there is none.
 pub(crate) async fn apply(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
-    config: &Configuration,
-) -> Result<Written, Status> {
+    part: SubresourceTarget,
+    config: &ApplyConfiguration,
+) -> Result<WriteOutcome, Status> {
     let key = writing.key(name);
-    let patience = Patience::begin();
+    let patience = RetryDeadline::start();
     loop {
         let latest = writing.latest().await?;
         let written = match writing.find(&latest, &key).await? {
-            Some(found) => change(writing, name, part, config, &found).await?,
+            Some(found) => apply_to_existing(writing, name, part, config, &found).await?,
             None => create(writing, name, part, config).await?,
         };
         if let Some(written) = written {
@@ -102,114 +102,121 @@ pub(crate) async fn apply(
 
 /// `None`: somebody made it meanwhile.
 async fn create(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
-    configuration: &Configuration,
-) -> Result<Option<Written>, Status> {
+    part: SubresourceTarget,
+    configuration: &ApplyConfiguration,
+) -> Result<Option<WriteOutcome>, Status> {
     let config = &configuration.object;
     let resource = writing.kind.resource.name();
-    if part != Part::Main {
+    if part != SubresourceTarget::Main {
         return Err(Status::not_found(resource, name));
     }
-    let mut object = merged(writing, part, None, configuration)?;
+    let mut object = merge_configuration(writing, part, None, configuration)?;
     if !config.uid().is_empty() {
         return Err(Status::uid_without_object(resource, name, config.uid()));
     }
-    check_place(writing, name, &mut object)?;
+    check_name_and_namespace(writing, name, &mut object)?;
     if config.name().is_empty() {
-        return Err(Status::name_unset(name));
+        return Err(Status::name_required(name));
     }
-    writing.creation.clone()?;
-    let arrival = begin(writing, &mut object).await?;
+    writing.create_permission.clone()?;
+    let arrival = admit_create(writing, &mut object).await?;
     arrival.check_revision()?;
     Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile.
-async fn change(
-    writing: &Writing<'_>,
+async fn apply_to_existing(
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
-    configuration: &Configuration,
-    found: &Found,
-) -> Result<Option<Written>, Status> {
+    part: SubresourceTarget,
+    configuration: &ApplyConfiguration,
+    found: &ExistingObject,
+) -> Result<Option<WriteOutcome>, Status> {
     let config = &configuration.object;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let stored = writing.kind.open(found.value());
-    let stored = stored.map_err(|error| damaged(&key, error))?;
+    let stored = writing.kind.decode_stored(found.value());
+    let stored = stored.map_err(|error| damaged_object(&key, error))?;
     let live = match part {
-        Part::Scale => Cow::Owned(scale::managed_view(writing, &stored, found.revision())?),
-        Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
-            writing.kind.to_client(&stored)
-        }
+        SubresourceTarget::Scale => Cow::Owned(scale::view_with_managed_fields(
+            writing,
+            &stored,
+            found.revision(),
+        )?),
+        SubresourceTarget::Main
+        | SubresourceTarget::Status
+        | SubresourceTarget::Approval
+        | SubresourceTarget::Finalize
+        | SubresourceTarget::PodSubresource(_) => writing.kind.to_client(&stored),
     };
-    let mut object = merged(writing, part, Some(&live), configuration)?;
+    let mut object = merge_configuration(writing, part, Some(&live), configuration)?;
     if object.name().is_empty() {
-        return Err(Status::name_unset(name));
+        return Err(Status::name_required(name));
     }
-    check_place(writing, name, &mut object)?;
-    if part == Part::Scale && writing.kind.custom.is_some() {
+    check_name_and_namespace(writing, name, &mut object)?;
+    if part == SubresourceTarget::Scale && writing.kind.custom.is_some() {
         scale::check_unchanged(name, config, (&live, &object))?;
     }
     let is_another = !config.uid().is_empty() && config.uid() != live.uid();
-    if is_another && part == Part::Scale {
+    if is_another && part == SubresourceTarget::Scale {
         let (sent, stored) = (config.uid(), live.uid());
-        return Err(scale::uid_differs(writing.kind, name, sent, stored));
+        return Err(scale::uid_conflict(writing.kind, name, sent, stored));
     }
     if is_another {
         let error = FieldError::invalid("metadata.uid", config.uid(), "field is immutable");
         return Err(Status::invalid(resource, name, &[error.clone(), error]));
     }
     object.set_uid(live.uid());
-    let sent = in_body(config.resource_version())
-        .map_err(|error| Status::revision_malformed_in_body(&error))?;
+    let sent = parse_body_resource_version(config.resource_version())
+        .map_err(|error| Status::invalid_resource_version_in_body(&error))?;
     if sent.is_some_and(|sent| Revision::new(sent.get()) != found.revision()) {
         return Err(Status::object_modified(resource, name));
     }
     // Zero is not what is there, but a word that says nothing of it.
     let says_nothing = sent.is_none() && !config.resource_version().is_empty();
-    if says_nothing && !writing.kind.resource.behaviour.unconditional_update {
-        return Err(Status::revision_required(resource, name));
+    if says_nothing && !writing.kind.resource.strategy_options.unconditional_update {
+        return Err(Status::resource_version_required(resource, name));
     }
     // The merge was made with this very object.
     object.set_resource_version(found.revision().get());
-    replace(writing, part, &key, found, object).await
+    try_replace(writing, part, &key, found, object).await
 }
 
-fn merged(
-    writing: &Writing<'_>,
-    part: Part,
+fn merge_configuration(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     live: Option<&Object>,
-    config: &Configuration,
+    config: &ApplyConfiguration,
 ) -> Result<Object, Status> {
-    let applied = merge(writing, part, live, &config.object, config.force);
+    let applied = apply_configuration(writing, part, live, &config.object, config.force);
     let applied = applied.ok_or_else(Status::unsupported_patch_type)?;
     let object = applied.map_err(|error| error.status())?.object;
-    config.check(writing.options.validation)?;
+    config.check_field_validation(writing.options.field_validation)?;
     let mut value = Value::from(object);
     let kind = part.kind(writing.kind);
     if let Some(custom) = &kind.custom {
-        custom::patched(custom, &mut value).map_err(Status::bad_request)?;
+        custom::coerce_patched(custom, &mut value).map_err(Status::bad_request)?;
     } else if let Some(schema) = kind.schema() {
         prune(schema, &mut value);
-        drop_nulls(schema, &mut value);
+        drop_declared_nulls(schema, &mut value);
     }
     let mut object = Object::try_from(value).unwrap_or_default();
-    settle(kind, &mut object).map_err(|error| unconverted(kind, &config.object, &error))?;
-    debug_assert_eq!(writing.ownership, Ownership::Recorded);
+    default_and_normalize(kind, &mut object)
+        .map_err(|error| type_error(kind, &config.object, &error))?;
+    debug_assert_eq!(writing.managed_fields, ManagedFieldsState::Recorded);
     Ok(object)
 }
 
 /// What has the right type and is still not what it should be, in the words of who reads
 /// it next.
-fn unconverted(kind: &Kind, config: &Object, error: &SettleError) -> Status {
-    let of = printed_type(&kind.api_version, &kind.resource.kind);
+fn type_error(kind: &ServedResource, config: &Object, error: &NormalizeError) -> Status {
+    let of = gvk_string(&kind.api_version, &kind.resource.kind);
     let (namespace, name) = (config.namespace(), config.name());
     let reading = match error {
-        SettleError::Base64(_) => "error decoding from json: ",
-        SettleError::Quantity(_) | SettleError::Instant(_) => "",
+        NormalizeError::Base64(_) => "error decoding from json: ",
+        NormalizeError::Quantity(_) | NormalizeError::Instant(_) => "",
     };
     Status::storage_failure(format!(
         "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to \

@@ -1,16 +1,16 @@
 //! Giving a pod to a node.
 
-use super::admit::{self, Subject};
-use super::update::{check_incarnation, told_key};
-use super::{Outcome, Patience, Writing};
+use super::admit::{self, AdmissionTarget};
+use super::update::{check_uid_precondition, error_key};
+use super::{CommitOutcome, RetryDeadline, WriteContext};
 use crate::kinds::parse_stored;
-use crate::trouble::damaged;
+use crate::trouble::damaged_object;
 use bytes::Bytes;
 use optik_object::{FieldError, Map, Object, ResourceName, Status, Value};
 use serde_json::json;
 
 /// What cannot be done is told of this.
-const BINDING: ResourceName<'static> = ResourceName {
+const BINDING_RESOURCE: ResourceName<'static> = ResourceName {
     group: "",
     plural: "pods/binding",
     kind: "Binding",
@@ -18,7 +18,7 @@ const BINDING: ResourceName<'static> = ResourceName {
 
 /// How a pod is given to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum BindingEndpoint {
     /// `POST` to `binding` of the pod.
     Subresource,
     /// `POST` to `bindings`: the old one.
@@ -27,27 +27,27 @@ pub(crate) enum Way {
 
 /// A pod gets its node once.
 pub(crate) async fn bind(
-    writing: &Writing<'_>,
-    way: Way,
+    writing: &WriteContext<'_>,
+    way: BindingEndpoint,
     name: &str,
     mut binding: Object,
 ) -> Result<(), Status> {
-    let bindings = writing.kinds.find("", "v1", "bindings");
+    let bindings = writing.registry.find("", "v1", "bindings");
     let bindings = bindings.unwrap_or(writing.kind);
     let (at, subresource) = match way {
-        Way::Subresource => (writing.kind, "binding"),
-        Way::Collection => (bindings, ""),
+        BindingEndpoint::Subresource => (writing.kind, "binding"),
+        BindingEndpoint::Collection => (bindings, ""),
     };
-    let subject = Subject {
-        at,
+    let subject = AdmissionTarget {
+        resource: at,
         subresource,
-        of: bindings,
-        ..Subject::created(writing, name)
+        object_kind: bindings,
+        ..AdmissionTarget::for_create(writing, name)
     };
     let namespace = writing.namespace.unwrap_or_default();
     match binding.namespace() {
         "" => binding.set_namespace(namespace),
-        other if other != namespace => return Err(Status::namespace_differs()),
+        other if other != namespace => return Err(Status::namespace_mismatch()),
         _ => {}
     }
     admit::mutate(writing, subject, None, &mut binding).await?;
@@ -55,20 +55,20 @@ pub(crate) async fn bind(
     admit::validate(writing, subject, None, &mut binding).await?;
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    let patience = Patience::begin();
+    let patience = RetryDeadline::start();
     loop {
         let latest = writing.latest().await?;
         let current = latest.get(key.as_bytes());
         let current = current.ok_or_else(|| Status::not_found(resource, name))?;
-        let mut pod = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
-        check_incarnation(writing, &key, &pod, &binding)?;
+        let mut pod = parse_stored(current.value()).map_err(|error| damaged_object(&key, error))?;
+        check_uid_precondition(writing, &key, &pod, &binding)?;
         let (sent, stored) = (
             binding.resource_version(),
             current.mod_revision().to_string(),
         );
         if !sent.is_empty() && sent != stored {
-            let key = told_key(writing, &key);
-            return Err(Status::revision_differs(
+            let key = error_key(writing, &key);
+            return Err(Status::resource_version_mismatch(
                 resource,
                 name,
                 key,
@@ -80,7 +80,9 @@ pub(crate) async fn bind(
         if writing.options.dry_run {
             return Ok(());
         }
-        if let Outcome::At(_) = writing.put(&key, current.mod_revision(), &bytes).await? {
+        if let CommitOutcome::Committed(_) =
+            writing.put(&key, current.mod_revision(), &bytes).await?
+        {
             return Ok(());
         }
         patience.check()?;
@@ -114,7 +116,7 @@ fn target(binding: &Object, name: &str) -> Result<String, Status> {
 }
 
 fn assign(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     pod: &mut Object,
     binding: &Object,
     node: &str,
@@ -122,7 +124,7 @@ fn assign(
     let name = binding.name();
     let refuse = |text: &str| {
         Err(Status::conflict(
-            BINDING,
+            BINDING_RESOURCE,
             name,
             &format!("pod {name} {text}"),
         ))

@@ -1,23 +1,23 @@
 //! Bodies that become no object, but about which others have a say.
 
-use super::Writing;
-use super::admit::{self, Subject};
-use crate::kinds::Kind;
+use super::WriteContext;
+use super::admit::{self, AdmissionTarget};
+use crate::kinds::ServedResource;
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
 /// Asks those who have a say about what is posted to a subresource.
-pub(crate) async fn consult(
-    writing: &Writing<'_>,
+pub(crate) async fn admit_unstored(
+    writing: &WriteContext<'_>,
     subresource: &'static str,
-    of: &Arc<Kind>,
+    of: &Arc<ServedResource>,
     name: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
-    let subject = Subject {
+    let subject = AdmissionTarget {
         subresource,
-        of,
-        ..Subject::created(writing, name)
+        object_kind: of,
+        ..AdmissionTarget::for_create(writing, name)
     };
     admit::mutate(writing, subject, None, object).await?;
     admit::validate(writing, subject, None, object).await

@@ -1,27 +1,27 @@
 //! Objects that go away, at once or in steps (§2.5).
 
-use super::delete_options::{DeleteOptions, Dependents};
-use super::{Found, Outcome, Patience, Writing, admit, rules};
-use crate::conversion::read_as;
+use super::delete_options::{DeleteOptions, PropagationPolicy};
+use super::{CommitOutcome, ExistingObject, RetryDeadline, WriteContext, admit, rules};
+use crate::conversion::read_stored_as;
 use crate::definitions;
-use crate::kinds::Shown;
-use crate::list::{Gathered, Listing, gather};
-use crate::namespaces::IMMORTAL;
-use crate::press::Press;
-use crate::trouble::damaged;
+use crate::kinds::ObjectView;
+use crate::list::{CollectedList, ListRequest, collect};
+use crate::namespaces::IMMORTAL_NAMESPACES;
+use crate::press::EncodePool;
+use crate::trouble::damaged_object;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use optik_catalog::{Finalization, Grace, Hook};
+use optik_catalog::{Finalization, GracefulDeletion, SpecialKind};
 use optik_object::{Object, Status, Timestamp, UidMismatch, Value};
 use optik_store::Revision;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 /// How many objects of a collection are deleted at a time.
-const TOGETHER: usize = 64;
+const CONCURRENT_DELETES_MAX: usize = 64;
 
 /// What became of it.
-pub(crate) struct Deleted {
+pub(crate) struct DeleteResult {
     pub(crate) body: Bytes,
     /// It is still there, and will be for a while.
     pub(crate) pending: bool,
@@ -29,24 +29,24 @@ pub(crate) struct Deleted {
 
 /// `DELETE` of one object.
 pub(crate) async fn delete(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
     options: &DeleteOptions,
-) -> Result<Deleted, Status> {
+) -> Result<DeleteResult, Status> {
     delete_one(writing, name, name, options).await
 }
 
-/// `asked_for` is what others are told: nothing if a whole collection is meant.
+/// `with_request_meta` is what others are told: nothing if a whole collection is meant.
 async fn delete_one(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
     asked_for: &str,
     options: &DeleteOptions,
-) -> Result<Deleted, Status> {
+) -> Result<DeleteResult, Status> {
     let key = writing.key(name);
     let resource = writing.kind.resource.name();
-    refuse_immortal(writing, name)?;
-    let patience = Patience::begin();
+    check_not_immortal(writing, name)?;
+    let patience = RetryDeadline::start();
     // A precondition is about the object as it was found, not as we changed it.
     let mut changed_by_us = None;
     loop {
@@ -55,25 +55,25 @@ async fn delete_one(
             return Err(Status::not_found(resource, name));
         };
         let ours = changed_by_us == Some(found.revision());
-        let object = writing.kind.open(found.value());
-        let object = object.map_err(|error| damaged(&key, error))?;
+        let object = writing.kind.decode_stored(found.value());
+        let object = object.map_err(|error| damaged_object(&key, error))?;
         check_preconditions(writing, options, &object, &found, ours)?;
-        let step = step(writing, options, &object);
-        if !matches!(step, Step::Pending) {
+        let step = next_step(writing, options, &object);
+        if !matches!(step, DeleteStep::Pending) {
             let stored = (&object, found.revision());
             admit::delete(writing, asked_for, options, stored).await?;
         }
-        match carry_out(writing, options, &key, &found, &object, step).await? {
-            Done::Deleted(deleted) => return Ok(deleted),
-            Done::Changed(revision) => changed_by_us = Some(revision),
-            Done::Refused => patience.check()?,
+        match run_step(writing, options, &key, &found, &object, step).await? {
+            StepOutcome::Deleted(deleted) => return Ok(deleted),
+            StepOutcome::Changed(revision) => changed_by_us = Some(revision),
+            StepOutcome::Conflict => patience.check()?,
         }
     }
 }
 
-fn refuse_immortal(writing: &Writing<'_>, name: &str) -> Result<(), Status> {
-    let spec = writing.kind.resource.behaviour.finalization == Finalization::Spec;
-    if spec && IMMORTAL.contains(&name) {
+fn check_not_immortal(writing: &WriteContext<'_>, name: &str) -> Result<(), Status> {
+    let spec = writing.kind.resource.strategy_options.finalization == Finalization::Spec;
+    if spec && IMMORTAL_NAMESPACES.contains(&name) {
         let resource = writing.kind.resource.name();
         return Err(Status::forbidden(
             resource,
@@ -85,10 +85,10 @@ fn refuse_immortal(writing: &Writing<'_>, name: &str) -> Result<(), Status> {
 }
 
 fn check_preconditions(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     options: &DeleteOptions,
     object: &Object,
-    found: &Found,
+    found: &ExistingObject,
     ours: bool,
 ) -> Result<(), Status> {
     let resource = writing.kind.resource.name();
@@ -100,14 +100,14 @@ fn check_preconditions(
             sent,
             stored: object.uid(),
         };
-        return Err(Status::delete_uid_differs(resource, name, mismatch));
+        return Err(Status::delete_uid_mismatch(resource, name, mismatch));
     }
     let stored = found.revision().get();
     if let Some(sent) = &options.revision
         && !ours
         && *sent != stored.to_string()
     {
-        return Err(Status::delete_revision_differs(
+        return Err(Status::delete_resource_version_mismatch(
             resource, name, sent, stored,
         ));
     }
@@ -115,7 +115,7 @@ fn check_preconditions(
 }
 
 /// What a deletion does next.
-enum Step {
+enum DeleteStep {
     /// Nothing: it is on its way already.
     Wait,
     /// Nothing, and nobody is asked: it has been given its time.
@@ -127,95 +127,107 @@ enum Step {
     Remove,
 }
 
-fn step(writing: &Writing<'_>, options: &DeleteOptions, old: &Object) -> Step {
+fn next_step(writing: &WriteContext<'_>, options: &DeleteOptions, old: &Object) -> DeleteStep {
     let kind = writing.kind;
-    if kind.resource.behaviour.finalization == Finalization::Spec {
-        return step_of_namespace(writing, options, old);
+    if kind.resource.strategy_options.finalization == Finalization::Spec {
+        return next_namespace_step(writing, options, old);
     }
     let mut object = old.clone();
-    if kind.resource.behaviour.hook == Hook::Definition && !old.is_being_deleted() {
+    if kind.resource.strategy_options.special_kind == SpecialKind::CustomResourceDefinition
+        && !old.is_being_deleted()
+    {
         definitions::begin_deletion(&mut object, writing.now());
-        return Step::Mark(object);
+        return DeleteStep::Mark(object);
     }
-    let graceful = match kind.resource.behaviour.grace {
-        Grace::None => Graceful::NotSupported,
-        Grace::Pod => shorten_or_begin(options, &mut object, writing.now()),
+    let graceful = match kind.resource.strategy_options.grace {
+        GracefulDeletion::None => GracePeriodState::NotSupported,
+        GracefulDeletion::Pod => start_or_shorten_grace(options, &mut object, writing.now()),
     };
-    if graceful == Graceful::Pending {
-        return Step::Pending;
+    if graceful == GracePeriodState::Pending {
+        return DeleteStep::Pending;
     }
-    settle_dependents(writing, options, &mut object);
+    set_dependents_finalizer(writing, options, &mut object);
     if object.finalizers().next().is_some() {
-        mark(&mut object, writing.now(), 0);
+        set_deletion_timestamp(&mut object, writing.now(), 0);
         return if object == *old {
-            Step::Wait
+            DeleteStep::Wait
         } else {
-            Step::Mark(object)
+            DeleteStep::Mark(object)
         };
     }
     let grace = object.deletion_grace_period_seconds().unwrap_or(0);
     match graceful {
-        Graceful::Begun if grace > 0 => Step::Mark(object),
-        Graceful::Begun => Step::MarkThenRemove(object),
-        Graceful::NotSupported | Graceful::Pending | Graceful::Over => Step::Remove,
+        GracePeriodState::Started if grace > 0 => DeleteStep::Mark(object),
+        GracePeriodState::Started => DeleteStep::MarkThenRemove(object),
+        GracePeriodState::NotSupported | GracePeriodState::Pending | GracePeriodState::Elapsed => {
+            DeleteStep::Remove
+        }
     }
 }
 
-fn step_of_namespace(writing: &Writing<'_>, options: &DeleteOptions, old: &Object) -> Step {
+fn next_namespace_step(
+    writing: &WriteContext<'_>,
+    options: &DeleteOptions,
+    old: &Object,
+) -> DeleteStep {
     let mut object = old.clone();
-    settle_dependents(writing, options, &mut object);
+    set_dependents_finalizer(writing, options, &mut object);
     if !object.is_being_deleted() {
         object.set_deletion_timestamp(Some(writing.now()));
     }
     if let Some(Value::Object(status)) = object.members_mut().get_mut("status") {
         status.insert("phase".into(), "Terminating".into());
     }
-    let held = rules::holds_content(&object) || object.finalizers().next().is_some();
+    let held = rules::has_namespace_finalizers(&object) || object.finalizers().next().is_some();
     match (held, object == *old) {
-        (true, true) => Step::Wait,
-        (true, false) => Step::Mark(object),
-        (false, _) => Step::Remove,
+        (true, true) => DeleteStep::Wait,
+        (true, false) => DeleteStep::Mark(object),
+        (false, _) => DeleteStep::Remove,
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Graceful {
+enum GracePeriodState {
     NotSupported,
     /// The object is marked, or its time was cut short.
-    Begun,
+    Started,
     /// It was marked before, and nothing changes.
     Pending,
     /// It was marked before, and its time is over.
-    Over,
+    Elapsed,
 }
 
 /// A running pod is given time; a client may only shorten it later.
-fn shorten_or_begin(options: &DeleteOptions, object: &mut Object, now: Timestamp) -> Graceful {
+fn start_or_shorten_grace(
+    options: &DeleteOptions,
+    object: &mut Object,
+    now: Timestamp,
+) -> GracePeriodState {
     if object.is_being_deleted() {
         let given = object.deletion_grace_period_seconds().unwrap_or(0);
         // Whoever marked it goes on to remove it; if that was cut short, so do we.
         if given == 0 {
-            return Graceful::Over;
+            return GracePeriodState::Elapsed;
         }
         let Some(wanted) = options.grace_period_seconds else {
-            return Graceful::Pending;
+            return GracePeriodState::Pending;
         };
         let wanted = if wanted < 0 { 1 } else { wanted };
         if wanted >= given {
-            return Graceful::Pending;
+            return GracePeriodState::Pending;
         }
         let end = object.deletion_timestamp().unwrap_or(now).seconds();
         let end = end.saturating_sub(given).saturating_add(wanted);
         object.set_deletion_timestamp(Some(Timestamp::from_seconds(end)));
         object.set_deletion_grace_period_seconds(Some(wanted));
-        return Graceful::Begun;
+        return GracePeriodState::Started;
     }
-    mark(object, now, grace_seconds(options, object));
-    Graceful::Begun
+    set_deletion_timestamp(object, now, grace_seconds(options, object));
+    GracePeriodState::Started
 }
 
 /// What a pod is given that nobody cut short.
-const POD_GRACE_SECONDS: i64 = 30;
+const POD_GRACE_SECONDS_DEFAULT: i64 = 30;
 
 fn grace_seconds(options: &DeleteOptions, object: &Object) -> i64 {
     let member = |part: &str, name: &str| object.get(part).and_then(|part| part.get(name).cloned());
@@ -236,22 +248,22 @@ fn grace_seconds(options: &DeleteOptions, object: &Object) -> i64 {
         let of_pod = member("spec", "terminationGracePeriodSeconds");
         of_pod.and_then(|seconds| seconds.as_i64())
     });
-    match asked.unwrap_or(POD_GRACE_SECONDS) {
+    match asked.unwrap_or(POD_GRACE_SECONDS_DEFAULT) {
         seconds if seconds < 0 => 1,
         seconds => seconds,
     }
 }
 
 /// The last second that has a name: `9999-12-31T23:59:59Z`.
-const LAST_SECOND: i64 = 253_402_300_799;
+const LAST_RFC3339_SECOND: i64 = 253_402_300_799;
 
 /// Marks an object as going away, once. What is given more time than there is is given
 /// what there is.
-fn mark(object: &mut Object, now: Timestamp, grace: i64) {
+fn set_deletion_timestamp(object: &mut Object, now: Timestamp, grace: i64) {
     if object.is_being_deleted() {
         return;
     }
-    let grace = grace.min(LAST_SECOND - now.seconds());
+    let grace = grace.min(LAST_RFC3339_SECOND - now.seconds());
     object.set_deletion_timestamp(Some(Timestamp::from_seconds(now.seconds() + grace)));
     object.set_deletion_grace_period_seconds(Some(grace));
     if object.generation() > 0 {
@@ -260,15 +272,22 @@ fn mark(object: &mut Object, now: Timestamp, grace: i64) {
 }
 
 /// Sets the finalizers by which the garbage collector is told about dependents.
-fn settle_dependents(writing: &Writing<'_>, options: &DeleteOptions, object: &mut Object) {
+fn set_dependents_finalizer(
+    writing: &WriteContext<'_>,
+    options: &DeleteOptions,
+    object: &mut Object,
+) {
     let has = |name: &str| object.finalizers().any(|known| known == name);
-    let (orphan, foreground) = match options.dependents {
-        Some(Dependents::Orphan) => (true, false),
-        Some(Dependents::Foreground) => (false, true),
-        Some(Dependents::Background) => (false, false),
+    let (orphan, foreground) = match options.propagation {
+        Some(PropagationPolicy::Orphan) => (true, false),
+        Some(PropagationPolicy::Foreground) => (false, true),
+        Some(PropagationPolicy::Background) => (false, false),
         // What was decided before stands.
         None if has(ORPHAN) || has(FOREGROUND) => (has(ORPHAN), has(FOREGROUND)),
-        None => (writing.kind.resource.behaviour.orphans_by_default, false),
+        None => (
+            writing.kind.resource.strategy_options.orphans_by_default,
+            false,
+        ),
     };
     if (orphan, foreground) == (has(ORPHAN), has(FOREGROUND)) {
         return;
@@ -283,87 +302,92 @@ fn settle_dependents(writing: &Writing<'_>, options: &DeleteOptions, object: &mu
 }
 
 /// How a step went.
-enum Done {
-    Deleted(Deleted),
+enum StepOutcome {
+    Deleted(DeleteResult),
     /// One write of two.
     Changed(Revision),
     /// Somebody else was faster.
-    Refused,
+    Conflict,
 }
 
-async fn carry_out(
-    writing: &Writing<'_>,
+async fn run_step(
+    writing: &WriteContext<'_>,
     options: &DeleteOptions,
     key: &str,
-    found: &Found,
+    found: &ExistingObject,
     old: &Object,
-    step: Step,
-) -> Result<Done, Status> {
+    step: DeleteStep,
+) -> Result<StepOutcome, Status> {
     let revision = found.revision();
     match step {
-        Step::Wait | Step::Pending => Ok(Done::Deleted(Deleted {
-            body: writing.show(found.value(), revision)?,
+        DeleteStep::Wait | DeleteStep::Pending => Ok(StepOutcome::Deleted(DeleteResult {
+            body: writing.render(found.value(), revision)?,
             pending: true,
         })),
-        Step::Mark(object) => {
+        DeleteStep::Mark(object) => {
             let bytes = Bytes::from(writing.encode(&object)?);
             let at = if options.dry_run {
                 revision
             } else {
-                let stored = writing.kept(&object, &bytes).await?;
+                let stored = writing.to_storage_version(&object, &bytes).await?;
                 match writing.put(key, revision, &stored).await? {
-                    Outcome::At(revision) => revision,
-                    Outcome::Refused => return Ok(Done::Refused),
+                    CommitOutcome::Committed(revision) => revision,
+                    CommitOutcome::Conflict => return Ok(StepOutcome::Conflict),
                 }
             };
-            Ok(Done::Deleted(Deleted {
-                body: writing.show(&bytes, at)?,
+            Ok(StepOutcome::Deleted(DeleteResult {
+                body: writing.render(&bytes, at)?,
                 pending: true,
             }))
         }
-        Step::MarkThenRemove(object) => {
+        DeleteStep::MarkThenRemove(object) => {
             let bytes = Bytes::from(writing.encode(&object)?);
             if options.dry_run {
-                let body = gone(writing, &object, &bytes, revision)?;
-                return Ok(Done::Deleted(body));
+                let body = deleted_response(writing, &object, &bytes, revision)?;
+                return Ok(StepOutcome::Deleted(body));
             }
-            let stored = writing.kept(&object, &bytes).await?;
+            let stored = writing.to_storage_version(&object, &bytes).await?;
             Ok(match writing.put(key, revision, &stored).await? {
-                Outcome::At(revision) => Done::Changed(revision),
-                Outcome::Refused => Done::Refused,
+                CommitOutcome::Committed(revision) => StepOutcome::Changed(revision),
+                CommitOutcome::Conflict => StepOutcome::Conflict,
             })
         }
-        Step::Remove => {
+        DeleteStep::Remove => {
             let at = if options.dry_run {
                 revision
             } else {
                 match writing.remove(key, revision, old).await? {
-                    Outcome::At(revision) => revision,
-                    Outcome::Refused => return Ok(Done::Refused),
+                    CommitOutcome::Committed(revision) => revision,
+                    CommitOutcome::Conflict => return Ok(StepOutcome::Conflict),
                 }
             };
-            Ok(Done::Deleted(gone(writing, old, found.value(), at)?))
+            Ok(StepOutcome::Deleted(deleted_response(
+                writing,
+                old,
+                found.value(),
+                at,
+            )?))
         }
     }
 }
 
 /// What is said of an object that is gone.
-fn gone(
-    writing: &Writing<'_>,
+fn deleted_response(
+    writing: &WriteContext<'_>,
     object: &Object,
     bytes: &[u8],
     revision: Revision,
-) -> Result<Deleted, Status> {
+) -> Result<DeleteResult, Status> {
     let resource = &writing.kind.resource;
-    let body = if resource.behaviour.delete_returns_object {
-        writing.show(bytes, revision)?
+    let body = if resource.strategy_options.delete_returns_object {
+        writing.render(bytes, revision)?
     } else {
         let status = Status::deleted(resource.name(), object.name(), object.uid());
         let mut body = status.to_json();
         body.push(b'\n');
         body.into()
     };
-    Ok(Deleted {
+    Ok(DeleteResult {
         body,
         pending: false,
     })
@@ -371,29 +395,29 @@ fn gone(
 
 /// `DELETE` of a collection, or of a page of it: one after the other, not all or
 /// nothing. The answer lists them as they were.
-pub(crate) async fn delete_all(
-    writing: &Writing<'_>,
-    press: &Press,
-    listing: &Listing,
+pub(crate) async fn delete_collection(
+    writing: &WriteContext<'_>,
+    press: &EncodePool,
+    listing: &ListRequest,
     options: &DeleteOptions,
 ) -> Result<Bytes, Status> {
     let kind = writing.kind;
-    let gathered = gather(writing.outside, press, listing).await?;
-    let Gathered {
+    let gathered = collect(writing.webhook_client, press, listing).await?;
+    let CollectedList {
         versions,
         head,
         room: _room,
     } = gathered;
-    let shown = read_as(writing.outside, kind, versions.clone()).await?;
+    let shown = read_stored_as(writing.webhook_client, kind, versions.clone()).await?;
     let mut shown = shown.into_iter();
     let mut out = head;
     // Together they share the store's syncs.
     let mut deletions = stream::iter(versions)
         .map(|version| async move {
-            let (_, name) = kind.parts_of_key(version.key());
+            let (_, name) = kind.split_key(version.key());
             delete_one(writing, name, "", options).await
         })
-        .buffered(TOGETHER);
+        .buffered(CONCURRENT_DELETES_MAX);
     let mut first = true;
     while let Some((deleted, version)) = deletions.next().await.zip(shown.next()) {
         match deleted {
@@ -406,12 +430,12 @@ pub(crate) async fn delete_all(
             out.push(b',');
         }
         first = false;
-        let shown = Shown {
+        let shown = ObjectView {
             typed: false,
-            ..Shown::whole(&version)
+            ..ObjectView::from_version(&version)
         };
         let written = kind.write(shown, &mut out);
-        written.map_err(|error| damaged("a collection", error))?;
+        written.map_err(|error| damaged_object("a collection", error))?;
     }
     out.extend_from_slice(b"]}\n");
     Ok(out.into())

@@ -11,10 +11,10 @@ pub(crate) struct DeleteOptions {
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) uid: Option<String>,
     pub(crate) revision: Option<String>,
-    pub(crate) dependents: Option<Dependents>,
+    pub(crate) propagation: Option<PropagationPolicy>,
     /// The same as it was asked for: the new option, and the old one.
-    pub(crate) policy: Option<Dependents>,
-    pub(crate) orphan: Option<bool>,
+    pub(crate) given_propagation_policy: Option<PropagationPolicy>,
+    pub(crate) given_orphan_dependents: Option<bool>,
     pub(crate) dry_run: bool,
 }
 
@@ -29,10 +29,10 @@ impl DeleteOptions {
                 options["preconditions"][name] = given.as_str().into();
             }
         }
-        if let Some(policy) = self.policy {
+        if let Some(policy) = self.given_propagation_policy {
             options["propagationPolicy"] = policy.name().into();
         }
-        if let Some(orphan) = self.orphan {
+        if let Some(orphan) = self.given_orphan_dependents {
             options["orphanDependents"] = orphan.into();
         }
     }
@@ -40,7 +40,7 @@ impl DeleteOptions {
 
 /// What becomes of objects that name this one as their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dependents {
+pub(crate) enum PropagationPolicy {
     Orphan,
     /// They go first.
     Foreground,
@@ -48,7 +48,7 @@ pub(crate) enum Dependents {
     Background,
 }
 
-impl Dependents {
+impl PropagationPolicy {
     const fn name(self) -> &'static str {
         match self {
             Self::Orphan => "Orphan",
@@ -75,7 +75,7 @@ impl DeleteOptions {
 
 impl DeleteOptions {
     /// Those that are part of another body; none are none.
-    pub(crate) fn of(options: Option<&Value>, dry_run: bool) -> Result<Self, Status> {
+    pub(crate) fn from_value(options: Option<&Value>, dry_run: bool) -> Result<Self, Status> {
         let empty = Map::new();
         let members = options.and_then(Value::as_object).unwrap_or(&empty);
         let mut read = from_body(members)?;
@@ -86,7 +86,7 @@ impl DeleteOptions {
 
 fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
-    judge(&Raw {
+    validate(&RawDeleteOptions {
         grace_period_seconds: query.number("gracePeriodSeconds")?,
         // Also what a collection was listed by is a condition then, as upstream has it.
         uid: query.get("uid").filter(|uid| !uid.is_empty()),
@@ -100,22 +100,22 @@ fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
 }
 
 fn from_body(members: &Map) -> Result<DeleteOptions, Status> {
-    let options = Members {
+    let options = TypedMembers {
         of: Some(members),
-        called: "DeleteOptions.",
+        go_name: "DeleteOptions.",
     };
     check_kind(options)?;
-    let conditions = Members {
+    let conditions = TypedMembers {
         of: options.get("preconditions", "v1.Preconditions", Value::as_object)?,
-        called: "Preconditions.preconditions.",
+        go_name: "Preconditions.preconditions.",
     };
     let dry_run = options.get("dryRun", "[]string", Value::as_array)?;
     let dry_run = dry_run.into_iter().flatten().map(|item| {
         let text = item.as_str();
-        text.ok_or_else(|| options.misfit("dryRun", item, "string"))
+        text.ok_or_else(|| options.type_error("dryRun", item, "string"))
     });
     let policy = "propagationPolicy";
-    judge(&Raw {
+    validate(&RawDeleteOptions {
         grace_period_seconds: options.get("gracePeriodSeconds", "int64", Value::as_i64)?,
         uid: conditions.get("uid", "types.UID", Value::as_str)?,
         revision: conditions.get("resourceVersion", "string", Value::as_str)?,
@@ -125,10 +125,10 @@ fn from_body(members: &Map) -> Result<DeleteOptions, Status> {
     })
 }
 
-fn check_kind(options: Members<'_>) -> Result<(), Status> {
+fn check_kind(options: TypedMembers<'_>) -> Result<(), Status> {
     let text = |name| {
-        let at_the_root = Members {
-            called: ".",
+        let at_the_root = TypedMembers {
+            go_name: ".",
             ..options
         };
         let text = at_the_root.get(name, "string", Value::as_str);
@@ -149,13 +149,13 @@ fn check_kind(options: Members<'_>) -> Result<(), Status> {
 
 /// Members whose types are checked: a condition that nobody understood would be none.
 #[derive(Clone, Copy)]
-struct Members<'m> {
+struct TypedMembers<'m> {
     of: Option<&'m Map>,
     /// As Go calls what they are members of.
-    called: &'static str,
+    go_name: &'static str,
 }
 
-impl<'m> Members<'m> {
+impl<'m> TypedMembers<'m> {
     /// Nothing is as good as null.
     fn get<T>(
         self,
@@ -167,24 +167,24 @@ impl<'m> Members<'m> {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match read(value) {
                 Some(read) => Ok(Some(read)),
-                None => Err(self.misfit(name, value, wanted)),
+                None => Err(self.type_error(name, value, wanted)),
             },
         }
     }
 
-    fn misfit(self, name: &str, found: &Value, wanted: &str) -> Status {
+    fn type_error(self, name: &str, found: &Value, wanted: &str) -> Status {
         let shown = match found {
             Value::Number(number) if wanted == "int64" => format!("number {number}"),
             other => json_type(other).to_owned(),
         };
-        let called = self.called;
+        let called = self.go_name;
         Status::bad_request(format!(
             "json: cannot unmarshal {shown} into Go struct field {called}{name} of type {wanted}"
         ))
     }
 }
 
-struct Raw<'a> {
+struct RawDeleteOptions<'a> {
     grace_period_seconds: Option<i64>,
     uid: Option<&'a str>,
     revision: Option<&'a str>,
@@ -193,7 +193,7 @@ struct Raw<'a> {
     dry_run: Vec<&'a str>,
 }
 
-fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
+fn validate(raw: &RawDeleteOptions<'_>) -> Result<DeleteOptions, Status> {
     let mut errors = Vec::new();
     if let (Some(policy), Some(_)) = (raw.policy, raw.orphan) {
         let text = "orphanDependents and deletionPropagation cannot be both set";
@@ -201,9 +201,9 @@ fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
     }
     let by_policy = match raw.policy {
         None => None,
-        Some("Orphan") => Some(Dependents::Orphan),
-        Some("Foreground") => Some(Dependents::Foreground),
-        Some("Background") => Some(Dependents::Background),
+        Some("Orphan") => Some(PropagationPolicy::Orphan),
+        Some("Foreground") => Some(PropagationPolicy::Foreground),
+        Some("Background") => Some(PropagationPolicy::Background),
         Some(other) => {
             let supported = &["Foreground", "Background", "Orphan", "nil"];
             errors.push(FieldError::not_supported(
@@ -219,16 +219,16 @@ fn judge(raw: &Raw<'_>) -> Result<DeleteOptions, Status> {
         return Err(Status::invalid_options("DeleteOptions", &errors));
     }
     let by_flag = raw.orphan.map(|orphan| match orphan {
-        true => Dependents::Orphan,
-        false => Dependents::Background,
+        true => PropagationPolicy::Orphan,
+        false => PropagationPolicy::Background,
     });
     Ok(DeleteOptions {
         grace_period_seconds: raw.grace_period_seconds,
         uid: raw.uid.map(String::from),
         revision: raw.revision.map(String::from),
-        dependents: by_policy.or(by_flag),
-        policy: by_policy,
-        orphan: raw.orphan,
+        propagation: by_policy.or(by_flag),
+        given_propagation_policy: by_policy,
+        given_orphan_dependents: raw.orphan,
         dry_run: !raw.dry_run.is_empty(),
     })
 }

@@ -1,58 +1,62 @@
 //! Taking a pod away, if its budget allows that.
 
-use super::admit::{self, Subject};
+use super::admit::{self, AdmissionTarget};
 use super::delete::delete;
-use super::{DeleteOptions, Outcome, Patience, Writing};
-use crate::kinds::{Kind, parse_stored};
-use crate::trouble::damaged;
+use super::{CommitOutcome, DeleteOptions, RetryDeadline, WriteContext};
+use crate::kinds::{ServedResource, parse_stored};
+use crate::trouble::damaged_object;
 use bytes::Bytes;
-use optik_builtin::selects;
+use optik_builtin::selector_matches;
 use optik_object::{FieldError, Object, ResourceName, Status, Value};
 use optik_store::{KeyRange, Version};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-const BUDGETS: &str = "/registry/poddisruptionbudgets/";
+const BUDGETS_DIRECTORY: &str = "/registry/poddisruptionbudgets/";
 /// How many evictions a budget notes whose pods are still there.
 const DISRUPTED_PODS_MAX: usize = 2000;
 /// What a budget is called where it forbids something.
-const BUDGET: ResourceName<'static> = ResourceName {
+const BUDGET_RESOURCE: ResourceName<'static> = ResourceName {
     group: "policy",
     plural: "poddisruptionbudget",
     kind: "PodDisruptionBudget",
 };
 
-fn eviction_kind() -> &'static Arc<Kind> {
-    static KIND: OnceLock<Arc<Kind>> = OnceLock::new();
-    KIND.get_or_init(|| Arc::new(Kind::new(optik_catalog::eviction(), None)))
+fn eviction_kind() -> &'static Arc<ServedResource> {
+    static KIND: OnceLock<Arc<ServedResource>> = OnceLock::new();
+    KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::eviction(), None)))
 }
 
 /// `POST` to `eviction`. Admission judges the eviction; the deletion that comes of it is
 /// the server's own, as upstream has it.
 pub(crate) async fn evict(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
     mut eviction: Object,
 ) -> Result<(), Status> {
     let namespace = writing.namespace.unwrap_or_default();
     match eviction.namespace() {
         "" => eviction.set_namespace(namespace),
-        other if other != namespace => return Err(Status::namespace_differs()),
+        other if other != namespace => return Err(Status::namespace_mismatch()),
         _ => {}
     }
-    let subject = Subject {
+    let subject = AdmissionTarget {
         subresource: "eviction",
-        of: eviction_kind(),
-        ..Subject::created(writing, name)
+        object_kind: eviction_kind(),
+        ..AdmissionTarget::for_create(writing, name)
     };
     admit::mutate(writing, subject, None, &mut eviction).await?;
-    let options = options(writing, name, &eviction)?;
+    let options = delete_options(writing, name, &eviction)?;
     admit::validate(writing, subject, None, &mut eviction).await?;
-    carry_out(&writing.unadmitted(), name, &options).await
+    delete_pod(&writing.without_admission(), name, &options).await
 }
 
 /// What an eviction says of the deletion.
-fn options(writing: &Writing<'_>, name: &str, eviction: &Object) -> Result<DeleteOptions, Status> {
+fn delete_options(
+    writing: &WriteContext<'_>,
+    name: &str,
+    eviction: &Object,
+) -> Result<DeleteOptions, Status> {
     if eviction.name() != name {
         let text = "name in URL does not match name in Eviction object";
         return Err(Status::bad_request(text));
@@ -65,11 +69,11 @@ fn options(writing: &Writing<'_>, name: &str, eviction: &Object) -> Result<Delet
         let kind = eviction_kind().resource.name();
         return Err(Status::invalid(kind, name, &[error]));
     }
-    DeleteOptions::of(given, writing.options.dry_run)
+    DeleteOptions::from_value(given, writing.options.dry_run)
 }
 
-async fn carry_out(
-    writing: &Writing<'_>,
+async fn delete_pod(
+    writing: &WriteContext<'_>,
     name: &str,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
@@ -77,9 +81,9 @@ async fn carry_out(
     let latest = writing.latest().await?;
     let current = latest.get(key.as_bytes());
     let current = current.ok_or_else(|| Status::not_found(writing.kind.resource.name(), name))?;
-    let pod = parse_stored(current.value()).map_err(|error| damaged(&key, error))?;
-    if counts(&pod) {
-        charge(writing, &pod, options).await?;
+    let pod = parse_stored(current.value()).map_err(|error| damaged_object(&key, error))?;
+    if is_protected_phase(&pod) {
+        take_disruption(writing, &pod, options).await?;
     }
     delete(writing, name, options).await.map(drop)
 }
@@ -91,7 +95,7 @@ fn status<'a>(object: &'a Object, member: &str) -> &'a Value {
 }
 
 /// Whether a pod is one that budgets protect: it lives, and is on its way to run.
-fn counts(pod: &Object) -> bool {
+fn is_protected_phase(pod: &Object) -> bool {
     let phase = status(pod, "phase").as_str().unwrap_or_default();
     !pod.is_being_deleted() && !["Succeeded", "Failed", "Pending"].contains(&phase)
 }
@@ -103,19 +107,19 @@ fn is_ready(pod: &Object) -> bool {
 }
 
 /// Takes one disruption from the budget of a pod.
-async fn charge(
-    writing: &Writing<'_>,
+async fn take_disruption(
+    writing: &WriteContext<'_>,
     pod: &Object,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    let patience = Patience::begin();
+    let patience = RetryDeadline::start();
     loop {
         let latest = writing.latest().await?;
-        let range = KeyRange::prefix(format!("{BUDGETS}{}/", pod.namespace()));
+        let range = KeyRange::prefix(format!("{BUDGETS_DIRECTORY}{}/", pod.namespace()));
         let mut own: Vec<(Arc<Version>, Object)> = Vec::new();
         for version in latest.entries(&range) {
             if let Ok(budget) = parse_stored(version.value())
-                && protects(&budget, pod)
+                && budget_selects(&budget, pod)
             {
                 own.push((Arc::clone(version), budget));
             }
@@ -129,27 +133,28 @@ async fn charge(
                  does not support.",
             ));
         }
-        if !is_ready(pod) && lets_unready_go(&budget) {
+        if !is_ready(pod) && allows_unready_eviction(&budget) {
             return Ok(());
         }
-        take(&mut budget, pod.name(), &writing.now().to_string())?;
+        record_disruption(&mut budget, pod.name(), &writing.now().to_string())?;
         if options.dry_run {
             return Ok(());
         }
         let bytes = Bytes::from(writing.encode(&budget)?);
         let key = String::from_utf8_lossy(version.key()).into_owned();
         let put = writing.put(&key, version.mod_revision(), &bytes);
-        if let Outcome::At(_) = put.await? {
+        if let CommitOutcome::Committed(_) = put.await? {
             return Ok(());
         }
         patience.check()?;
     }
 }
 
-fn protects(budget: &Object, pod: &Object) -> bool {
+fn budget_selects(budget: &Object, pod: &Object) -> bool {
     let spec = budget.get("spec").unwrap_or(&Value::Null);
     let labels = pod.metadata().and_then(|metadata| metadata.get("labels"));
-    spec["selector"].is_object() && selects(&spec["selector"], labels.unwrap_or(&Value::Null))
+    spec["selector"].is_object()
+        && selector_matches(&spec["selector"], labels.unwrap_or(&Value::Null))
 }
 
 fn number(budget: &Object, member: &str) -> i64 {
@@ -157,7 +162,7 @@ fn number(budget: &Object, member: &str) -> i64 {
 }
 
 /// Why a budget allows nothing, as far as it says so itself.
-fn exhausted(budget: &Object) -> String {
+fn budget_exhausted_message(budget: &Object) -> String {
     let name = budget.name();
     let conditions = status(budget, "conditions").as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -181,7 +186,7 @@ fn exhausted(budget: &Object) -> String {
     }
 }
 
-fn lets_unready_go(budget: &Object) -> bool {
+fn allows_unready_eviction(budget: &Object) -> bool {
     let spec = budget.get("spec").unwrap_or(&Value::Null);
     let (healthy, wanted) = (
         number(budget, "currentHealthy"),
@@ -193,24 +198,30 @@ fn lets_unready_go(budget: &Object) -> bool {
 /// Whoever comes before the budget was looked at is asked to come again in so many seconds.
 const STALE_RETRY_SECONDS: u32 = 10;
 
-fn take(budget: &mut Object, pod: &str, now: &str) -> Result<(), Status> {
+fn record_disruption(budget: &mut Object, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.name();
     if number(budget, "observedGeneration") < budget.generation() {
         let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(Status::disruption_refused(why, STALE_RETRY_SECONDS));
+        return Err(Status::disruption_budget_violation(
+            why,
+            STALE_RETRY_SECONDS,
+        ));
     }
     let allowed = number(budget, "disruptionsAllowed");
     if allowed < 0 {
         let text = "pdb disruptions allowed is negative";
-        return Err(Status::forbidden(BUDGET, name, text));
+        return Err(Status::forbidden(BUDGET_RESOURCE, name, text));
     }
     let noted = status(budget, "disruptedPods").as_object();
     if noted.is_some_and(|noted| noted.len() > DISRUPTED_PODS_MAX) {
         let text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(Status::forbidden(BUDGET, name, text));
+        return Err(Status::forbidden(BUDGET_RESOURCE, name, text));
     }
     if allowed == 0 {
-        return Err(Status::disruption_refused(exhausted(budget), 0));
+        return Err(Status::disruption_budget_violation(
+            budget_exhausted_message(budget),
+            0,
+        ));
     }
     let status = budget.members_mut().entry("status").or_insert(json!({}));
     status["disruptionsAllowed"] = (allowed - 1).into();

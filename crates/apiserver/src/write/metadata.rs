@@ -1,10 +1,10 @@
 //! Metadata that the server makes, keeps or refuses (§7).
 
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use optik_catalog::NameRule;
 use optik_object::{
-    FIELD_ERRORS_MAX, FieldError, Object, Problems, Timestamp, Value, dns_label, dns_subdomain,
-    label_key, label_value, path_segment, uuid,
+    FIELD_ERRORS_MAX, FieldError, Object, Problems, Timestamp, Value, dns1123_label,
+    dns1123_subdomain, label_value, path_segment, qualified_name, uuid,
 };
 use optik_platform::Entropy;
 
@@ -18,22 +18,22 @@ pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
 }
 
 /// Starts an object's life. What the client said about it before does not count.
-pub(super) fn begin_life(object: &mut Object, uid: &str, now: Timestamp) {
-    object.remove("resourceVersion");
-    forget_end(object);
+pub(super) fn fill_system_fields(object: &mut Object, uid: &str, now: Timestamp) {
+    object.remove_metadata_member("resourceVersion");
+    clear_deletion_fields(object);
     object.set_uid(uid);
     object.set_creation_timestamp(Some(now));
 }
 
 /// Nothing is about to go away before it is there.
-pub(super) fn forget_end(object: &mut Object) {
-    object.remove("deletionTimestamp");
-    object.remove("deletionGracePeriodSeconds");
+pub(super) fn clear_deletion_fields(object: &mut Object) {
+    object.remove_metadata_member("deletionTimestamp");
+    object.remove_metadata_member("deletionGracePeriodSeconds");
 }
 
 /// What an update cannot change, whatever it says.
-pub(super) fn keep_identity(object: &mut Object, old: &Object) {
-    object.remove("resourceVersion");
+pub(super) fn preserve_immutable(object: &mut Object, old: &Object) {
+    object.remove_metadata_member("resourceVersion");
     for member in ["uid", "creationTimestamp", "generation"] {
         copy_member(object, old, member);
     }
@@ -44,27 +44,31 @@ pub(super) fn copy_member(object: &mut Object, from: &Object, member: &str) {
     let value = from.metadata().and_then(|metadata| metadata.get(member));
     match value.cloned() {
         Some(value) => drop(object.metadata_mut().insert(member.into(), value)),
-        None => drop(object.remove(member)),
+        None => drop(object.remove_metadata_member(member)),
     }
 }
 
 /// What holds for the metadata of every object.
-pub(super) fn check(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
-    let rule = match kind.resource.behaviour.name {
-        NameRule::DnsSubdomain => dns_subdomain,
-        NameRule::DnsLabel => dns_label,
+pub(super) fn validate_object_meta(
+    kind: &ServedResource,
+    object: &Object,
+    errors: &mut Vec<FieldError>,
+) {
+    let rule = match kind.resource.strategy_options.name {
+        NameRule::DnsSubdomain => dns1123_subdomain,
+        NameRule::DnsLabel => dns1123_label,
         NameRule::PathSegment => path_segment,
     };
     let (name, start) = (object.name(), object.generate_name());
     if !start.is_empty() {
-        let problems = rule(&as_if_more_followed(start));
-        complain("metadata.generateName", start, problems, errors);
+        let problems = rule(&mask_trailing_dash(start));
+        push_problems("metadata.generateName", start, problems, errors);
     }
     if name.is_empty() {
         let text = "name or generateName is required";
         errors.push(FieldError::required("metadata.name", text));
     } else {
-        complain("metadata.name", name, rule(name), errors);
+        push_problems("metadata.name", name, rule(name), errors);
     }
     if object.generation() < 0 {
         let text = "must be greater than or equal to 0";
@@ -73,12 +77,12 @@ pub(super) fn check(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) 
     }
     check_labels(object, errors);
     check_annotations(object, errors);
-    check_owners(object, errors);
+    check_owner_references(object, errors);
     check_finalizers(kind, object, errors);
 }
 
 /// The start of a name may end with a dash; what Go puts there takes a letter with it.
-fn as_if_more_followed(start: &str) -> String {
+fn mask_trailing_dash(start: &str) -> String {
     match start.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
             let kept = rest.char_indices().next_back().map_or(0, |(at, _)| at);
@@ -89,7 +93,7 @@ fn as_if_more_followed(start: &str) -> String {
 }
 
 /// What is beyond the bound is not told, so it is not kept either.
-fn complain(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
+fn push_problems(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
     if errors.len() >= FIELD_ERRORS_MAX {
         return;
     }
@@ -100,8 +104,8 @@ fn complain(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldE
 
 fn check_labels(object: &Object, errors: &mut Vec<FieldError>) {
     for (key, value) in object.labels() {
-        complain("metadata.labels", key, label_key(key), errors);
-        complain("metadata.labels", value, label_value(value), errors);
+        push_problems("metadata.labels", key, qualified_name(key), errors);
+        push_problems("metadata.labels", value, label_value(value), errors);
     }
 }
 
@@ -109,8 +113,8 @@ fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
     let mut bytes = 0;
     for (key, value) in object.annotations() {
         // Upper case is as good as lower case here.
-        let problems = label_key(&key.to_lowercase());
-        complain("metadata.annotations", key, problems, errors);
+        let problems = qualified_name(&key.to_lowercase());
+        push_problems("metadata.annotations", key, problems, errors);
         bytes += key.len() + value.len();
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
@@ -121,12 +125,16 @@ fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<FieldError>) {
+pub(super) fn check_finalizers(
+    kind: &ServedResource,
+    object: &Object,
+    errors: &mut Vec<FieldError>,
+) {
     for finalizer in object.finalizers() {
-        complain(
+        push_problems(
             "metadata.finalizers",
             finalizer,
-            label_key(finalizer),
+            qualified_name(finalizer),
             errors,
         );
     }
@@ -136,26 +144,26 @@ pub(super) fn check_finalizers(kind: &Kind, object: &Object, errors: &mut Vec<Fi
         let text = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid("metadata.finalizers", all, text));
     }
-    if kind.resource.behaviour.plain_finalizers {
+    if kind.resource.strategy_options.unqualified_finalizers {
         return;
     }
     for (at, finalizer) in object.finalizers().enumerate() {
-        check_known(format!("metadata.finalizers[{at}]"), finalizer, errors);
+        check_standard_finalizer(format!("metadata.finalizers[{at}]"), finalizer, errors);
     }
 }
 
 /// Those that hold the content of a namespace.
-pub(super) fn check_holders(object: &Object, errors: &mut Vec<FieldError>) {
+pub(super) fn check_namespace_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let holders = spec["finalizers"].as_array().into_iter().flatten();
     for (at, holder) in holders.filter_map(Value::as_str).enumerate() {
         let path = format!("spec.finalizers[{at}]");
-        complain(&path, holder, label_key(holder), errors);
-        check_known(path, holder, errors);
+        push_problems(&path, holder, qualified_name(holder), errors);
+        check_standard_finalizer(path, holder, errors);
     }
 }
 
-fn check_known(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
+fn check_standard_finalizer(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
     let is_known = finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer);
     if !is_known && errors.len() < FIELD_ERRORS_MAX {
         let text = "name is neither a standard finalizer name nor is it fully qualified";
@@ -163,7 +171,7 @@ fn check_known(path: String, finalizer: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_owners(object: &Object, errors: &mut Vec<FieldError>) {
+fn check_owner_references(object: &Object, errors: &mut Vec<FieldError>) {
     let owners = object
         .metadata()
         .and_then(|meta| meta.get("ownerReferences"));
@@ -212,7 +220,7 @@ mod tests {
     use optik_platform::SeededEntropy;
 
     #[test]
-    fn uids_are_random_and_say_so() {
+    fn new_uid_is_a_version_4_uuid() {
         let entropy = SeededEntropy::new(7);
         for _ in 0..1000 {
             let uid = new_uid(&entropy);

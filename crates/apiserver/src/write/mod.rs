@@ -17,33 +17,33 @@ mod rules;
 mod scale;
 mod update;
 
-pub(crate) use apply::{Configuration, apply};
-pub(crate) use binding::{Way, bind};
-pub(crate) use claims::move_ports;
-pub(crate) use consult::consult;
+pub(crate) use apply::{ApplyConfiguration, apply};
+pub(crate) use binding::{BindingEndpoint, bind};
+pub(crate) use claims::migrate_node_ports;
+pub(crate) use consult::admit_unstored;
 pub(crate) use create::create;
-pub(crate) use delete::{delete, delete_all};
+pub(crate) use delete::{delete, delete_collection};
 pub(crate) use delete_options::DeleteOptions;
 pub(crate) use eviction::evict;
 pub(crate) use metadata::new_uid;
 pub(crate) use options::{FieldValidation, OptionsKind, WriteOptions};
-pub(crate) use ownership::Ownership;
-pub(crate) use ownership::record as record_ownership;
-pub(crate) use patch::{Change, PatchType, patch};
-pub(crate) use rules::default;
-pub(crate) use update::{Part, update};
+pub(crate) use ownership::ManagedFieldsState;
+pub(crate) use ownership::update_managed_fields as record_ownership;
+pub(crate) use patch::{PatchBody, PatchType, patch};
+pub(crate) use rules::apply_defaults;
+pub(crate) use update::{SubresourceTarget, update};
 
-use crate::admission::{Admission, Told};
-use crate::calling::Outside;
-use crate::conversion::{kept, read_one};
+use crate::admission::{AdmissionChain, WarningRecorder};
+use crate::calling::WebhookClient;
+use crate::conversion::{read_stored_one_as, to_storage_version};
 use crate::exchange::User;
-use crate::kinds::{Kind, Kinds, Shown};
-use crate::lifetimes::Lifetimes;
-use crate::namespaces::Ground;
+use crate::kinds::{ObjectView, ResourceRegistry, ServedResource};
+use crate::lifetimes::LeaseManager;
+use crate::namespaces::NamespacePrecondition;
 use crate::read::SPLICE_BYTES;
-use crate::trouble::{commit_failed, damaged, read_failed};
+use crate::trouble::{commit_failed, damaged_object, read_failed};
 use bytes::Bytes;
-use optik_builtin::allocation::Ranges as ServiceRanges;
+use optik_builtin::service_allocation::ServiceRanges;
 use optik_object::{Object, Status, Timestamp};
 use optik_platform::{Clock, Entropy};
 use optik_store::{
@@ -54,77 +54,77 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a write is tried again before it gives up.
-const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
+const WRITE_RETRY_MAX: Duration = Duration::from_secs(34);
 
 /// A shorter object cannot cost too much. What is sent is weighed when it is read, but small
 /// patches make large objects in the end.
-const UNWEIGHED_BYTES: usize = 64 * 1024;
+const SIZE_UNCHECKED_BYTES_MAX: usize = 64 * 1024;
 
 /// What every write needs.
-pub(crate) struct Writing<'a> {
+pub(crate) struct WriteContext<'a> {
     pub(crate) store: &'a Store,
     /// Who converts objects, if somebody else does.
-    pub(crate) outside: &'a Outside,
+    pub(crate) webhook_client: &'a WebhookClient,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
-    pub(crate) lifetimes: &'a Lifetimes,
-    pub(crate) services: &'a ServiceRanges,
-    pub(crate) kinds: &'a Kinds,
-    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) lease_manager: &'a LeaseManager,
+    pub(crate) service_ranges: &'a ServiceRanges,
+    pub(crate) registry: &'a ResourceRegistry,
+    pub(crate) kind: &'a Arc<ServedResource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) user: &'a User,
     /// Who has a say; nobody in what the server writes for itself.
-    pub(crate) admission: Option<&'a Admission>,
+    pub(crate) admission: Option<&'a AdmissionChain>,
     pub(crate) options: WriteOptions,
-    pub(crate) ownership: Ownership,
+    pub(crate) managed_fields: ManagedFieldsState,
     pub(crate) origin: Origin,
     /// What the client is told besides the answer.
-    pub(crate) told: &'a Told,
+    pub(crate) recorder: &'a WarningRecorder,
     /// Whether what is not there may be made, where that is not what was asked for.
-    pub(crate) creation: Result<(), Status>,
+    pub(crate) create_permission: Result<(), Status>,
 }
 
 /// What a write left behind.
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     pub(crate) body: Bytes,
     pub(crate) created: bool,
 }
 
 /// What is there before a write.
-struct Found {
+struct ExistingObject {
     /// As it is kept.
     stored: Arc<Version>,
     /// In the version of the request.
-    read: Arc<Version>,
+    converted: Arc<Version>,
 }
 
-impl Found {
+impl ExistingObject {
     fn revision(&self) -> Revision {
         self.stored.mod_revision()
     }
 
     /// In the version of the request.
     fn value(&self) -> &Bytes {
-        self.read.value()
+        self.converted.value()
     }
 }
 
 /// What became of a conditional write.
-enum Outcome {
-    At(Revision),
+enum CommitOutcome {
+    Committed(Revision),
     /// Somebody else was faster.
-    Refused,
+    Conflict,
 }
 
-impl Writing<'_> {
+impl WriteContext<'_> {
     /// What the server does itself in the course of a write that was admitted: nobody is
     /// asked again.
-    fn unadmitted(&self) -> Self {
+    fn without_admission(&self) -> Self {
         Self {
             admission: None,
             options: self.options.clone(),
             origin: self.origin.clone(),
-            creation: self.creation.clone(),
+            create_permission: self.create_permission.clone(),
             ..*self
         }
     }
@@ -143,23 +143,36 @@ impl Writing<'_> {
     }
 
     /// What is there under a key.
-    async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<Found>, Status> {
+    async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<ExistingObject>, Status> {
         let Some(stored) = state.get(key.as_bytes()) else {
             return Ok(None);
         };
         let stored = Arc::clone(stored);
         let read = match self.kind.converter() {
             None => Arc::clone(&stored),
-            Some(_) => Box::pin(read_one(self.outside, self.kind, &stored)).await?,
+            Some(_) => {
+                Box::pin(read_stored_one_as(self.webhook_client, self.kind, &stored)).await?
+            }
         };
-        Ok(Some(Found { stored, read }))
+        Ok(Some(ExistingObject {
+            stored,
+            converted: read,
+        }))
     }
 
     /// What is kept of an object.
-    async fn kept(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
+    async fn to_storage_version(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
         match self.kind.converter() {
             None => Ok(bytes.clone()),
-            Some(_) => Box::pin(kept(self.outside, self.kind, object, bytes)).await,
+            Some(_) => {
+                Box::pin(to_storage_version(
+                    self.webhook_client,
+                    self.kind,
+                    object,
+                    bytes,
+                ))
+                .await
+            }
         }
     }
 
@@ -167,7 +180,7 @@ impl Writing<'_> {
     /// Why a change is refused that cannot be read. First of all because there is nothing
     /// to change; that is only looked up here, since whoever changes something finds out
     /// by itself.
-    pub(crate) async fn unreadable(&self, name: &str, why: Status) -> Status {
+    pub(crate) async fn unreadable_error(&self, name: &str, why: Status) -> Status {
         let latest = match self.latest().await {
             Ok(latest) => latest,
             Err(failed) => return failed,
@@ -181,8 +194,8 @@ impl Writing<'_> {
     fn encode(&self, object: &Object) -> Result<Vec<u8>, Status> {
         let encoded = object.encode();
         let bytes = encoded.map_err(|error| Status::bad_request(error.to_string()))?;
-        if bytes.len() > UNWEIGHED_BYTES {
-            self.kind.weigh(object)?;
+        if bytes.len() > SIZE_UNCHECKED_BYTES_MAX {
+            self.kind.check_size(object)?;
         }
         Ok(bytes)
     }
@@ -195,38 +208,44 @@ impl Writing<'_> {
         key: &str,
         (expected, old): (Revision, Option<&Object>),
         (object, bytes, stored): (&mut Object, &mut Bytes, Bytes),
-        ground: Option<&Ground>,
-    ) -> Result<Outcome, Status> {
+        ground: Option<&NamespacePrecondition>,
+    ) -> Result<CommitOutcome, Status> {
         let mut stored = stored;
         let mut lease_is_new = false;
         loop {
             // Whatever is tried again is the whole write: the object with its lease, what
             // it stands on, and the addresses and ports that it takes and gives back.
-            let mut txn = Txn::put_if(expected, self.limited(key, &stored).await?);
-            txn.compares.extend(ground.map(Ground::condition));
-            claims::extend(self, (old, Some(object)), &mut txn);
+            let mut txn = Txn::put_if(expected, self.put_with_lease(key, &stored).await?);
+            txn.compares
+                .extend(ground.map(NamespacePrecondition::compare));
+            claims::add_to_txn(self, (old, Some(object)), &mut txn);
             match self.store.commit(txn, self.origin.clone()).await {
                 Err(CommitError::Txn(TxnError::TooLarge { .. }))
-                    if self.ownership == Ownership::Record
-                        && object.remove(ownership::MANAGED_FIELDS).is_some() =>
+                    if self.managed_fields == ManagedFieldsState::Pending
+                        && object
+                            .remove_metadata_member(ownership::MANAGED_FIELDS)
+                            .is_some() =>
                 {
                     *bytes = Bytes::from(self.encode(object)?);
-                    stored = self.kept(object, bytes).await?;
+                    stored = self.to_storage_version(object, bytes).await?;
                 }
                 Err(CommitError::Txn(TxnError::LeaseNotFound)) if !lease_is_new => {
                     lease_is_new = true;
-                    self.lifetimes.forget();
+                    self.lease_manager.invalidate();
                 }
-                done => return outcome(done),
+                done => return commit_outcome(done),
             }
         }
     }
 
     /// What is put, with the end of its time if that is limited.
-    async fn limited(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
+    async fn put_with_lease(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
         let mut put = Put::new(key, bytes.clone());
-        if let Some(seconds) = self.kind.resource.behaviour.lifetime {
-            let lease = self.lifetimes.lease(self.store, self.clock, seconds).await;
+        if let Some(seconds) = self.kind.resource.strategy_options.ttl_seconds {
+            let lease = self
+                .lease_manager
+                .lease(self.store, self.clock, seconds)
+                .await;
             // Better too long than not at all.
             put.lease = Some(lease.unwrap_or(LeaseId::NONE));
         }
@@ -235,81 +254,98 @@ impl Writing<'_> {
 
     /// Changes what is there, if the key is still at `expected`. Its time stays limited as
     /// it was.
-    async fn put(&self, key: &str, expected: Revision, bytes: &Bytes) -> Result<Outcome, Status> {
+    async fn put(
+        &self,
+        key: &str,
+        expected: Revision,
+        bytes: &Bytes,
+    ) -> Result<CommitOutcome, Status> {
         debug_assert!(expected != Revision::ZERO, "only what is there has a lease");
         let mut put = Put::new(key, bytes.clone());
         put.lease = None;
         self.commit(Txn::put_if(expected, put)).await
     }
 
-    async fn remove(&self, key: &str, expected: Revision, old: &Object) -> Result<Outcome, Status> {
+    async fn remove(
+        &self,
+        key: &str,
+        expected: Revision,
+        old: &Object,
+    ) -> Result<CommitOutcome, Status> {
         let mut txn = Txn::delete_if(expected, key);
-        claims::extend(self, (Some(old), None), &mut txn);
+        claims::add_to_txn(self, (Some(old), None), &mut txn);
         self.commit(txn).await
     }
 
-    async fn commit(&self, txn: Txn) -> Result<Outcome, Status> {
-        outcome(self.store.commit(txn, self.origin.clone()).await)
+    async fn commit(&self, txn: Txn) -> Result<CommitOutcome, Status> {
+        commit_outcome(self.store.commit(txn, self.origin.clone()).await)
     }
 
     /// What a client of an endpoint sees of an object.
-    fn show_part(&self, part: Part, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
+    fn render_subresource(
+        &self,
+        part: SubresourceTarget,
+        bytes: &[u8],
+        revision: Revision,
+    ) -> Result<Bytes, Status> {
         match part {
-            Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
-                self.show(bytes, revision)
-            }
-            Part::Scale => crate::scale::shown(self.kind, bytes, revision),
+            SubresourceTarget::Main
+            | SubresourceTarget::Status
+            | SubresourceTarget::Approval
+            | SubresourceTarget::Finalize
+            | SubresourceTarget::PodSubresource(_) => self.render(bytes, revision),
+            SubresourceTarget::Scale => crate::scale::render_view(self.kind, bytes, revision),
         }
     }
 
     /// An object as the client sees it; without a revision if it is zero.
-    fn show(&self, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
+    fn render(&self, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         let mut out = Vec::with_capacity(bytes.len() + SPLICE_BYTES);
         if revision == Revision::ZERO {
-            self.show_unstored(bytes, &mut out)?;
+            self.render_unstored(bytes, &mut out)?;
         } else {
-            let shown = Shown {
+            let shown = ObjectView {
                 bytes,
                 revision: revision.get(),
                 typed: true,
             };
             let written = self.kind.write(shown, &mut out);
-            written.map_err(|error| damaged("an object just written", error))?;
+            written.map_err(|error| damaged_object("an object just written", error))?;
         }
         out.push(b'\n');
         Ok(out.into())
     }
 
     /// What a dry run would have made.
-    fn show_unstored(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+    fn render_unstored(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         let object = crate::kinds::parse_stored(bytes);
-        let mut object = object.map_err(|error| damaged("a dry run", error))?;
+        let mut object = object.map_err(|error| damaged_object("a dry run", error))?;
         if self.kind.custom.is_some() {
             self.kind.write_custom(object, out);
             return Ok(());
         }
-        self.kind.face.to_client(&mut object);
+        self.kind.storage_conversion.to_client(&mut object);
         object.set_type(&self.kind.resource.kind, &self.kind.api_version);
         out.extend_from_slice(&self.encode(&object)?);
         Ok(())
     }
 }
 
-fn outcome(done: Result<TxnResult, CommitError>) -> Result<Outcome, Status> {
+fn commit_outcome(done: Result<TxnResult, CommitError>) -> Result<CommitOutcome, Status> {
     let done = done.map_err(commit_failed)?;
     Ok(if done.succeeded {
-        Outcome::At(done.revision)
+        CommitOutcome::Committed(done.revision)
     } else {
-        Outcome::Refused
+        CommitOutcome::Conflict
     })
 }
 
 /// When a write that keeps losing gives up.
-struct Patience(Instant);
+struct RetryDeadline(Instant);
 
-impl Patience {
-    fn begin() -> Self {
-        Self(Instant::now() + WRITE_TIME_MAX)
+impl RetryDeadline {
+    fn start() -> Self {
+        Self(Instant::now() + WRITE_RETRY_MAX)
     }
 
     fn check(&self) -> Result<(), Status> {

@@ -3,16 +3,16 @@
 use crate::query::Query;
 use optik_object::{FieldError, Status, Value};
 
-const MANAGER_BYTES_MAX: usize = 128;
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
-    pub(crate) validation: FieldValidation,
+    pub(crate) field_validation: FieldValidation,
     /// How the client put it; empty if it did not.
-    pub(crate) validation_given: String,
+    pub(crate) field_validation_given: String,
     /// Empty if the client did not say.
-    pub(crate) manager: String,
+    pub(crate) field_manager: String,
 }
 
 /// What becomes of fields that the kind does not have, or that are given twice.
@@ -48,7 +48,7 @@ impl OptionsKind {
 impl WriteOptions {
     pub(crate) fn read(query: &Query<'_>, kind: OptionsKind) -> Result<Self, Status> {
         let mut errors = Vec::new();
-        let manager = query.text("fieldManager");
+        let manager = query.get_or_empty("fieldManager");
         if kind == OptionsKind::Apply && manager.is_empty() {
             let text = "is required for apply patch";
             errors.push(FieldError::required("fieldManager", text));
@@ -60,24 +60,24 @@ impl WriteOptions {
         check_manager(manager, &mut errors);
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         check_dry_run(&dry_run, &mut errors);
-        let validation_given = query.text("fieldValidation");
+        let validation_given = query.get_or_empty("fieldValidation");
         let validation = check_validation(validation_given, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid_options(kind.name(), &errors));
         }
         Ok(Self {
             dry_run: !dry_run.is_empty(),
-            validation,
-            validation_given: validation_given.into(),
-            manager: manager.into(),
+            field_validation: validation,
+            field_validation_given: validation_given.into(),
+            field_manager: manager.into(),
         })
     }
 
     /// Adds what was asked for to a document about it.
-    pub(crate) fn describe(&self, options: &mut Value) {
+    pub(crate) fn add_to_document(&self, options: &mut Value) {
         let given = [
-            ("fieldManager", &self.manager),
-            ("fieldValidation", &self.validation_given),
+            ("fieldManager", &self.field_manager),
+            ("fieldValidation", &self.field_validation_given),
         ];
         for (name, text) in given.into_iter().filter(|(_, text)| !text.is_empty()) {
             options[name] = text.as_str().into();
@@ -86,8 +86,11 @@ impl WriteOptions {
 }
 
 fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
-    if manager.len() > MANAGER_BYTES_MAX {
-        errors.push(FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
+    if manager.len() > FIELD_MANAGER_BYTES_MAX {
+        errors.push(FieldError::too_long(
+            "fieldManager",
+            FIELD_MANAGER_BYTES_MAX,
+        ));
     }
     for (at, found) in manager.char_indices() {
         if found.is_control() {

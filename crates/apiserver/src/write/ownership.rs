@@ -1,45 +1,45 @@
 //! Who owns which field, kept with every write.
 
-use super::Writing;
+use super::WriteContext;
 use super::metadata::copy_member;
-use super::update::Part;
-use crate::face::Face;
-use crate::kinds::Kind;
-use optik_catalog::{OnStatus, StatusRule};
+use super::update::SubresourceTarget;
+use crate::face::StorageConversion;
+use crate::kinds::ServedResource;
+use optik_catalog::{StatusMetadataReset, StatusRule};
 use optik_object::{Map, Object, Value};
 use optik_patch::{
-    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, Unconvertible, Update, Versions, apply,
-    only_times_differ, update,
+    ApplyError, ApplyRequest, ApplyResult, Endpoint, Family, FieldSet, UpdateRequest,
+    VersionConversionError, VersionConverter, apply, only_managed_fields_times_differ, update,
 };
-use optik_schema::Type;
+use optik_schema::TypeRef;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Whether a write still has to be recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Ownership {
+pub(crate) enum ManagedFieldsState {
     #[default]
-    Record,
+    Pending,
     /// An apply has recorded it.
     Recorded,
 }
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
-const MANAGER_BYTES_MAX: usize = 128;
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Records a create, update or patch in the object that is about to be stored. Managers
 /// own fields of the version they write, so that is the version things are compared in.
-pub(crate) fn record(
-    writing: &Writing<'_>,
-    part: Part,
+pub(crate) fn update_managed_fields(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     live: Option<&Object>,
     object: &mut Object,
 ) {
-    if writing.ownership == Ownership::Record {
+    if writing.managed_fields == ManagedFieldsState::Pending {
         with_endpoint(writing.kind, part, |endpoint| {
-            let manager = manager(writing);
+            let manager = field_manager(writing);
             let live = live.map(|live| writing.kind.to_client(live));
-            let write = Update {
+            let write = UpdateRequest {
                 live: live.as_deref(),
                 manager: &manager,
                 now: writing.now(),
@@ -48,7 +48,7 @@ pub(crate) fn record(
                     None => Family::BuiltIn,
                 },
             };
-            if writing.kind.face == Face::AsStored {
+            if writing.kind.storage_conversion == StorageConversion::Identity {
                 return update(endpoint, &write, object);
             }
             let mut shown = writing.kind.to_client(object).into_owned();
@@ -59,8 +59,8 @@ pub(crate) fn record(
 }
 
 /// What changes nothing but times changes nothing.
-pub(super) fn keep_times(live: &Object, object: &mut Object) {
-    if only_times_differ(live, object)
+pub(super) fn keep_times_if_unchanged(live: &Object, object: &mut Object) {
+    if only_managed_fields_times_differ(live, object)
         && let Some(kept) = live.metadata().and_then(|meta| meta.get(MANAGED_FIELDS))
     {
         let kept = kept.clone();
@@ -69,18 +69,18 @@ pub(super) fn keep_times(live: &Object, object: &mut Object) {
 }
 
 /// Merges a configuration into what is there.
-pub(super) fn merge(
-    writing: &Writing<'_>,
-    part: Part,
+pub(super) fn apply_configuration(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     live: Option<&Object>,
     config: &Object,
     force: bool,
-) -> Option<Result<Applied, ApplyError>> {
+) -> Option<Result<ApplyResult, ApplyError>> {
     with_endpoint(writing.kind, part, |endpoint| {
-        let request = Apply {
+        let request = ApplyRequest {
             live,
             config,
-            manager: &writing.options.manager,
+            manager: &writing.options.field_manager,
             force,
             now: writing.now(),
         };
@@ -89,15 +89,15 @@ pub(super) fn merge(
 }
 
 /// The versions in which a kind shows its objects.
-struct Shapes<'a> {
-    kind: &'a Kind,
+struct KindVersions<'a> {
+    kind: &'a ServedResource,
     /// In the version of the request, which is nearly always asked for.
-    own: Type<'a>,
+    own: TypeRef<'a>,
     reset: FieldSet,
 }
 
-impl Versions for Shapes<'_> {
-    fn type_at(&self, api_version: &str) -> Option<Type<'_>> {
+impl VersionConverter for KindVersions<'_> {
+    fn type_at(&self, api_version: &str) -> Option<TypeRef<'_>> {
         if api_version == self.kind.api_version {
             return Some(self.own);
         }
@@ -109,7 +109,7 @@ impl Versions for Shapes<'_> {
         object: &'v Map,
         from: &str,
         to: &str,
-    ) -> Result<Cow<'v, Map>, Unconvertible> {
+    ) -> Result<Cow<'v, Map>, VersionConversionError> {
         if from == to {
             return Ok(Cow::Borrowed(object));
         }
@@ -119,8 +119,8 @@ impl Versions for Shapes<'_> {
         Ok(Cow::Owned(std::mem::take(object.members_mut())))
     }
 
-    fn blank(&self, api_version: &str) -> Option<&Object> {
-        (api_version == self.kind.api_version).then(|| self.kind.blank())?
+    fn empty_object(&self, api_version: &str) -> Option<&Object> {
+        (api_version == self.kind.api_version).then(|| self.kind.zero_value())?
     }
 
     fn reset_fields(&self, _: &str) -> Option<&FieldSet> {
@@ -130,12 +130,12 @@ impl Versions for Shapes<'_> {
 
 /// Runs with the endpoint as its clients see it; `None` if its types are not known.
 pub(super) fn with_endpoint<T>(
-    kind: &Arc<Kind>,
-    part: Part,
+    kind: &Arc<ServedResource>,
+    part: SubresourceTarget,
     run: impl FnOnce(&Endpoint<'_>) -> T,
 ) -> Option<T> {
     let kind = part.kind(kind);
-    let versions = Shapes {
+    let versions = KindVersions {
         kind,
         own: kind.schema()?,
         reset: reset_fields(kind, part),
@@ -150,38 +150,40 @@ pub(super) fn with_endpoint<T>(
 }
 
 /// What an endpoint does not let its clients change.
-fn reset_fields(kind: &Kind, part: Part) -> FieldSet {
-    let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
+fn reset_fields(kind: &ServedResource, part: SubresourceTarget) -> FieldSet {
+    let StatusRule::Split { keeps, .. } = kind.resource.strategy_options.status else {
         return FieldSet::new();
     };
-    let own = kind.rules.resets();
+    let own = kind.strategy.reset_fields();
     match part {
-        Part::Main | Part::Finalize => {
+        SubresourceTarget::Main | SubresourceTarget::Finalize => {
             let mut paths: Vec<&[&str]> = vec![&["status"]];
             paths.extend(own.main);
-            FieldSet::of_fields(&paths)
+            FieldSet::from_fields(&paths)
         }
-        Part::Scale | Part::Aspect(_) => FieldSet::new(),
-        Part::Approval => FieldSet::of_fields(own.approval),
-        Part::Status => {
+        SubresourceTarget::Scale | SubresourceTarget::PodSubresource(_) => FieldSet::new(),
+        SubresourceTarget::Approval => FieldSet::from_fields(own.approval),
+        SubresourceTarget::Status => {
             let mut paths: Vec<&[&str]> = vec![&["spec"]];
             paths.extend(own.status);
             match keeps {
-                OnStatus::Nothing => {}
-                OnStatus::Labels => paths.push(&["metadata", "labels"]),
-                OnStatus::OwnerReferences => paths.push(&["metadata", "ownerReferences"]),
-                OnStatus::All => paths.push(&["metadata"]),
+                StatusMetadataReset::Nothing => {}
+                StatusMetadataReset::Labels => paths.push(&["metadata", "labels"]),
+                StatusMetadataReset::OwnerReferences => {
+                    paths.push(&["metadata", "ownerReferences"])
+                }
+                StatusMetadataReset::All => paths.push(&["metadata"]),
             }
-            FieldSet::of_fields(&paths)
+            FieldSet::from_fields(&paths)
         }
     }
 }
 
 /// The field manager, or what the client calls itself.
-pub(super) fn manager(writing: &Writing<'_>) -> String {
+pub(super) fn field_manager(writing: &WriteContext<'_>) -> String {
     let printable = writing.origin.manager.chars().filter(|c| !c.is_control());
     let mut name: String = printable.collect();
-    while name.len() > MANAGER_BYTES_MAX {
+    while name.len() > FIELD_MANAGER_BYTES_MAX {
         name.pop();
     }
     if name.is_empty() {

@@ -4,21 +4,21 @@
 //! faster. It is refused with 409 only if it names a revision itself.
 
 use super::options::FieldValidation;
-use super::update::{Part, check_place, replace};
-use super::{Patience, Writing, Written, scale};
-use crate::body::settle;
-use crate::complaints::{Found, name_owners_once};
+use super::update::{SubresourceTarget, check_name_and_namespace, try_replace};
+use super::{RetryDeadline, WriteContext, WriteOutcome, scale};
+use crate::body::default_and_normalize;
+use crate::complaints::{DuplicateOwnersIn, deduplicate_owner_references};
 use crate::custom;
-use crate::kinds::Kind;
-use crate::trouble::damaged;
+use crate::kinds::ServedResource;
+use crate::trouble::damaged_object;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use optik_object::{FieldError, Object, Status, Value};
 use optik_patch::{
-    Checks, JsonPatch, MergePatch, StrategicPatch, invalid_patch, merge_patch,
+    JsonPatch, MergePatch, StrategicPatch, StrictDecoding, invalid_patch, merge_patch,
     strategic_merge_patch,
 };
-use optik_schema::{TypeMismatch, check_types, drop_nulls, prune, unknown_fields};
+use optik_schema::{TypeMismatch, check_types, drop_declared_nulls, prune, unknown_fields};
 use optik_store::Version;
 
 /// How a patch is written.
@@ -31,14 +31,14 @@ pub(crate) enum PatchType {
 }
 
 /// What custom kinds take.
-const FOR_CUSTOM: &[&str] = &[
+const CUSTOM_RESOURCE_PATCH_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/apply-patch+yaml",
 ];
 
 impl PatchType {
-    pub(crate) fn of(kind: &Kind, headers: &HeaderMap) -> Result<Self, Status> {
+    pub(crate) fn from_headers(kind: &ServedResource, headers: &HeaderMap) -> Result<Self, Status> {
         let value = headers.get(CONTENT_TYPE);
         let value = value.and_then(|value| value.to_str().ok());
         let media_type = value.unwrap_or_default().split(';').next();
@@ -46,7 +46,9 @@ impl PatchType {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ if kind.custom.is_some() => Err(Status::unsupported_media_type(FOR_CUSTOM)),
+            _ if kind.custom.is_some() => {
+                Err(Status::unsupported_media_type(CUSTOM_RESOURCE_PATCH_TYPES))
+            }
             "application/strategic-merge-patch+json" if kind.schema().is_some() => {
                 Ok(Self::Strategic)
             }
@@ -56,15 +58,15 @@ impl PatchType {
 }
 
 /// What a patch says.
-pub(crate) enum Change {
+pub(crate) enum PatchBody {
     Json(JsonPatch),
     Merge(MergePatch),
     Strategic(StrategicPatch),
 }
 
-impl Change {
+impl PatchBody {
     pub(crate) fn read(
-        kind: &Kind,
+        kind: &ServedResource,
         headers: &HeaderMap,
         body: &[u8],
         validation: FieldValidation,
@@ -73,22 +75,22 @@ impl Change {
         if let Self::Merge(MergePatch { members, .. })
         | Self::Strategic(StrategicPatch { members, .. }) = &change
         {
-            kind.weigh_members(members)?;
+            kind.check_members_size(members)?;
         }
         Ok(change)
     }
 
     fn decode(
-        kind: &Kind,
+        kind: &ServedResource,
         headers: &HeaderMap,
         body: &[u8],
         validation: FieldValidation,
     ) -> Result<Self, Status> {
         let checks = match validation {
-            FieldValidation::Ignore => Checks::Off,
-            FieldValidation::Warn | FieldValidation::Strict => Checks::On,
+            FieldValidation::Ignore => StrictDecoding::Off,
+            FieldValidation::Warn | FieldValidation::Strict => StrictDecoding::On,
         };
-        match PatchType::of(kind, headers)? {
+        match PatchType::from_headers(kind, headers)? {
             PatchType::Json => JsonPatch::decode(body, checks)
                 .map(Self::Json)
                 .map_err(|error| error.status()),
@@ -104,15 +106,15 @@ impl Change {
     }
 
     /// What was odd about the patch itself.
-    fn complaints(&self) -> &[String] {
+    fn duplicate_fields(&self) -> &[String] {
         match self {
-            Self::Json(patch) => &patch.complaints,
-            Self::Merge(patch) => &patch.complaints,
-            Self::Strategic(patch) => &patch.complaints,
+            Self::Json(patch) => &patch.strict_errors,
+            Self::Merge(patch) => &patch.strict_errors,
+            Self::Strategic(patch) => &patch.strict_errors,
         }
     }
 
-    fn apply(&self, kind: &Kind, document: Value) -> Result<Value, Status> {
+    fn apply(&self, kind: &ServedResource, document: Value) -> Result<Value, Status> {
         match self {
             Self::Json(patch) => patch.apply(document).map_err(|error| error.status()),
             Self::Merge(patch) => {
@@ -134,31 +136,31 @@ impl Change {
     }
 
     /// How a refusal shows what could not be read.
-    fn printed(&self, patched: &Value) -> String {
+    fn describe_patched(&self, patched: &Value) -> String {
         match self {
             Self::Json(_) | Self::Merge(_) => patched.to_string(),
-            Self::Strategic(patch) => patch.printed(),
+            Self::Strategic(patch) => patch.to_go_string(),
         }
     }
 }
 
 /// `PATCH`
 pub(crate) async fn patch(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
-    change: &Change,
-) -> Result<Written, Status> {
+    part: SubresourceTarget,
+    change: &PatchBody,
+) -> Result<WriteOutcome, Status> {
     let key = writing.key(name);
-    let patience = Patience::begin();
+    let patience = RetryDeadline::start();
     loop {
         let latest = writing.latest().await?;
         let found = writing.find(&latest, &key).await?;
         let resource = writing.kind.resource.name();
         let found = found.ok_or_else(|| Status::not_found(resource, name))?;
-        let (body, warnings) = patched(writing, name, part, change, &found.read)?;
-        writing.told.warn(warnings);
-        if let Some(written) = replace(writing, part, &key, &found, body).await? {
+        let (body, warnings) = apply_to_view(writing, name, part, change, &found.converted)?;
+        writing.recorder.warn(warnings);
+        if let Some(written) = try_replace(writing, part, &key, &found, body).await? {
             return Ok(written);
         }
         patience.check()?;
@@ -166,92 +168,99 @@ pub(crate) async fn patch(
 }
 
 /// What the client would have sent with a PUT.
-fn patched(
-    writing: &Writing<'_>,
+fn apply_to_view(
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
-    change: &Change,
+    part: SubresourceTarget,
+    change: &PatchBody,
     current: &Version,
 ) -> Result<(Object, Vec<String>), Status> {
     let kind = part.kind(writing.kind);
-    let live = shown(writing, name, part, current)?;
+    let live = view(writing, name, part, current)?;
     let uid = live.uid().to_owned();
     let make = |live: Object| -> Result<(Value, Vec<String>), Status> {
         let mut value = change.apply(kind, live.into())?;
         if let Value::Object(members) = &value {
-            kind.weigh_members(members)?;
+            kind.check_members_size(members)?;
         }
-        let warnings = check(kind, writing.options.validation, change, &mut value)?;
+        let warnings =
+            check_types_and_fields(kind, writing.options.field_validation, change, &mut value)?;
         Ok((value, warnings))
     };
     let (value, mut warnings) = make(live)?;
     // Made once more instead of kept: hardly ever is a patched document refused, and two of
     // them take too much room.
     let refuse = |detail: &str| {
-        let again = shown(writing, name, part, current).and_then(make);
+        let again = view(writing, name, part, current).and_then(make);
         again.map_or_else(
             |status| status,
-            |(value, _)| invalid_patch(&change.printed(&value), detail),
+            |(value, _)| invalid_patch(&change.describe_patched(&value), detail),
         )
     };
     let mut object =
         Object::try_from(value).map_err(|_| refuse("the patched document is not an object"))?;
     check_identity(writing, name, part, &uid, &mut object)?;
-    settle(kind, &mut object).map_err(|error| refuse(&error.to_string()))?;
-    warnings.extend(name_owners_once(&mut object, Found::Afterwards));
+    default_and_normalize(kind, &mut object).map_err(|error| refuse(&error.to_string()))?;
+    warnings.extend(deduplicate_owner_references(
+        &mut object,
+        DuplicateOwnersIn::PatchResult,
+    ));
     Ok((object, warnings))
 }
 
 /// What a client that reads the endpoint sees.
-fn shown(
-    writing: &Writing<'_>,
+fn view(
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
+    part: SubresourceTarget,
     current: &Version,
 ) -> Result<Object, Status> {
-    let unreadable = |error| damaged(&writing.key(name), error);
-    let mut live = writing.kind.open(current.value()).map_err(unreadable)?;
-    if part == Part::Scale {
-        return scale::managed_view(writing, &live, current.mod_revision());
+    let unreadable = |error| damaged_object(&writing.key(name), error);
+    let mut live = writing
+        .kind
+        .decode_stored(current.value())
+        .map_err(unreadable)?;
+    if part == SubresourceTarget::Scale {
+        return scale::view_with_managed_fields(writing, &live, current.mod_revision());
     }
     let kind = writing.kind;
-    kind.face.to_client(&mut live);
+    kind.storage_conversion.to_client(&mut live);
     live.set_type(&kind.resource.kind, &kind.api_version);
     live.set_resource_version(current.mod_revision().get());
     Ok(live)
 }
 
 /// Types, and fields that the kind does not have.
-fn check(
-    kind: &Kind,
+fn check_types_and_fields(
+    kind: &ServedResource,
     validation: FieldValidation,
-    change: &Change,
+    change: &PatchBody,
     value: &mut Value,
 ) -> Result<Vec<String>, Status> {
     let mut warnings = Vec::new();
     if validation != FieldValidation::Ignore {
-        warnings.extend_from_slice(change.complaints());
+        warnings.extend_from_slice(change.duplicate_fields());
     }
     if let Some(custom) = &kind.custom {
         check_type(kind, change, value)?;
-        let unknown = custom::patched(custom, value)
-            .map_err(|error| invalid_patch(&change.printed(value), &error))?;
+        let unknown = custom::coerce_patched(custom, value)
+            .map_err(|error| invalid_patch(&change.describe_patched(value), &error))?;
         if validation != FieldValidation::Ignore {
             warnings.extend(unknown);
         }
         if validation == FieldValidation::Strict && !warnings.is_empty() {
             let detail = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(invalid_patch(&change.printed(value), &detail));
+            return Err(invalid_patch(&change.describe_patched(value), &detail));
         }
         return Ok(warnings);
     }
     if let Some(schema) = kind.schema() {
         let odd = check_types(schema, value).map_err(|error| {
             let detail = match change {
-                Change::Strategic(_) => unrestorable(&error),
+                PatchBody::Strategic(_) => strategic_type_error(&error),
                 _ => error.to_string(),
             };
-            invalid_patch(&change.printed(value), &detail)
+            invalid_patch(&change.describe_patched(value), &detail)
         })?;
         if odd.unknown && validation != FieldValidation::Ignore {
             let unknown = unknown_fields(schema, value).into_iter();
@@ -259,13 +268,13 @@ fn check(
         }
         if validation == FieldValidation::Strict && !warnings.is_empty() {
             let detail = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(invalid_patch(&change.printed(value), &detail));
+            return Err(invalid_patch(&change.describe_patched(value), &detail));
         }
         if odd.unknown {
             prune(schema, value);
         }
         if odd.nulls {
-            drop_nulls(schema, value);
+            drop_declared_nulls(schema, value);
         }
     }
     check_type(kind, change, value)?;
@@ -273,7 +282,7 @@ fn check(
 }
 
 /// A strategic patch is not read as JSON, so Go has other words for it.
-fn unrestorable(error: &TypeMismatch) -> String {
+fn strategic_type_error(error: &TypeMismatch) -> String {
     let wanted = error.wanted.as_str();
     let number = error.found.strip_prefix("number");
     let found = match (error.found.as_str(), number) {
@@ -294,9 +303,9 @@ fn unrestorable(error: &TypeMismatch) -> String {
 }
 
 /// A patch does not make another kind of an object; leaving the kind out is forgiven.
-fn check_type(kind: &Kind, change: &Change, value: &Value) -> Result<(), Status> {
+fn check_type(kind: &ServedResource, change: &PatchBody, value: &Value) -> Result<(), Status> {
     // What a strategic patch says about it is not looked at.
-    if matches!(change, Change::Strategic(_)) {
+    if matches!(change, PatchBody::Strategic(_)) {
         return Ok(());
     }
     let member = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("");
@@ -309,25 +318,25 @@ fn check_type(kind: &Kind, change: &Change, value: &Value) -> Result<(), Status>
         "no kind \"{sent_kind}\" is registered for version \"{sent_version}\" in scheme \
          \"pkg/runtime/scheme.go:111\""
     );
-    Err(invalid_patch(&change.printed(value), &detail))
+    Err(invalid_patch(&change.describe_patched(value), &detail))
 }
 
 fn check_identity(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
+    part: SubresourceTarget,
     uid: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
     if object.name().is_empty() {
-        return Err(Status::name_unset(name));
+        return Err(Status::name_required(name));
     }
-    check_place(writing, name, object)?;
+    check_name_and_namespace(writing, name, object)?;
     if object.uid().is_empty() {
         object.set_uid(uid);
     }
-    if object.uid() != uid && part == Part::Scale {
-        return Err(scale::uid_differs(writing.kind, name, object.uid(), uid));
+    if object.uid() != uid && part == SubresourceTarget::Scale {
+        return Err(scale::uid_conflict(writing.kind, name, object.uid(), uid));
     }
     if object.uid() != uid {
         // Upstream finds this out twice, and says so.

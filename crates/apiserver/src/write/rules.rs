@@ -1,39 +1,45 @@
 //! What kinds do to an object on its way in, as their descriptors say.
 
 use super::metadata::copy_member;
-use super::update::Part;
-use crate::admission::{Told, configurations, policies};
+use super::update::SubresourceTarget;
+use crate::admission::{WarningRecorder, configurations, policies};
 use crate::exchange::User;
-use crate::kinds::Kind;
+use crate::kinds::ServedResource;
 use crate::{api_services, custom, definitions};
-use optik_builtin::aspects::{self, Aspect};
-use optik_builtin::certificates::Requester;
-use optik_catalog::{Finalization, GenerationRule, Hook, OnStatus, StatusRule};
+use optik_builtin::csr::Requester;
+use optik_builtin::pod_subresource::{self, PodSubresource};
+use optik_catalog::{Finalization, GenerationRule, SpecialKind, StatusMetadataReset, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
 /// The finalizer that holds a namespace until its content is gone.
-const CONTENT_FINALIZER: &str = "kubernetes";
+const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Lets selectors find a namespace by its name.
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Fills in what a client may leave out; every body and everything that others change
 /// comes by here.
-pub(crate) fn default(kind: &Kind, object: &mut Object) {
-    let behaviour = &kind.resource.behaviour;
+pub(crate) fn apply_defaults(kind: &ServedResource, object: &mut Object) {
+    let behaviour = &kind.resource.strategy_options;
     if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
-        label_name(object);
+        add_name_label(object);
     }
-    match behaviour.hook {
-        Hook::Definition => definitions::fill(object),
-        Hook::Binding => optik_access::default_binding(object),
-        Hook::Policies => policies::default(object),
-        Hook::Role | Hook::Webhooks | Hook::ApiService | Hook::None => {}
+    match behaviour.special_kind {
+        SpecialKind::CustomResourceDefinition => definitions::apply_defaults(object),
+        SpecialKind::Binding => optik_auth::default_binding(object),
+        SpecialKind::Policies => policies::apply_defaults(object),
+        SpecialKind::Role | SpecialKind::Webhooks | SpecialKind::ApiService | SpecialKind::None => {
+        }
     }
 }
 
 /// A new object. Others have had their say, so what is set here nobody can forge.
-pub(super) fn on_create(kind: &Kind, object: &mut Object, user: &User, now: Timestamp) {
-    let behaviour = &kind.resource.behaviour;
+pub(super) fn prepare_for_create(
+    kind: &ServedResource,
+    object: &mut Object,
+    user: &User,
+    now: Timestamp,
+) {
+    let behaviour = &kind.resource.strategy_options;
     if let StatusRule::Split {
         initial: Some(initial),
         ..
@@ -46,80 +52,97 @@ pub(super) fn on_create(kind: &Kind, object: &mut Object, user: &User, now: Time
             }
             Err(_) => drop(object.members_mut().remove("status")),
         }
-        kind.settle_status(object);
+        kind.normalize_status(object);
     }
     match behaviour.generation {
         GenerationRule::Untouched | GenerationRule::SpecOnUpdate => {}
         _ => object.set_generation(1),
     }
     if behaviour.finalization == Finalization::Spec {
-        hold_content(object);
-        label_name(object);
+        add_namespace_finalizer(object);
+        add_name_label(object);
     }
-    kind.rules.begin(object);
+    kind.strategy.prepare_for_create(object);
     let requester = Requester {
         name: &user.name,
         uid: &user.uid,
         groups: &user.groups,
         extra: &user.extra,
     };
-    kind.rules.note_requester(object, &requester);
-    match behaviour.hook {
-        Hook::Definition => definitions::on_create(object),
-        Hook::ApiService => api_services::on_create(object, now),
-        Hook::None | Hook::Role | Hook::Binding | Hook::Webhooks | Hook::Policies => {}
+    kind.strategy.set_requester(object, &requester);
+    match behaviour.special_kind {
+        SpecialKind::CustomResourceDefinition => definitions::prepare_for_create(object),
+        SpecialKind::ApiService => api_services::prepare_for_create(object, now),
+        SpecialKind::None
+        | SpecialKind::Role
+        | SpecialKind::Binding
+        | SpecialKind::Webhooks
+        | SpecialKind::Policies => {}
     }
 }
 
 /// What the kind itself has against an object; what it only warns of is told.
-pub(super) fn check(
-    kind: &Kind,
-    part: Part,
+pub(super) fn validate(
+    kind: &ServedResource,
+    part: SubresourceTarget,
     object: &Object,
     old: Option<&Object>,
-    told: &Told,
+    told: &WarningRecorder,
 ) -> Vec<FieldError> {
     if let Some(custom) = &kind.custom {
-        let (errors, warnings) = custom::check(custom, part, object, old);
+        let (errors, warnings) = custom::validate_object(custom, part, object, old);
         told.warn(warnings);
         return errors;
     }
-    match (kind.resource.behaviour.hook, part) {
-        (Hook::None | Hook::ApiService, Part::Main) => kind.rules.check(object, old),
-        (Hook::None | Hook::ApiService, Part::Aspect(aspect)) => match old {
-            Some(old) => aspects::check(aspect, object, old),
+    match (kind.resource.strategy_options.special_kind, part) {
+        (SpecialKind::None | SpecialKind::ApiService, SubresourceTarget::Main) => {
+            kind.strategy.validate(object, old)
+        }
+        (
+            SpecialKind::None | SpecialKind::ApiService,
+            SubresourceTarget::PodSubresource(aspect),
+        ) => match old {
+            Some(old) => pod_subresource::validate_update(aspect, object, old),
             None => Vec::new(),
         },
-        (Hook::None | Hook::ApiService, Part::Status) => kind.rules.check_status(object, old),
-        (Hook::None | Hook::ApiService, Part::Approval) => kind.rules.check_approval(object, old),
-        (Hook::None | Hook::ApiService, _) => Vec::new(),
-        (Hook::Definition, Part::Main) => definitions::check(object, old),
-        (Hook::Definition, _) => definitions::check_status(object),
-        (Hook::Role, _) => optik_access::check_role(object),
-        (Hook::Binding, _) => optik_access::check_binding(object, old),
-        (Hook::Webhooks, _) => configurations::check(object),
-        (Hook::Policies, Part::Main) => policies::check(object),
-        (Hook::Policies, _) => Vec::new(),
+        (SpecialKind::None | SpecialKind::ApiService, SubresourceTarget::Status) => {
+            kind.strategy.validate_status_update(object, old)
+        }
+        (SpecialKind::None | SpecialKind::ApiService, SubresourceTarget::Approval) => {
+            kind.strategy.validate_approval_update(object, old)
+        }
+        (SpecialKind::None | SpecialKind::ApiService, _) => Vec::new(),
+        (SpecialKind::CustomResourceDefinition, SubresourceTarget::Main) => {
+            definitions::validate(object, old)
+        }
+        (SpecialKind::CustomResourceDefinition, _) => definitions::validate_status(object),
+        (SpecialKind::Role, _) => optik_auth::validate_role(object),
+        (SpecialKind::Binding, _) => optik_auth::validate_binding(object, old),
+        (SpecialKind::Webhooks, _) => configurations::validate(object),
+        (SpecialKind::Policies, SubresourceTarget::Main) => policies::validate(object),
+        (SpecialKind::Policies, _) => Vec::new(),
     }
 }
 
 /// What a client is told although its write succeeds.
 pub(super) fn warnings(
-    kind: &Kind,
-    part: Part,
+    kind: &ServedResource,
+    part: SubresourceTarget,
     object: &Object,
     old: Option<&Object>,
 ) -> Vec<String> {
-    match (&kind.custom, kind.resource.behaviour.hook) {
-        _ if part != Part::Main => Vec::new(),
-        (Some(_), _) => custom::warnings(object, old),
-        (None, Hook::Definition) => definitions::formats_unknown(object, old),
+    match (&kind.custom, kind.resource.strategy_options.special_kind) {
+        _ if part != SubresourceTarget::Main => Vec::new(),
+        (Some(_), _) => custom::finalizer_warnings(object, old),
+        (None, SpecialKind::CustomResourceDefinition) => {
+            definitions::unrecognized_format_warnings(object, old)
+        }
         (None, _) => Vec::new(),
     }
 }
 
 /// Nothing new is made of a kind that goes away.
-pub(super) fn check_open(kind: &Kind, name: &str) -> Result<(), Status> {
+pub(super) fn check_accepts_creates(kind: &ServedResource, name: &str) -> Result<(), Status> {
     if kind
         .custom
         .as_ref()
@@ -131,7 +154,7 @@ pub(super) fn check_open(kind: &Kind, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-fn hold_content(object: &mut Object) {
+fn add_namespace_finalizer(object: &mut Object) {
     let spec = object.members_mut().entry("spec").or_insert(Value::Null);
     if !spec.is_object() {
         *spec = Map::new().into();
@@ -139,45 +162,50 @@ fn hold_content(object: &mut Object) {
     let finalizers = &mut spec["finalizers"];
     let held = finalizers.as_array().is_some_and(|list| {
         list.iter()
-            .any(|name| name.as_str() == Some(CONTENT_FINALIZER))
+            .any(|name| name.as_str() == Some(NAMESPACE_FINALIZER))
     });
     if !held {
         let mut list = finalizers.as_array().cloned().unwrap_or_default();
-        list.push(CONTENT_FINALIZER.into());
+        list.push(NAMESPACE_FINALIZER.into());
         *finalizers = list.into();
     }
 }
 
-fn label_name(object: &mut Object) {
+fn add_name_label(object: &mut Object) {
     let name = object.name().to_owned();
     let labels = object.metadata_mut().entry("labels").or_insert(Value::Null);
     if !labels.is_object() {
         *labels = Map::new().into();
     }
-    labels[NAME_LABEL] = name.into();
+    labels[NAMESPACE_NAME_LABEL] = name.into();
 }
 
 /// An update through the main endpoint: what belongs to others stays.
-pub(super) fn on_update(kind: &Kind, object: &mut Object, old: &Object) {
-    let behaviour = &kind.resource.behaviour;
+pub(super) fn prepare_for_update(kind: &ServedResource, object: &mut Object, old: &Object) {
+    let behaviour = &kind.resource.strategy_options;
     if let StatusRule::Split { .. } = behaviour.status {
         take_member(object, old, "status");
     }
     if behaviour.finalization == Finalization::Spec {
         take_member(object, old, "spec");
-        label_name(object);
+        add_name_label(object);
     }
-    if behaviour.hook == Hook::Definition {
-        definitions::on_update(object);
+    if behaviour.special_kind == SpecialKind::CustomResourceDefinition {
+        definitions::prepare_for_update(object);
     }
-    kind.rules.keep(object, old);
-    if counts(behaviour.generation, object, old) {
+    kind.strategy.prepare_for_update(object, old);
+    if raises_generation(behaviour.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
 }
 
 /// An update through `/status`: only that changes, and some metadata.
-pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object, now: Timestamp) {
+pub(super) fn prepare_for_status_update(
+    kind: &ServedResource,
+    object: &mut Object,
+    old: &Object,
+    now: Timestamp,
+) {
     let status = object.members_mut().remove("status");
     let metadata = object.members_mut().remove("metadata");
     *object.members_mut() = old.members().clone();
@@ -187,15 +215,15 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object, n
             None => drop(object.members_mut().remove(name)),
         }
     }
-    kind.rules.keep_on_status(object, old, now);
-    let StatusRule::Split { keeps, .. } = kind.resource.behaviour.status else {
+    kind.strategy.prepare_for_status_update(object, old, now);
+    let StatusRule::Split { keeps, .. } = kind.resource.strategy_options.status else {
         return;
     };
     let kept: &[&str] = match keeps {
-        OnStatus::Nothing => &[],
-        OnStatus::Labels => &["labels"],
-        OnStatus::OwnerReferences => &["ownerReferences"],
-        OnStatus::All => &["labels", "annotations", "finalizers", "ownerReferences"],
+        StatusMetadataReset::Nothing => &[],
+        StatusMetadataReset::Labels => &["labels"],
+        StatusMetadataReset::OwnerReferences => &["ownerReferences"],
+        StatusMetadataReset::All => &["labels", "annotations", "finalizers", "ownerReferences"],
     };
     for member in kept {
         copy_member(object, old, member);
@@ -203,25 +231,35 @@ pub(super) fn on_status_update(kind: &Kind, object: &mut Object, old: &Object, n
 }
 
 /// An update through `/approval`.
-pub(super) fn on_approval(kind: &Kind, object: &mut Object, old: &Object, now: Timestamp) {
-    kind.rules.keep_on_approval(object, old, now);
+pub(super) fn prepare_for_approval_update(
+    kind: &ServedResource,
+    object: &mut Object,
+    old: &Object,
+    now: Timestamp,
+) {
+    kind.strategy.prepare_for_approval_update(object, old, now);
 }
 
 /// An update of a part that has an endpoint of its own.
-pub(super) fn on_aspect(kind: &Kind, aspect: Aspect, object: &mut Object, old: &Object) {
-    let managed = object.remove(super::ownership::MANAGED_FIELDS);
-    aspects::keep_but(aspect, object, old);
+pub(super) fn prepare_for_pod_subresource_update(
+    kind: &ServedResource,
+    aspect: PodSubresource,
+    object: &mut Object,
+    old: &Object,
+) {
+    let managed = object.remove_metadata_member(super::ownership::MANAGED_FIELDS);
+    pod_subresource::prepare_for_update(aspect, object, old);
     if let Some(managed) = managed {
         let metadata = object.metadata_mut();
         metadata.insert(super::ownership::MANAGED_FIELDS.into(), managed);
     }
-    if counts(kind.resource.behaviour.generation, object, old) {
+    if raises_generation(kind.resource.strategy_options.generation, object, old) {
         object.set_generation(old.generation() + 1);
     }
 }
 
 /// An update through `/finalize`: all but the status changes.
-pub(super) fn on_finalize(object: &mut Object, old: &Object) {
+pub(super) fn prepare_for_finalize(object: &mut Object, old: &Object) {
     take_member(object, old, "status");
 }
 
@@ -233,7 +271,7 @@ fn take_member(object: &mut Object, from: &Object, member: &str) {
 }
 
 /// Whether an update raises the generation.
-fn counts(rule: GenerationRule, object: &Object, old: &Object) -> bool {
+fn raises_generation(rule: GenerationRule, object: &Object, old: &Object) -> bool {
     let metadata_differs = |member: &str| {
         let of = |object: &Object| object.metadata().and_then(|meta| meta.get(member).cloned());
         of(object) != of(old)
@@ -263,16 +301,17 @@ fn differs(object: &Object, old: &Object, except: &[&str]) -> bool {
 }
 
 /// Whether nothing but the end is left of an object that is being deleted.
-pub(super) fn is_finished(kind: &Kind, object: &Object) -> bool {
+pub(super) fn is_ready_to_remove(kind: &ServedResource, object: &Object) -> bool {
     let grace = object.deletion_grace_period_seconds().unwrap_or(0);
     object.is_being_deleted()
         && grace == 0
         && object.finalizers().next().is_none()
-        && !(kind.resource.behaviour.finalization == Finalization::Spec && holds_content(object))
+        && !(kind.resource.strategy_options.finalization == Finalization::Spec
+            && has_namespace_finalizers(object))
 }
 
 /// Whether `spec` still has finalizers.
-pub(super) fn holds_content(object: &Object) -> bool {
+pub(super) fn has_namespace_finalizers(object: &Object) -> bool {
     let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers"));
     let list = finalizers.and_then(Value::as_array);
     list.is_some_and(|list| !list.is_empty())

@@ -1,29 +1,31 @@
 //! Writes through `scale`: a view is changed, and then its parent.
 
 use super::ownership::with_endpoint;
-use super::update::{Part, prepare};
-use super::{Ownership, Writing, ownership};
-use crate::kinds::Kind;
+use super::update::{SubresourceTarget, prepare_update};
+use super::{ManagedFieldsState, WriteContext, ownership};
+use crate::kinds::ServedResource;
 use crate::scale::{replicas, scale_kind, scaling, set_replicas, view};
 use optik_object::{FieldError, Object, ResourceName, Status, Value};
-use optik_patch::{Family, Managed, PathElement, Replicas, Update, update};
+use optik_patch::{Family, Managed, PathElement, ScaleHandler, UpdateRequest, update};
 use optik_store::Revision;
 
 /// The view of what is stored, with its managers: what a patch is applied to.
-pub(super) fn managed_view(
-    writing: &Writing<'_>,
+pub(super) fn view_with_managed_fields(
+    writing: &WriteContext<'_>,
     stored: &Object,
     revision: Revision,
 ) -> Result<Object, Status> {
     let mut view = view(writing.kind, stored)?;
     view.set_resource_version(revision.get());
-    let managed = with_replicas(writing.kind, |replicas| replicas.of_view(&managers(stored)))?;
+    let managed = with_replicas(writing.kind, |replicas| {
+        replicas.to_subresource(&managed_fields(stored))
+    })?;
     managed.write_to(&mut view);
     Ok(view)
 }
 
 /// Fewer than none is no number of replicas.
-pub(super) fn check(name: &str, body: &Object) -> Result<(), Status> {
+pub(super) fn validate_scale(name: &str, body: &Object) -> Result<(), Status> {
     let asked = replicas(body);
     if asked >= 0 {
         return Ok(());
@@ -54,7 +56,7 @@ pub(super) fn check_unchanged(
 }
 
 /// A view of another incarnation.
-pub(super) fn uid_differs(kind: &Kind, name: &str, sent: &str, stored: &str) -> Status {
+pub(super) fn uid_conflict(kind: &ServedResource, name: &str, sent: &str, stored: &str) -> Status {
     let resource = kind.resource.name();
     let plural = format!("{}/scale", resource.plural);
     let resource = ResourceName {
@@ -67,37 +69,37 @@ pub(super) fn uid_differs(kind: &Kind, name: &str, sent: &str, stored: &str) -> 
 }
 
 /// What becomes of a parent whose view was `live` and becomes `body`.
-pub(super) fn changed_parent(
-    writing: &Writing<'_>,
+pub(super) fn update_parent(
+    writing: &WriteContext<'_>,
     old: &Object,
     live: &Object,
     mut body: Object,
 ) -> Result<Object, Status> {
     let asked = replicas(&body);
-    leave_out_nought(&mut body);
-    if writing.ownership == Ownership::Record {
-        let manager = ownership::manager(writing);
-        let write = Update {
+    omit_zero_replicas(&mut body);
+    if writing.managed_fields == ManagedFieldsState::Pending {
+        let manager = ownership::field_manager(writing);
+        let write = UpdateRequest {
             live: Some(live),
             manager: &manager,
             now: writing.now(),
             family: Family::BuiltIn,
         };
-        with_endpoint(writing.kind, Part::Scale, |endpoint| {
+        with_endpoint(writing.kind, SubresourceTarget::Scale, |endpoint| {
             update(endpoint, &write, &mut body);
         });
     }
     let managed = with_replicas(writing.kind, |replicas| {
-        replicas.of_parent(&managers(old), &managers(&body))
+        replicas.to_parent(&managed_fields(old), &managed_fields(&body))
     })?;
     let mut parent = old.clone();
     set_replicas(writing.kind, &mut parent, asked)?;
     managed.write_to(&mut parent);
-    prepare(writing, Part::Main, old, parent)
+    prepare_update(writing, SubresourceTarget::Main, old, parent)
 }
 
 /// Views are compared as they are shown.
-fn leave_out_nought(body: &mut Object) {
+fn omit_zero_replicas(body: &mut Object) {
     if let Some(Value::Object(spec)) = body.members_mut().get_mut("spec")
         && spec.get("replicas").and_then(Value::as_i64) == Some(0)
     {
@@ -105,16 +107,19 @@ fn leave_out_nought(body: &mut Object) {
     }
 }
 
-fn managers(object: &Object) -> Managed {
-    Managed::of_object(object).unwrap_or_default()
+fn managed_fields(object: &Object) -> Managed {
+    Managed::from_object(object).unwrap_or_default()
 }
 
-fn with_replicas<T>(kind: &Kind, run: impl FnOnce(&Replicas<'_>) -> T) -> Result<T, Status> {
+fn with_replicas<T>(
+    kind: &ServedResource,
+    run: impl FnOnce(&ScaleHandler<'_>) -> T,
+) -> Result<T, Status> {
     let path = scaling(kind)?.replicas.iter();
     let path: Vec<PathElement> = path.map(|name| PathElement::field(name)).collect();
-    let replicas = Replicas {
+    let replicas = ScaleHandler {
         api_version: &kind.api_version,
-        path: &|api_version| kind.is_shown_in(api_version).then(|| path.clone()),
+        path: &|api_version| kind.is_served_in(api_version).then(|| path.clone()),
     };
     Ok(run(&replicas))
 }

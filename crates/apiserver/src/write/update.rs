@@ -1,23 +1,26 @@
 //! Changed objects.
 
-use super::admit::{self, Stored, Subject};
-use super::create::{begin, create_once, settle_namespace};
+use super::admit::{self, AdmissionTarget, ObjectAtRevision};
+use super::create::{admit_create, create_once, default_namespace};
 use super::metadata::{self, copy_member};
-use super::{Found, Outcome, Patience, Writing, Written, claims, ownership, rules, scale};
-use crate::kinds::Kind;
+use super::{
+    CommitOutcome, ExistingObject, RetryDeadline, WriteContext, WriteOutcome, claims, ownership,
+    rules, scale,
+};
+use crate::kinds::ServedResource;
 use crate::scale::scale_kind;
-use crate::trouble::damaged;
+use crate::trouble::damaged_object;
 use bytes::Bytes;
-use optik_builtin::aspects::Aspect;
-use optik_object::{FieldError, Object, Status, UidMismatch, in_body};
-use optik_patch::check_managers;
+use optik_builtin::pod_subresource::PodSubresource;
+use optik_object::{FieldError, Object, Status, UidMismatch, parse_body_resource_version};
+use optik_patch::validate_managed_fields;
 use optik_store::Revision;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which part of an object an endpoint changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SubresourceTarget {
     Main,
     Status,
     /// The conditions of a request for a certificate.
@@ -27,14 +30,18 @@ pub(crate) enum Part {
     /// The number of replicas, through a view of it.
     Scale,
     /// A part of the spec that has an endpoint of its own.
-    Aspect(Aspect),
+    PodSubresource(PodSubresource),
 }
 
-impl Part {
+impl SubresourceTarget {
     /// What kind of objects an endpoint of `kind` reads and writes.
-    pub(crate) fn kind(self, kind: &Arc<Kind>) -> &Arc<Kind> {
+    pub(crate) fn kind(self, kind: &Arc<ServedResource>) -> &Arc<ServedResource> {
         match self {
-            Self::Main | Self::Status | Self::Approval | Self::Finalize | Self::Aspect(_) => kind,
+            Self::Main
+            | Self::Status
+            | Self::Approval
+            | Self::Finalize
+            | Self::PodSubresource(_) => kind,
             Self::Scale => scale_kind(),
         }
     }
@@ -47,8 +54,8 @@ impl Part {
             Self::Approval => "approval",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
-            Self::Aspect(Aspect::Ephemeral) => "ephemeralcontainers",
-            Self::Aspect(Aspect::Resources) => "resize",
+            Self::PodSubresource(PodSubresource::EphemeralContainers) => "ephemeralcontainers",
+            Self::PodSubresource(PodSubresource::Resize) => "resize",
         }
     }
 }
@@ -56,24 +63,24 @@ impl Part {
 /// `PUT`. Everything between reading the object and the compare is tried again when
 /// somebody else was faster and the client did not say what it expects.
 pub(crate) async fn update(
-    writing: &Writing<'_>,
+    writing: &WriteContext<'_>,
     name: &str,
-    part: Part,
+    part: SubresourceTarget,
     mut body: Object,
-) -> Result<Written, Status> {
-    settle_namespace(writing, &mut body)?;
+) -> Result<WriteOutcome, Status> {
+    default_namespace(writing, &mut body)?;
     match body.name() {
-        "" => return Err(Status::name_unset(name)),
-        given if given != name => return Err(Status::name_differs(given, name)),
+        "" => return Err(Status::name_required(name)),
+        given if given != name => return Err(Status::name_mismatch(given, name)),
         _ => {}
     }
     let key = writing.key(name);
-    let patience = Patience::begin();
+    let patience = RetryDeadline::start();
     loop {
         let latest = writing.latest().await?;
         let written = match writing.find(&latest, &key).await? {
-            Some(found) => replace(writing, part, &key, &found, body.clone()).await?,
-            None => create_instead(writing, part, name, &key, &body).await?,
+            Some(found) => try_replace(writing, part, &key, &found, body.clone()).await?,
+            None => create_on_update(writing, part, name, &key, &body).await?,
         };
         if let Some(written) = written {
             return Ok(written);
@@ -83,15 +90,15 @@ pub(crate) async fn update(
 }
 
 /// `None`: somebody made it meanwhile.
-async fn create_instead(
-    writing: &Writing<'_>,
-    part: Part,
+async fn create_on_update(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     name: &str,
     key: &str,
     body: &Object,
-) -> Result<Option<Written>, Status> {
+) -> Result<Option<WriteOutcome>, Status> {
     let resource = &writing.kind.resource;
-    if part != Part::Main || !resource.behaviour.create_on_update {
+    if part != SubresourceTarget::Main || !resource.strategy_options.create_on_update {
         return Err(Status::not_found(resource.name(), name));
     }
     if !body.uid().is_empty() {
@@ -99,53 +106,61 @@ async fn create_instead(
             sent: body.uid(),
             stored: "",
         };
-        return Err(Status::uid_changed(resource.name(), name, key, mismatch));
+        return Err(Status::uid_mismatch(resource.name(), name, key, mismatch));
     }
-    writing.creation.clone()?;
+    writing.create_permission.clone()?;
     let mut object = body.clone();
-    let arrival = begin(writing, &mut object).await?;
+    let arrival = admit_create(writing, &mut object).await?;
     arrival.check_revision()?;
     Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
 /// `None`: somebody changed it meanwhile, and that is no reason to refuse.
-pub(super) async fn replace(
-    writing: &Writing<'_>,
-    part: Part,
+pub(super) async fn try_replace(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     key: &str,
-    found: &Found,
+    found: &ExistingObject,
     body: Object,
-) -> Result<Option<Written>, Status> {
+) -> Result<Option<WriteOutcome>, Status> {
     let revision = found.revision();
-    let old = writing.kind.open(found.value());
-    let old = old.map_err(|error| damaged(key, error))?;
+    let old = writing.kind.decode_stored(found.value());
+    let old = old.map_err(|error| damaged_object(key, error))?;
     let mut object = match part {
-        Part::Scale => changed_scale(writing, key, (&old, revision), body).await?,
-        Part::Main | Part::Status | Part::Approval | Part::Finalize | Part::Aspect(_) => {
-            changed(writing, part, key, (&old, revision), body).await?
+        SubresourceTarget::Scale => {
+            updated_scale_parent(writing, key, (&old, revision), body).await?
+        }
+        SubresourceTarget::Main
+        | SubresourceTarget::Status
+        | SubresourceTarget::Approval
+        | SubresourceTarget::Finalize
+        | SubresourceTarget::PodSubresource(_) => {
+            updated_object(writing, part, key, (&old, revision), body).await?
         }
     };
-    if writing.kind.rules.allocates() && part == Part::Main {
+    if writing.kind.strategy.allocates() && part == SubresourceTarget::Main {
         let state = writing.latest().await?;
-        claims::give(writing, &state, Some(&old), &mut object)?;
+        claims::assign(writing, &state, Some(&old), &mut object)?;
     }
     let mut bytes = Bytes::from(writing.encode(&object)?);
     let answer = |bytes: &Bytes, revision| {
-        writing.show_part(part, bytes, revision).map(|body| {
-            Some(Written {
-                body,
-                created: false,
+        writing
+            .render_subresource(part, bytes, revision)
+            .map(|body| {
+                Some(WriteOutcome {
+                    body,
+                    created: false,
+                })
             })
-        })
     };
-    let stored = writing.kept(&object, &bytes).await?;
+    let stored = writing.to_storage_version(&object, &bytes).await?;
     if stored == *found.stored.value() {
         return answer(&bytes, revision);
     }
     // The last finalizer is gone: what is asked for is the end.
-    if rules::is_finished(writing.kind, &object) {
+    if rules::is_ready_to_remove(writing.kind, &object) {
         if !writing.options.dry_run
-            && let Outcome::Refused = writing.remove(key, revision, &old).await?
+            && let CommitOutcome::Conflict = writing.remove(key, revision, &old).await?
         {
             return Ok(None);
         }
@@ -159,67 +174,67 @@ pub(super) async fn replace(
         .put_object(key, (revision, Some(&old)), written, None)
         .await?
     {
-        Outcome::At(revision) => answer(&bytes, revision),
-        Outcome::Refused => Ok(None),
+        CommitOutcome::Committed(revision) => answer(&bytes, revision),
+        CommitOutcome::Conflict => Ok(None),
     }
 }
 
 /// What becomes of an object, in the order that counts: whose object it is, who changed
 /// what, what others want, whether it was the newest, what the kind says, what others
 /// refuse.
-async fn changed(
-    writing: &Writing<'_>,
-    part: Part,
+async fn updated_object(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     key: &str,
-    stored: Stored<'_>,
+    stored: ObjectAtRevision<'_>,
     mut body: Object,
 ) -> Result<Object, Status> {
     let old = stored.0;
-    check_incarnation(writing, key, old, &body)?;
-    let sent = Sent::of(&body);
-    if part == Part::Main {
-        rules::default(writing.kind, &mut body);
+    check_uid_precondition(writing, key, old, &body)?;
+    let sent = UpdatePreconditions::from_body(&body);
+    if part == SubresourceTarget::Main {
+        rules::apply_defaults(writing.kind, &mut body);
     }
-    ownership::record(writing, part, Some(old), &mut body);
-    writing.kind.weigh(&body)?;
-    let subject = Subject::updated(writing, part, &sent.name);
+    ownership::update_managed_fields(writing, part, Some(old), &mut body);
+    writing.kind.check_size(&body)?;
+    let subject = AdmissionTarget::for_update(writing, part, &sent.name);
     admit::mutate(writing, subject, Some(stored), &mut body).await?;
-    sent.check_base(writing, stored.1)?;
-    let mut object = prepare(writing, part, old, body)?;
-    ownership::keep_times(old, &mut object);
+    sent.check_resource_version(writing, stored.1)?;
+    let mut object = prepare_update(writing, part, old, body)?;
+    ownership::keep_times_if_unchanged(old, &mut object);
     admit::validate(writing, subject, Some(stored), &mut object).await?;
     Ok(object)
 }
 
 /// The same by way of a view: that is what others see.
-async fn changed_scale(
-    writing: &Writing<'_>,
+async fn updated_scale_parent(
+    writing: &WriteContext<'_>,
     key: &str,
-    stored: Stored<'_>,
+    stored: ObjectAtRevision<'_>,
     mut body: Object,
 ) -> Result<Object, Status> {
     let (old, revision) = stored;
-    check_incarnation(writing, key, old, &body)?;
-    let sent = Sent::of(&body);
-    let subject = Subject::updated(writing, Part::Scale, &sent.name);
-    let view = scale::managed_view(writing, old, revision)?;
+    check_uid_precondition(writing, key, old, &body)?;
+    let sent = UpdatePreconditions::from_body(&body);
+    let subject = AdmissionTarget::for_update(writing, SubresourceTarget::Scale, &sent.name);
+    let view = scale::view_with_managed_fields(writing, old, revision)?;
     admit::mutate(writing, subject, Some((&view, revision)), &mut body).await?;
-    scale::check(body.name(), &body)?;
+    scale::validate_scale(body.name(), &body)?;
     // Also where the parent itself must be named with its revision.
     if !sent.revision.is_empty() {
-        sent.check_base(writing, revision)?;
+        sent.check_resource_version(writing, revision)?;
     }
     let mut asked = body.clone();
-    let mut object = scale::changed_parent(writing, old, &view, body)?;
-    ownership::keep_times(old, &mut object);
+    let mut object = scale::update_parent(writing, old, &view, body)?;
+    ownership::keep_times_if_unchanged(old, &mut object);
     admit::validate(writing, subject, Some((&view, revision)), &mut asked).await?;
     Ok(object)
 }
 
 /// Whether the write is about the object that is there, and not about one of the same name
 /// that was there before.
-pub(super) fn check_incarnation(
-    writing: &Writing<'_>,
+pub(super) fn check_uid_precondition(
+    writing: &WriteContext<'_>,
     key: &str,
     old: &Object,
     body: &Object,
@@ -232,12 +247,12 @@ pub(super) fn check_incarnation(
         stored: old.uid(),
     };
     let resource = writing.kind.resource.name();
-    let key = told_key(writing, key);
-    Err(Status::uid_changed(resource, body.name(), key, mismatch))
+    let key = error_key(writing, key);
+    Err(Status::uid_mismatch(resource, body.name(), key, mismatch))
 }
 
 /// Upstream's dry runs know their keys without the prefix of the store.
-pub(super) fn told_key<'k>(writing: &Writing<'_>, key: &'k str) -> &'k str {
+pub(super) fn error_key<'k>(writing: &WriteContext<'_>, key: &'k str) -> &'k str {
     match writing.options.dry_run {
         true => key.strip_prefix("/registry").unwrap_or(key),
         false => key,
@@ -245,13 +260,13 @@ pub(super) fn told_key<'k>(writing: &Writing<'_>, key: &'k str) -> &'k str {
 }
 
 /// What a body said about what it is based on.
-struct Sent {
+struct UpdatePreconditions {
     name: String,
     revision: String,
 }
 
-impl Sent {
-    fn of(body: &Object) -> Self {
+impl UpdatePreconditions {
+    fn from_body(body: &Object) -> Self {
         Self {
             name: body.name().to_owned(),
             revision: body.resource_version().to_owned(),
@@ -259,13 +274,20 @@ impl Sent {
     }
 
     /// Whether that is still what is there.
-    fn check_base(&self, writing: &Writing<'_>, revision: Revision) -> Result<(), Status> {
+    fn check_resource_version(
+        &self,
+        writing: &WriteContext<'_>,
+        revision: Revision,
+    ) -> Result<(), Status> {
         let resource = &writing.kind.resource;
-        let sent =
-            in_body(&self.revision).map_err(|error| Status::revision_malformed_in_body(&error))?;
+        let sent = parse_body_resource_version(&self.revision)
+            .map_err(|error| Status::invalid_resource_version_in_body(&error))?;
         match sent {
-            None if resource.behaviour.unconditional_update => Ok(()),
-            None => Err(Status::revision_required(resource.name(), &self.name)),
+            None if resource.strategy_options.unconditional_update => Ok(()),
+            None => Err(Status::resource_version_required(
+                resource.name(),
+                &self.name,
+            )),
             Some(sent) if Revision::new(sent.get()) == revision => Ok(()),
             Some(_) => Err(Status::object_modified(resource.name(), &self.name)),
         }
@@ -273,37 +295,51 @@ impl Sent {
 }
 
 /// What the object becomes.
-pub(super) fn prepare(
-    writing: &Writing<'_>,
-    part: Part,
+pub(super) fn prepare_update(
+    writing: &WriteContext<'_>,
+    part: SubresourceTarget,
     old: &Object,
     mut object: Object,
 ) -> Result<Object, Status> {
     let kind = writing.kind;
-    metadata::keep_identity(&mut object, old);
+    metadata::preserve_immutable(&mut object, old);
     match part {
-        Part::Main | Part::Scale => rules::on_update(kind, &mut object, old),
-        Part::Status => rules::on_status_update(kind, &mut object, old, writing.now()),
-        Part::Approval => rules::on_approval(kind, &mut object, old, writing.now()),
-        Part::Finalize => rules::on_finalize(&mut object, old),
-        Part::Aspect(aspect) => rules::on_aspect(kind, aspect, &mut object, old),
+        SubresourceTarget::Main | SubresourceTarget::Scale => {
+            rules::prepare_for_update(kind, &mut object, old)
+        }
+        SubresourceTarget::Status => {
+            rules::prepare_for_status_update(kind, &mut object, old, writing.now())
+        }
+        SubresourceTarget::Approval => {
+            rules::prepare_for_approval_update(kind, &mut object, old, writing.now())
+        }
+        SubresourceTarget::Finalize => rules::prepare_for_finalize(&mut object, old),
+        SubresourceTarget::PodSubresource(aspect) => {
+            rules::prepare_for_pod_subresource_update(kind, aspect, &mut object, old)
+        }
     }
     let mut errors = Vec::new();
-    keep_deletion(&mut object, old, &mut errors);
+    preserve_deletion_fields(&mut object, old, &mut errors);
     // Upstream looks at these twice when an object is changed, and says so.
     metadata::check_finalizers(kind, &object, &mut errors);
-    metadata::check(kind, &object, &mut errors);
-    if part == Part::Main {
+    metadata::validate_object_meta(kind, &object, &mut errors);
+    if part == SubresourceTarget::Main {
         // And at these four times.
-        let long = check_managers(&object);
+        let long = validate_managed_fields(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
-    if part == Part::Finalize {
-        metadata::check_holders(&object, &mut errors);
+    if part == SubresourceTarget::Finalize {
+        metadata::check_namespace_finalizers(&object, &mut errors);
     }
-    errors.extend(rules::check(kind, part, &object, Some(old), writing.told));
+    errors.extend(rules::validate(
+        kind,
+        part,
+        &object,
+        Some(old),
+        writing.recorder,
+    ));
     let warnings = rules::warnings(kind, part, &object, Some(old));
-    writing.told.warn(warnings);
+    writing.recorder.warn(warnings);
     let name = object.name();
     if old.is_being_deleted() {
         let known: BTreeSet<&str> = old.finalizers().collect();
@@ -317,13 +353,13 @@ pub(super) fn prepare(
         }
     }
     if !errors.is_empty() {
-        return Err(Status::invalid(kind.blamed(), name, &errors));
+        return Err(Status::invalid(kind.error_resource(), name, &errors));
     }
     Ok(object)
 }
 
 /// A deletion cannot be taken back, and cannot be begun by an update.
-fn keep_deletion(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>) {
+fn preserve_deletion_fields(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>) {
     for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let sent = object.metadata().and_then(|meta| meta.get(member)).cloned();
         let kept = old.metadata().and_then(|meta| meta.get(member));
@@ -340,20 +376,20 @@ fn keep_deletion(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>
 }
 
 /// What is written to a place is of that place; what does not say so, too.
-pub(super) fn check_place(
-    writing: &Writing<'_>,
+pub(super) fn check_name_and_namespace(
+    writing: &WriteContext<'_>,
     name: &str,
     object: &mut Object,
 ) -> Result<(), Status> {
     let namespace = writing.namespace.unwrap_or("");
     match object.namespace() {
         "" => object.set_namespace(namespace),
-        given if given != namespace => return Err(Status::namespace_differs()),
+        given if given != namespace => return Err(Status::namespace_mismatch()),
         _ => {}
     }
     match object.name() {
         "" => object.set_name(name),
-        given if given != name => return Err(Status::name_differs(given, name)),
+        given if given != name => return Err(Status::name_mismatch(given, name)),
         _ => {}
     }
     Ok(())

@@ -3,17 +3,17 @@
 //! Most defaults are lines of a table; a few depend on other fields and are functions.
 //! Both belong to messages, so whatever contains a pod template has the defaults of pods.
 
-mod computed;
+mod default_fns;
 
 use optik_object::Value;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-pub(crate) use computed::{Computed, of as computed};
+pub(crate) use default_fns::{DefaultFn, for_message as computed};
 
 /// A line of the table.
 #[derive(Debug)]
-pub(crate) struct Default {
+pub(crate) struct FieldDefault {
     /// Through structures that are always there.
     pub(crate) parents: Vec<&'static str>,
     pub(crate) field: &'static str,
@@ -21,16 +21,16 @@ pub(crate) struct Default {
 }
 
 /// The lines about a message.
-pub(crate) fn of(message: &str) -> &'static [Default] {
-    static TABLE: OnceLock<BTreeMap<&'static str, Vec<Default>>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| read(include_str!("table.txt")));
+pub(crate) fn for_message(message: &str) -> &'static [FieldDefault] {
+    static TABLE: OnceLock<BTreeMap<&'static str, Vec<FieldDefault>>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| parse_table(include_str!("table.txt")));
     table.get(message).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn read(text: &'static str) -> BTreeMap<&'static str, Vec<Default>> {
-    let mut table: BTreeMap<&'static str, Vec<Default>> = BTreeMap::new();
+fn parse_table(text: &'static str) -> BTreeMap<&'static str, Vec<FieldDefault>> {
+    let mut table: BTreeMap<&'static str, Vec<FieldDefault>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let Some((message, default)) = read_line(line) else {
+        let Some((message, default)) = parse_line(line) else {
             debug_assert!(false, "unreadable: {line}");
             continue;
         };
@@ -39,7 +39,7 @@ fn read(text: &'static str) -> BTreeMap<&'static str, Vec<Default>> {
     table
 }
 
-fn read_line(line: &'static str) -> Option<(&'static str, Default)> {
+fn parse_line(line: &'static str) -> Option<(&'static str, FieldDefault)> {
     let (message, rest) = line.split_once(' ')?;
     let (path, value) = rest.split_once(' ')?;
     let mut parents: Vec<&str> = path.split('.').collect();
@@ -47,7 +47,7 @@ fn read_line(line: &'static str) -> Option<(&'static str, Default)> {
     let value = optik_object::parse(value.as_bytes()).ok()?.value;
     Some((
         message,
-        Default {
+        FieldDefault {
             parents,
             field,
             value,
@@ -62,13 +62,13 @@ mod tests {
 
     /// A line about a message or a field that does not exist would never apply.
     #[test]
-    fn the_table_is_about_messages_that_exist() {
+    fn default_table_names_existing_fields() {
         let messages = messages();
         let known: BTreeMap<&str, _> = messages
             .all()
             .map(|message| (message.name, &message.fields))
             .collect();
-        for (message, defaults) in read(include_str!("table.txt")) {
+        for (message, defaults) in parse_table(include_str!("table.txt")) {
             let fields = known.get(message);
             let fields = fields.unwrap_or_else(|| panic!("no message {message}"));
             for default in defaults {

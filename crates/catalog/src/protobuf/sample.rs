@@ -1,13 +1,16 @@
 //! Values of every kind, made up from the table.
 
-use optik_object::protobuf::{Field, Form, Message, MessageId, Messages, SchemaOr, Shape, Type};
+use optik_object::protobuf::{
+    FieldCardinality, FieldDescriptor, FieldType, JsonMapping, JsonSchemaOr, MessageDescriptor,
+    MessageId, MessageTable,
+};
 use optik_object::{Map, Value};
 
 /// Schemas lie in schemas without end; here, this deep.
 const SCHEMAS_MAX: usize = 2;
 
 pub(super) struct Sampler<'t> {
-    pub(super) table: &'t Messages,
+    pub(super) table: &'t MessageTable,
     /// Decides what is set. Odd or even, and then the next: nothing better is needed.
     pub(super) dice: u64,
     /// Everything is set.
@@ -16,7 +19,7 @@ pub(super) struct Sampler<'t> {
 
 impl Sampler<'_> {
     pub(super) fn document(&mut self, api_version: &str, kind: &str) -> Value {
-        let id = self.table.of_kind(api_version, kind).unwrap();
+        let id = self.table.for_kind(api_version, kind).unwrap();
         let mut value = self.message(id, 0);
         value["apiVersion"] = api_version.into();
         value["kind"] = kind.into();
@@ -37,41 +40,43 @@ impl Sampler<'_> {
 
     fn message(&mut self, id: MessageId, schemas: usize) -> Value {
         let message = self.table.message(id);
-        match message.form {
-            Form::Object => {
+        match message.json_mapping {
+            JsonMapping::Object => {
                 let mut members = Map::new();
                 self.members(message, &mut members, schemas);
                 Value::Object(members)
             }
-            Form::Time => "2026-11-15T09:27:50Z".into(),
-            Form::MicroTime => "1950-01-01T00:00:00.000001Z".into(),
-            Form::Quantity => "100m".into(),
-            Form::IntOrString if self.roll(2) == 0 => (-5).into(),
-            Form::IntOrString => "50%".into(),
-            Form::Raw => Value::from_iter([("a", Value::from(vec![1.5, -2.5]))]),
-            Form::Strings => vec!["get", ""].into(),
-            Form::Schema(or, schema) => self.schema_or(or, schema, schemas),
+            JsonMapping::Time => "2026-11-15T09:27:50Z".into(),
+            JsonMapping::MicroTime => "1950-01-01T00:00:00.000001Z".into(),
+            JsonMapping::Quantity => "100m".into(),
+            JsonMapping::IntOrString if self.roll(2) == 0 => (-5).into(),
+            JsonMapping::IntOrString => "50%".into(),
+            JsonMapping::Raw => Value::from_iter([("a", Value::from(vec![1.5, -2.5]))]),
+            JsonMapping::Strings => vec!["get", ""].into(),
+            JsonMapping::Schema(or, schema) => self.schema_or(or, schema, schemas),
         }
     }
 
-    fn schema_or(&mut self, or: SchemaOr, schema: MessageId, schemas: usize) -> Value {
+    fn schema_or(&mut self, or: JsonSchemaOr, schema: MessageId, schemas: usize) -> Value {
         match or {
-            SchemaOr::Bool if self.roll(2) == 0 => true.into(),
-            SchemaOr::Strings if self.roll(2) == 0 => vec!["a", "b"].into(),
-            SchemaOr::Schemas if self.roll(2) == 0 => vec![self.message(schema, schemas)].into(),
+            JsonSchemaOr::Bool if self.roll(2) == 0 => true.into(),
+            JsonSchemaOr::Strings if self.roll(2) == 0 => vec!["a", "b"].into(),
+            JsonSchemaOr::Schemas if self.roll(2) == 0 => {
+                vec![self.message(schema, schemas)].into()
+            }
             _ => self.message(schema, schemas),
         }
     }
 
-    fn members(&mut self, message: &Message, members: &mut Map, schemas: usize) {
+    fn members(&mut self, message: &MessageDescriptor, members: &mut Map, schemas: usize) {
         let is_schema = message.name.ends_with(".JSONSchemaProps");
         if is_schema && schemas == SCHEMAS_MAX {
             return;
         }
         let schemas = schemas + usize::from(is_schema);
         for field in &message.fields {
-            match (field.shape, field.kind) {
-                (Shape::Inline, Type::Message(id)) => {
+            match (field.cardinality, field.kind) {
+                (FieldCardinality::Inline, FieldType::Message(id)) => {
                     self.members(self.table.message(id), members, schemas);
                 }
                 _ => {
@@ -83,22 +88,24 @@ impl Sampler<'_> {
         }
     }
 
-    fn field(&mut self, field: &Field, schemas: usize) -> Option<Value> {
+    fn field(&mut self, field: &FieldDescriptor, schemas: usize) -> Option<Value> {
         let set = self.is_set();
-        Some(match field.shape {
-            Shape::Plain if set => self.value(field, schemas, false),
-            Shape::Plain if field.omit_empty => return None,
-            Shape::Plain => self.unset(field, schemas),
+        Some(match field.cardinality {
+            FieldCardinality::Plain if set => self.value(field, schemas, false),
+            FieldCardinality::Plain if field.omit_empty => return None,
+            FieldCardinality::Plain => self.unset(field, schemas),
             _ if !set && field.omit_empty => return None,
             _ if !set => Value::Null,
             // What a pointer points to may be empty.
-            Shape::Pointer | Shape::Inline => self.value(field, schemas, !self.full),
-            Shape::List => vec![
+            FieldCardinality::Pointer | FieldCardinality::Inline => {
+                self.value(field, schemas, !self.full)
+            }
+            FieldCardinality::List => vec![
                 self.value(field, schemas, false),
                 self.value(field, schemas, !self.full),
             ]
             .into(),
-            Shape::Map => Value::from_iter([
+            FieldCardinality::Map => Value::from_iter([
                 ("", self.value(field, schemas, !self.full)),
                 ("x/y", self.value(field, schemas, false)),
             ]),
@@ -106,27 +113,31 @@ impl Sampler<'_> {
     }
 
     /// A struct has its own idea of what is set.
-    fn unset(&mut self, field: &Field, schemas: usize) -> Value {
+    fn unset(&mut self, field: &FieldDescriptor, schemas: usize) -> Value {
         match field.kind {
-            Type::Bytes => Value::Null,
-            Type::Message(id) if self.table.message(id).form == Form::Strings => Value::Null,
-            Type::Message(id) => self.message(id, schemas),
+            FieldType::Bytes => Value::Null,
+            FieldType::Message(id)
+                if self.table.message(id).json_mapping == JsonMapping::Strings =>
+            {
+                Value::Null
+            }
+            FieldType::Message(id) => self.message(id, schemas),
             _ => self.value(field, schemas, true),
         }
     }
 
-    fn value(&mut self, field: &Field, schemas: usize, empty: bool) -> Value {
+    fn value(&mut self, field: &FieldDescriptor, schemas: usize, empty: bool) -> Value {
         match field.kind {
-            Type::Bool => (!empty).into(),
-            Type::Int32 if empty => 0.into(),
-            Type::Int32 => i32::MIN.into(),
-            Type::Int64 | Type::Double if empty => 0.into(),
-            Type::Int64 => i64::MAX.into(),
-            Type::Double => 2.5.into(),
-            Type::Text | Type::Bytes if empty => "".into(),
-            Type::Text => "héllo".into(),
-            Type::Bytes => "AP8=".into(),
-            Type::Message(id) => self.message(id, schemas),
+            FieldType::Bool => (!empty).into(),
+            FieldType::Int32 if empty => 0.into(),
+            FieldType::Int32 => i32::MIN.into(),
+            FieldType::Int64 | FieldType::Double if empty => 0.into(),
+            FieldType::Int64 => i64::MAX.into(),
+            FieldType::Double => 2.5.into(),
+            FieldType::Text | FieldType::Bytes if empty => "".into(),
+            FieldType::Text => "héllo".into(),
+            FieldType::Bytes => "AP8=".into(),
+            FieldType::Message(id) => self.message(id, schemas),
         }
     }
 }

@@ -35,14 +35,14 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn every_kind_with_everything_set() {
+fn protobuf_round_trip_with_all_fields_set() {
     for (api_version, kind) in kinds() {
         round_trip(&full(api_version, kind), api_version, kind);
     }
 }
 
 #[test]
-fn every_kind_with_nothing_set() {
+fn protobuf_round_trip_with_no_fields_set() {
     for (api_version, kind) in kinds() {
         let nothing = Value::Object(Default::default());
         let bytes = messages().encode(&nothing, api_version, kind).unwrap();
@@ -51,19 +51,21 @@ fn every_kind_with_nothing_set() {
         // Go writes the same members whether or not their fields were on the wire.
         let mut bare = MAGIC.to_vec();
         bare.extend([0x12, 0]);
-        let decoded = messages().decode_or(&bare, api_version, kind).unwrap();
+        let decoded = messages()
+            .decode_with_default_type(&bare, api_version, kind)
+            .unwrap();
         assert_eq!(decoded.value, value);
     }
 }
 
 #[test]
-fn every_served_kind_and_its_list_is_known() {
+fn protobuf_messages_cover_every_served_kind_and_list() {
     for resource in crate::builtin() {
         let api_version = match &*resource.group {
             "" => resource.version.to_string(),
             group => format!("{group}/{}", resource.version),
         };
-        let known = |kind: &str| messages().of_kind(&api_version, kind).is_some();
+        let known = |kind: &str| messages().for_kind(&api_version, kind).is_some();
         assert!(known(&resource.kind), "{api_version} {}", resource.kind);
         if resource.verbs.contains(crate::Verb::List) {
             assert!(known(&format!("{}List", resource.kind)), "{api_version}");
@@ -72,7 +74,7 @@ fn every_served_kind_and_its_list_is_known() {
 }
 
 #[test]
-fn options_are_known_under_any_version() {
+fn protobuf_options_kinds_decode_under_any_version() {
     let options = json(
         r#"{"kind":"DeleteOptions","apiVersion":"apps/v1","gracePeriodSeconds":0,
             "preconditions":{"uid":"u"},"propagationPolicy":"Foreground"}"#,
@@ -90,7 +92,7 @@ fn options_are_known_under_any_version() {
 /// Exchanged with kube-apiserver v1.36.4 or sent by kubectl: apiVersion, kind, the
 /// document in hexadecimal, and what it is in JSON.
 #[test]
-fn captured_documents() {
+fn protobuf_documents_from_kube_apiserver_decode() {
     let text = include_str!("captured.txt");
     assert!(text.lines().count() >= 8);
     for line in text.lines() {
@@ -118,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn cut_off_anywhere() {
+fn truncated_protobuf_documents_are_rejected() {
     let bytes = messages().encode(&full("v1", "Pod"), "v1", "Pod").unwrap();
     // Without its last two fields, which are empty, a document is whole.
     let whole = bytes.len() - 4;
@@ -158,7 +160,7 @@ fn document(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn deep_schemas_are_refused() {
+fn deeply_nested_protobuf_schemas_are_rejected() {
     let nested = |levels: usize| {
         let mut schema = json(r#"{"type":"object"}"#);
         for _ in 0..levels {
@@ -185,7 +187,7 @@ fn deep_schemas_are_refused() {
 
 /// Two bytes each become an object with members.
 #[test]
-fn what_a_document_becomes_is_bounded() {
+fn decoded_protobuf_document_size_is_bounded() {
     let mut containers = Vec::new();
     while containers.len() < 2_000_000 {
         containers.extend([0x12, 0]);
@@ -197,7 +199,7 @@ fn what_a_document_becomes_is_bounded() {
 }
 
 #[test]
-fn watch_events_hold_documents() {
+fn protobuf_watch_events_hold_documents() {
     let value = json(
         r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"n"},"spec":{},"status":{}}"#,
     );
@@ -219,7 +221,7 @@ fn any_kind() -> impl Strategy<Value = (&'static str, &'static str)> {
 
 proptest! {
     #[test]
-    fn values_come_back((api_version, kind) in any_kind(), dice: u64) {
+    fn protobuf_round_trip_of_random_values((api_version, kind) in any_kind(), dice: u64) {
         let mut sampler = Sampler { table: messages(), dice, full: false };
         let value = sampler.document(api_version, kind);
         round_trip(&value, api_version, kind);
@@ -228,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_never_panic(
+    fn protobuf_decoding_of_random_bytes_never_panics(
         (api_version, kind) in any_kind(),
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -238,7 +240,7 @@ proptest! {
 
     /// Nearly right, which gets further in.
     #[test]
-    fn damaged_documents_never_panic(
+    fn protobuf_decoding_of_damaged_documents_never_panics(
         (api_version, kind) in any_kind(),
         dice: u64,
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),

@@ -2,8 +2,8 @@
 //! a preallocated file again and again, as a journal is written.
 
 use super::StoreBench;
-use super::report::{Latency, Report, Row};
-use crate::failure::Failure;
+use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use crate::error::CliError;
 use optik_platform::{Clock, SystemClock};
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -16,12 +16,12 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 pub(crate) fn measure(
     options: &StoreBench,
     scratch: &Path,
-    report: &mut Report,
-) -> Result<(), Failure> {
+    report: &mut StoreBenchReport,
+) -> Result<(), CliError> {
     for writers in &options.writers {
         settle();
         let row = syncs(options, scratch, *writers)
-            .map_err(|cause| Failure::new("cannot write to the disk", cause))?;
+            .map_err(|cause| CliError::new("cannot write to the disk", cause))?;
         report.add(row);
     }
     Ok(())
@@ -33,7 +33,7 @@ pub(crate) fn settle() {
     let _ = std::process::Command::new("sync").status();
 }
 
-fn syncs(options: &StoreBench, scratch: &Path, batch: usize) -> std::io::Result<Row> {
+fn syncs(options: &StoreBench, scratch: &Path, batch: usize) -> std::io::Result<StoreBenchRow> {
     let clock = SystemClock::default();
     let mut file = File::create(scratch.join("fdatasync"))?;
     file.set_len(JOURNAL_BYTES)?;
@@ -53,8 +53,8 @@ fn syncs(options: &StoreBench, scratch: &Path, batch: usize) -> std::io::Result<
     }
     let syncs = micros.len() as u64;
     let what = format!("fdatasync, {batch} puts each (puts/s)");
-    let mut row = Row::rate(what, syncs * batch as u64, clock.monotonic().since(start));
+    let mut row = StoreBenchRow::rate(what, syncs * batch as u64, clock.monotonic().since(start));
     row.note = format!("{:.0} syncs/s", syncs as f64 / row.seconds);
-    row.latency = Latency::of(micros);
+    row.latency = StoreBenchLatency::of(micros);
     Ok(row)
 }

@@ -2,9 +2,9 @@
 
 use super::StoreBench;
 use super::disk::settle;
-use super::report::Report;
+use super::report::StoreBenchReport;
 use super::store::closed_loop;
-use crate::failure::Failure;
+use crate::error::CliError;
 use bytes::Bytes;
 use optik_etcd_api::etcdserverpb::PutRequest;
 use optik_etcd_api::etcdserverpb::kv_client::KvClient;
@@ -17,14 +17,14 @@ const CONNECTIONS_MAX: usize = 8;
 pub(crate) async fn measure(
     options: &StoreBench,
     url: &str,
-    report: &mut Report,
-) -> Result<(), Failure> {
+    report: &mut StoreBenchReport,
+) -> Result<(), CliError> {
     for writers in &options.writers {
         settle();
         let mut clients = Vec::new();
         for _ in 0..(*writers).min(CONNECTIONS_MAX) {
             let client = KvClient::connect(url.to_owned()).await;
-            clients.push(client.map_err(|cause| Failure::new("cannot reach etcd", cause))?);
+            clients.push(client.map_err(|cause| CliError::new("cannot reach etcd", cause))?);
         }
         let clients = Arc::new(clients);
         let turn = Arc::new(AtomicUsize::new(0));

@@ -11,9 +11,9 @@ mod report;
 mod store;
 mod watch;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use clap::{Args, Subcommand};
-use report::Report;
+use report::StoreBenchReport;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = HELP, after_help = "--help shows how to compare two servers.")]
-pub(crate) enum Bench {
+pub(crate) enum BenchSubcommand {
     /// Measures a server that speaks the Kubernetes API, or two of them side by side
     ///
     /// Any server will do: this one, a kube-apiserver, a cluster of several machines.
@@ -91,22 +91,22 @@ impl StoreBench {
     }
 }
 
-pub(crate) async fn run(bench: Bench) -> Result<(), Failure> {
+pub(crate) async fn run(bench: BenchSubcommand) -> Result<(), CliError> {
     match bench {
-        Bench::Api(options) => api::run(*options).await,
-        Bench::Hostile(options) => hostile::run(*options).await,
-        Bench::Store(options) => store_bench(options).await,
-        Bench::Open { directory } => open::measure_here(&directory).await,
+        BenchSubcommand::Api(options) => api::run(*options).await,
+        BenchSubcommand::Hostile(options) => hostile::run(*options).await,
+        BenchSubcommand::Store(options) => store_bench(options).await,
+        BenchSubcommand::Open { directory } => open::measure_here(&directory).await,
     }
 }
 
-async fn store_bench(options: StoreBench) -> Result<(), Failure> {
+async fn store_bench(options: StoreBench) -> Result<(), CliError> {
     let scratch = match &options.data {
         Some(directory) => tempfile::tempdir_in(directory),
         None => tempfile::tempdir_in("."),
     };
-    let scratch = scratch.map_err(|cause| Failure::new("cannot make a directory", cause))?;
-    let mut report = Report::new(options.json);
+    let scratch = scratch.map_err(|cause| CliError::new("cannot make a directory", cause))?;
+    let mut report = StoreBenchReport::new(options.json);
     if options.runs("disk") {
         disk::measure(&options, scratch.path(), &mut report)?;
     }

@@ -5,8 +5,8 @@
 use super::StoreBench;
 use super::memory::resident;
 use super::range::fill;
-use super::report::{Report, Row};
-use crate::failure::Failure;
+use super::report::{StoreBenchReport, StoreBenchRow};
+use crate::error::CliError;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{Options, Store};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Opened {
+struct OpenMeasurement {
     micros: u64,
     resident_before: u64,
     resident_after: u64,
@@ -26,22 +26,22 @@ struct Opened {
 pub(crate) async fn measure(
     options: &StoreBench,
     scratch: &Path,
-    report: &mut Report,
-) -> Result<(), Failure> {
+    report: &mut StoreBenchReport,
+) -> Result<(), CliError> {
     for entries in &options.entries {
         let directory = scratch.join(format!("open-{entries}"));
         let open = Options::directory(&directory);
-        let store = Store::open(open).map_err(|cause| Failure::new("cannot open", cause))?;
+        let store = Store::open(open).map_err(|cause| CliError::new("cannot open", cause))?;
         fill(&store, *entries, options.value_bytes).await?;
         // As after five quiet minutes: nothing but the state is kept.
         let newest = store.snapshot().revision();
         let compacted = store.compact(newest).await;
-        compacted.map_err(|cause| Failure::new("cannot compact", cause))?;
+        compacted.map_err(|cause| CliError::new("cannot compact", cause))?;
         store.close().await;
         drop(store);
         let opened = in_a_fresh_process(&directory)?;
         let used = opened.resident_after.saturating_sub(opened.resident_before);
-        let mut row = Row::rate(
+        let mut row = StoreBenchRow::rate(
             format!("open {entries} entries (entries/s)"),
             opened.keys,
             Duration::from_micros(opened.micros),
@@ -60,8 +60,8 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-fn in_a_fresh_process(directory: &Path) -> Result<Opened, Failure> {
-    let failed = |cause| Failure::new("cannot measure in a fresh process", cause);
+fn in_a_fresh_process(directory: &Path) -> Result<OpenMeasurement, CliError> {
+    let failed = |cause| CliError::new("cannot measure in a fresh process", cause);
     let this = std::env::current_exe().map_err(failed)?;
     let mut command = std::process::Command::new(this);
     let output = command
@@ -70,21 +70,21 @@ fn in_a_fresh_process(directory: &Path) -> Result<Opened, Failure> {
         .output()
         .map_err(failed)?;
     serde_json::from_slice(&output.stdout)
-        .map_err(|cause| Failure::new("the fresh process said something else", cause))
+        .map_err(|cause| CliError::new("the fresh process said something else", cause))
 }
 
 #[expect(clippy::print_stdout, reason = "the result is data")]
-pub(crate) async fn measure_here(directory: &Path) -> Result<(), Failure> {
+pub(crate) async fn measure_here(directory: &Path) -> Result<(), CliError> {
     let clock = SystemClock::default();
     let resident_before = resident();
     let start = clock.monotonic();
     let store = Store::open(Options::directory(directory))
-        .map_err(|cause| Failure::new("cannot open", cause))?;
+        .map_err(|cause| CliError::new("cannot open", cause))?;
     let took = clock.monotonic().since(start);
     let resident_after = resident();
     let status = store.status().await;
-    let status = status.map_err(|cause| Failure::new("cannot ask", cause))?;
-    let opened = Opened {
+    let status = status.map_err(|cause| CliError::new("cannot ask", cause))?;
+    let opened = OpenMeasurement {
         micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         resident_before,
         resident_after,

@@ -1,15 +1,15 @@
 //! Reading a hundred thousand keys of a snapshot.
 
-use super::report::{Latency, Report, Row};
-use crate::failure::Failure;
+use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use crate::error::CliError;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{KeyRange, Op, Options, Origin, Put, RangeQuery, Revision, Store, Txn};
 
 const KEYS: usize = 100_000;
 const ROUNDS: usize = 50;
 
-pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
-    let store = Store::open(Options::ephemeral()).map_err(|c| Failure::new("cannot open", c))?;
+pub(crate) async fn measure(report: &mut StoreBenchReport) -> Result<(), CliError> {
+    let store = Store::open(Options::ephemeral()).map_err(|c| CliError::new("cannot open", c))?;
     fill(&store, KEYS, 1024).await?;
     let middle = Revision::new(store.snapshot().revision().get() - 100);
     let all = RangeQuery::new(KeyRange::prefix("/registry/"));
@@ -24,15 +24,15 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
         for _ in 0..ROUNDS {
             let before = clock.monotonic();
             let result = store.snapshot().range(&query);
-            let entries = result.map_err(|c| Failure::new("cannot read", c))?.entries;
+            let entries = result.map_err(|c| CliError::new("cannot read", c))?.entries;
             std::hint::black_box(entries.iter().map(|v| v.value().len()).sum::<usize>());
             let took = clock.monotonic().since(before);
             micros.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         }
         let took = clock.monotonic().since(start);
         let what = format!("range of {KEYS} keys, {what}");
-        let mut row = Row::rate(what, ROUNDS as u64, took);
-        row.latency = Latency::of(micros);
+        let mut row = StoreBenchRow::rate(what, ROUNDS as u64, took);
+        row.latency = StoreBenchLatency::of(micros);
         report.add(row);
     }
     store.close().await;
@@ -40,7 +40,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
 }
 
 /// Writes `keys` entries of `value_bytes`, a hundred to a commit.
-pub(crate) async fn fill(store: &Store, keys: usize, value_bytes: usize) -> Result<(), Failure> {
+pub(crate) async fn fill(store: &Store, keys: usize, value_bytes: usize) -> Result<(), CliError> {
     let numbers: Vec<_> = (0..keys).collect();
     for chunk in numbers.chunks(100) {
         let puts = chunk.iter().map(|number| {
@@ -53,9 +53,9 @@ pub(crate) async fn fill(store: &Store, keys: usize, value_bytes: usize) -> Resu
             Op::Put(Put::new(key, value))
         });
         let done = store
-            .commit(Txn::of(puts.collect()), Origin::default())
+            .commit(Txn::from_ops(puts.collect()), Origin::default())
             .await;
-        done.map_err(|cause| Failure::new("a put failed", cause))?;
+        done.map_err(|cause| CliError::new("a put failed", cause))?;
     }
     Ok(())
 }

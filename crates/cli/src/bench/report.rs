@@ -4,13 +4,13 @@ use serde::Serialize;
 use std::time::Duration;
 
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct StoreBenchRow {
     pub(crate) what: String,
     pub(crate) count: u64,
     pub(crate) seconds: f64,
     pub(crate) per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) latency: Option<Latency>,
+    pub(crate) latency: Option<StoreBenchLatency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -19,13 +19,13 @@ pub(crate) struct Row {
 
 /// In microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Latency {
+pub(crate) struct StoreBenchLatency {
     pub(crate) p50: u64,
     pub(crate) p99: u64,
     pub(crate) max: u64,
 }
 
-impl Latency {
+impl StoreBenchLatency {
     pub(crate) fn of(mut micros: Vec<u64>) -> Option<Self> {
         micros.sort_unstable();
         let at = |part: f64| {
@@ -40,7 +40,7 @@ impl Latency {
     }
 }
 
-impl Row {
+impl StoreBenchRow {
     pub(crate) fn rate(what: impl Into<String>, count: u64, took: Duration) -> Self {
         let seconds = took.as_secs_f64();
         Self {
@@ -80,12 +80,12 @@ fn micros(of: u64) -> String {
 }
 
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct StoreBenchReport {
     json: bool,
-    rows: Vec<Row>,
+    rows: Vec<StoreBenchRow>,
 }
 
-impl Report {
+impl StoreBenchReport {
     pub(crate) fn new(json: bool) -> Self {
         Self {
             json,
@@ -94,7 +94,7 @@ impl Report {
     }
 
     #[expect(clippy::print_stderr, reason = "progress is for people")]
-    pub(crate) fn add(&mut self, row: Row) {
+    pub(crate) fn add(&mut self, row: StoreBenchRow) {
         eprintln!("{}", row.text());
         self.rows.push(row);
     }

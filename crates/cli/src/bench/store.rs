@@ -2,11 +2,11 @@
 
 use super::StoreBench;
 use super::disk::settle;
-use super::report::{Latency, Report, Row};
-use crate::failure::Failure;
+use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use crate::error::CliError;
 use bytes::Bytes;
 use optik_platform::{Clock, SystemClock};
-use optik_store::{Options, Origin, Put, Store, Txn, Workplace};
+use optik_store::{Executor, Options, Origin, Put, Store, Txn};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 pub(crate) async fn measure(
     options: &StoreBench,
     scratch: &Path,
-    report: &mut Report,
-) -> Result<(), Failure> {
+    report: &mut StoreBenchReport,
+) -> Result<(), CliError> {
     for writers in &options.writers {
         let directory = scratch.join(format!("commit-{writers}"));
         for (kind, open) in [
@@ -26,10 +26,10 @@ pub(crate) async fn measure(
             settle();
             let open = Options {
                 // As the server does.
-                workplace: Workplace::Runtime(Handle::current()),
+                executor: Executor::Runtime(Handle::current()),
                 ..open
             };
-            let store = Store::open(open).map_err(|cause| Failure::new("cannot open", cause))?;
+            let store = Store::open(open).map_err(|cause| CliError::new("cannot open", cause))?;
             let put = {
                 let store = store.clone();
                 move |key: String, value: Bytes| {
@@ -55,7 +55,7 @@ pub(crate) async fn closed_loop<F, A>(
     options: &StoreBench,
     writers: usize,
     put: F,
-) -> Result<Row, Failure>
+) -> Result<StoreBenchRow, CliError>
 where
     F: Fn(String, Bytes) -> A + Clone + Send + 'static,
     A: Future<Output = bool> + Send,
@@ -86,9 +86,9 @@ where
     let mut micros = Vec::new();
     for task in tasks {
         let done = task.await.ok().flatten();
-        micros.extend(done.ok_or_else(|| Failure::text("a put failed"))?);
+        micros.extend(done.ok_or_else(|| CliError::from_message("a put failed"))?);
     }
-    let mut row = Row::rate(what, micros.len() as u64, clock.monotonic().since(start));
-    row.latency = Latency::of(micros);
+    let mut row = StoreBenchRow::rate(what, micros.len() as u64, clock.monotonic().since(start));
+    row.latency = StoreBenchLatency::of(micros);
     Ok(row)
 }

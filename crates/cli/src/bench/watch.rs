@@ -1,7 +1,7 @@
 //! How long a commit takes to reach a thousand watches.
 
-use super::report::{Latency, Report, Row};
-use crate::failure::Failure;
+use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use crate::error::CliError;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn, WatchFrom, WatchSpec};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ const WATCHERS: usize = 1000;
 const COMMITS: usize = 500;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
-    let store = Store::open(Options::ephemeral()).map_err(|c| Failure::new("cannot open", c))?;
+pub(crate) async fn measure(report: &mut StoreBenchReport) -> Result<(), CliError> {
+    let store = Store::open(Options::ephemeral()).map_err(|c| CliError::new("cannot open", c))?;
     let clock = Arc::new(SystemClock::default());
     let origin = clock.monotonic();
     let tasks: Vec<_> = (0..WATCHERS)
@@ -24,16 +24,16 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
         let sent = clock.monotonic().since(zero).as_micros().to_string();
         let put = Put::new("/registry/configmaps/default/a", sent);
         let done = store.commit(Txn::put(put), Origin::default()).await;
-        done.map_err(|cause| Failure::new("a put failed", cause))?;
+        done.map_err(|cause| CliError::new("a put failed", cause))?;
     }
     let mut micros = Vec::new();
     for task in tasks {
-        micros.extend(task.await.map_err(|c| Failure::new("a watch failed", c))?);
+        micros.extend(task.await.map_err(|c| CliError::new("a watch failed", c))?);
     }
     let took = clock.monotonic().since(origin);
     let what = format!("events to {WATCHERS} watches, 100 commits/s");
-    let mut row = Row::rate(what, micros.len() as u64, took);
-    row.latency = Latency::of(micros);
+    let mut row = StoreBenchRow::rate(what, micros.len() as u64, took);
+    row.latency = StoreBenchLatency::of(micros);
     report.add(row);
     store.close().await;
     Ok(())

@@ -1,6 +1,6 @@
 //! What a person sees when the server has started: where it is, and what to type next.
 
-use super::Serve;
+use super::ServeArgs;
 use optik_store::Store;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ pub(super) struct Banner {
     pub(super) kubeconfig: PathBuf,
     pub(super) plain: Option<SocketAddr>,
     pub(super) etcd: Option<SocketAddr>,
-    place: String,
-    content: String,
+    data_location: String,
+    revision_summary: String,
 }
 
 impl Banner {
-    pub(super) fn new(options: &Serve, store: &Store) -> Self {
+    pub(super) fn new(options: &ServeArgs, store: &Store) -> Self {
         let snapshot = store.snapshot();
         let place = if options.ephemeral {
             "memory only; gone when the server stops".to_owned()
@@ -32,12 +32,12 @@ impl Banner {
             kubeconfig: PathBuf::new(),
             plain: None,
             etcd: None,
-            place,
-            content: format!("revision {revision}, {keys} keys"),
+            data_location: place,
+            revision_summary: format!("revision {revision}, {keys} keys"),
         }
     }
 
-    pub(super) fn text(&self, took: Duration) -> String {
+    pub(super) fn render(&self, took: Duration) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let mut lines = vec![format!(
             "optik {version} is ready after {:.0} ms",
@@ -54,8 +54,8 @@ impl Banner {
             let text = format!("http://{address}, where everybody is an administrator");
             line("", &text);
         }
-        line("data", &self.place);
-        line("", &self.content);
+        line("data", &self.data_location);
+        line("", &self.revision_summary);
         match self.etcd {
             Some(address) => {
                 line("etcd", &format!("http://{address}"));
@@ -65,7 +65,7 @@ impl Banner {
             None => line("etcd", "off; --etcd-listen lets etcdctl in"),
         }
         if self.api.is_some() {
-            let kubeconfig = quoted(&self.kubeconfig);
+            let kubeconfig = shell_quote(&self.kubeconfig);
             line("use", &format!("export KUBECONFIG={kubeconfig}"));
             line("try", "kubectl get namespaces");
         }
@@ -75,7 +75,7 @@ impl Banner {
 }
 
 /// As a shell takes it.
-fn quoted(path: &Path) -> String {
+fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
     if text.chars().all(plain) {
@@ -89,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_survive_a_shell() {
+    fn banner_quotes_paths_for_the_shell() {
         for (path, expected) in [
             ("/data/kubeconfig", "/data/kubeconfig"),
             ("/my data/k", "'/my data/k'"),
             ("/it's/$HOME", r"'/it'\''s/$HOME'"),
         ] {
-            assert_eq!(quoted(Path::new(path)), expected);
+            assert_eq!(shell_quote(Path::new(path)), expected);
         }
     }
 }

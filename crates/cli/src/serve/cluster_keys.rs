@@ -4,14 +4,16 @@
 //! only if there are none. No API path leads to them. Whoever reads the cluster reads all
 //! Secrets, too: it is trusted as a disk is.
 
-use crate::failure::Failure;
-use optik_access::jwt::SigningKey;
-use optik_serve::pki::{Circumstances, Pair, create_authority, existing_authority, keep_private};
+use crate::error::CliError;
+use optik_auth::jwt::SigningKey;
+use optik_serve::pki::{
+    CertKeyPair, IssuanceContext, create_authority, load_authority, restrict_to_owner,
+};
 use optik_store::{Origin, Put, Revision, Store, Txn};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-const KEY: &str = "/optik/keys";
+const CLUSTER_KEYS_KEY: &str = "/optik/keys";
 const FORMAT: u32 = 1;
 /// Another server may come first, once.
 const TRIES_MAX: usize = 3;
@@ -19,14 +21,14 @@ const HINT: &str = "With --cert-dir, keys are read from a directory instead; all
     etcd cluster then need the same ca.crt, ca.key and sa.key in theirs.";
 
 pub(super) struct ClusterKeys {
-    pub(super) authority: Pair,
+    pub(super) authority: CertKeyPair,
     /// Signs tokens of service accounts; PEM.
     pub(super) signing: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct StoredClusterKeys {
     format: u32,
     authority_certificate: String,
     authority_key: String,
@@ -39,46 +41,46 @@ impl ClusterKeys {
     pub(super) async fn load(
         store: &Store,
         before: &Path,
-        at: Circumstances<'_>,
-    ) -> Result<Self, Failure> {
+        at: IssuanceContext<'_>,
+    ) -> Result<Self, CliError> {
         for _ in 0..TRIES_MAX {
-            let state = store.latest().await.map_err(failed)?;
-            if let Some(found) = state.get(KEY.as_bytes()) {
-                return Self::read(found.value());
+            let state = store.latest().await.map_err(sharing_error)?;
+            if let Some(found) = state.get(CLUSTER_KEYS_KEY.as_bytes()) {
+                return Self::decode(found.value());
             }
-            let fresh = Self::first(before, at)?;
-            let put = Put::new(KEY, fresh.encoded()?);
+            let fresh = Self::create_or_migrate(before, at)?;
+            let put = Put::new(CLUSTER_KEYS_KEY, fresh.encode()?);
             let txn = Txn::put_if(Revision::ZERO, put);
             let done = store.commit(txn, Origin::system("keys")).await;
-            if done.map_err(failed)?.succeeded {
+            if done.map_err(sharing_error)?.succeeded {
                 return Ok(fresh);
             }
         }
-        Err(Failure::text("the keys of the etcd cluster come and go").hint(HINT))
+        Err(CliError::from_message("the keys of the etcd cluster come and go").with_hint(HINT))
     }
 
-    fn first(before: &Path, at: Circumstances<'_>) -> Result<Self, Failure> {
-        let authority = match existing_authority(before).map_err(failed)? {
+    fn create_or_migrate(before: &Path, at: IssuanceContext<'_>) -> Result<Self, CliError> {
+        let authority = match load_authority(before).map_err(sharing_error)? {
             Some(authority) => authority,
-            None => create_authority(at).map_err(failed)?,
+            None => create_authority(at).map_err(sharing_error)?,
         };
         let file = before.join("sa.key");
-        keep_private(&file);
+        restrict_to_owner(&file);
         let signing = match std::fs::read_to_string(&file) {
             Ok(pem) => pem,
-            Err(_) => SigningKey::generate().map_err(failed)?.1,
+            Err(_) => SigningKey::generate().map_err(sharing_error)?.1,
         };
         Ok(Self { authority, signing })
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, Failure> {
-        let stored: Stored = serde_json::from_slice(bytes).map_err(failed)?;
+    fn decode(bytes: &[u8]) -> Result<Self, CliError> {
+        let stored: StoredClusterKeys = serde_json::from_slice(bytes).map_err(sharing_error)?;
         if stored.format > FORMAT {
             let text = "the keys of the etcd cluster were written by a newer Optik";
-            return Err(Failure::text(text).hint(HINT));
+            return Err(CliError::from_message(text).with_hint(HINT));
         }
         Ok(Self {
-            authority: Pair {
+            authority: CertKeyPair {
                 certificate: stored.authority_certificate,
                 key: stored.authority_key,
             },
@@ -86,23 +88,23 @@ impl ClusterKeys {
         })
     }
 
-    fn encoded(&self) -> Result<Vec<u8>, Failure> {
-        let stored = Stored {
+    fn encode(&self) -> Result<Vec<u8>, CliError> {
+        let stored = StoredClusterKeys {
             format: FORMAT,
             authority_certificate: self.authority.certificate.clone(),
             authority_key: self.authority.key.clone(),
             service_account_key: self.signing.clone(),
         };
-        serde_json::to_vec(&stored).map_err(failed)
+        serde_json::to_vec(&stored).map_err(sharing_error)
     }
 }
 
-fn failed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
-    Failure::new(
+fn sharing_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CliError {
+    CliError::new(
         "cannot share keys with other servers on the etcd cluster",
         cause,
     )
-    .hint(HINT)
+    .with_hint(HINT)
 }
 
 #[cfg(test)]
@@ -112,7 +114,7 @@ mod tests {
     use optik_store::Options;
 
     async fn load(store: &Store, before: &Path) -> ClusterKeys {
-        let at = Circumstances {
+        let at = IssuanceContext {
             now: UnixMillis(1_800_000_000_000),
             entropy: &SystemEntropy,
         };
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_server_decides() {
+    async fn cluster_keys_are_those_of_the_first_server() {
         let store = Store::open(Options::ephemeral()).expect("opens");
         let none = Path::new("/nonexistent");
         let (one, two) = tokio::join!(load(&store, none), load(&store, none));
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_of_an_earlier_version_are_taken_along() {
+    async fn cluster_keys_migrate_from_the_pki_directory() {
         let scratch = tempfile::tempdir().expect("a directory");
         let other = Store::open(Options::ephemeral()).expect("opens");
         let before = load(&other, Path::new("/nonexistent")).await;

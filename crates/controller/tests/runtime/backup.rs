@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, ResourceExt};
 use optik_controller::{
-    Cleanup, Cx, Event, Fault, ObjectKey, Outcome, Owned, Reconciler, Snap, Status, Watches,
-    condition, set_condition,
+    Cached, Cleanup, EventRecord, ObjectKey, ObjectStatus, Outcome, Owned, ReconcileContext,
+    ReconcileError, Reconciler, Watches, new_condition, set_condition,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub(crate) struct BackupStatus {
     pub(crate) conditions: Vec<Condition>,
 }
 
-impl Status for BackupStatus {
+impl ObjectStatus for BackupStatus {
     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
         Some(&mut self.observed_generation)
     }
@@ -47,15 +47,15 @@ impl Status for BackupStatus {
 
 /// What a controller did, seen from outside.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ReconcileCounter {
     /// Tells processes apart.
     salt: u64,
     reconciles: AtomicU64,
     cleanups: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Tally {
-    pub(crate) fn of_process(salt: u64) -> Self {
+impl ReconcileCounter {
+    pub(crate) fn for_process(salt: u64) -> Self {
         Self {
             salt,
             ..Self::default()
@@ -82,12 +82,12 @@ impl Tally {
 /// Keeps a ConfigMap for each Backup.
 pub(crate) struct Backups {
     pub(crate) maps: Owned<ConfigMap>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<ReconcileCounter>,
 }
 
 impl Backups {
     pub(crate) fn build(
-        tally: &Arc<Tally>,
+        tally: &Arc<ReconcileCounter>,
     ) -> impl FnOnce(&mut Watches<'_, Backup>) -> Self + use<> {
         let tally = Arc::clone(tally);
         move |watches| Self {
@@ -97,7 +97,7 @@ impl Backups {
     }
 }
 
-pub(crate) fn map_of(backup: &Backup) -> ConfigMap {
+pub(crate) fn desired_map(backup: &Backup) -> ConfigMap {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(format!("{}-settings", backup.name_any()));
     let days = backup.spec.retention_days.to_string();
@@ -110,23 +110,36 @@ impl Reconciler for Backups {
     const NAME: &'static str = "backups";
     const FINALIZER: Option<&'static str> = Some("example.com/backups");
 
-    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+    async fn reconcile(
+        &self,
+        backup: Cached<Backup>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Outcome, ReconcileError> {
         self.tally.count();
-        let applied = cx.apply(&self.maps, map_of(&backup)).await?;
-        let key = ObjectKey::of(&*applied).ok_or_else(|| Fault::terminal("no name"))?;
+        let applied = cx.apply(&self.maps, desired_map(&backup)).await?;
+        let key =
+            ObjectKey::from_object(&*applied).ok_or_else(|| ReconcileError::terminal("no name"))?;
         let read = cx.get(&self.maps, &key)?;
-        let read = read.ok_or_else(|| Fault::terminal("what was written is not there"))?;
-        assert_eq!(read.data, map_of(&backup).data, "reads see writes");
-        cx.status(|status| {
+        let read = read.ok_or_else(|| ReconcileError::terminal("what was written is not there"))?;
+        assert_eq!(read.data, desired_map(&backup).data, "reads see writes");
+        cx.update_status(|status| {
             status.phase = Some("Ready".into());
-            let ready = condition("Ready", true, "Applied", "the settings are there");
+            let ready = new_condition("Ready", true, "Applied", "the settings are there");
             set_condition(&mut status.conditions, ready);
         });
-        cx.event(Event::normal("Applied", "Backup", "the settings are there"));
+        cx.record_event(EventRecord::normal(
+            "Applied",
+            "Backup",
+            "the settings are there",
+        ));
         Ok(Outcome::Done)
     }
 
-    async fn cleanup(&self, backup: Snap<Backup>, _: &mut Cx<Backup>) -> Result<Cleanup, Fault> {
+    async fn cleanup(
+        &self,
+        backup: Cached<Backup>,
+        _: &mut ReconcileContext<Backup>,
+    ) -> Result<Cleanup, ReconcileError> {
         let uid = backup.uid().unwrap_or_default();
         let mut cleanups = self.tally.cleanups.lock().expect("nobody panics with it");
         *cleanups.entry(uid).or_default() += 1;
@@ -135,14 +148,14 @@ impl Reconciler for Backups {
 }
 
 /// Makes a child with a new name each time it finds none: the classic way to make two.
-pub(crate) struct Careless {
+pub(crate) struct ChildCreator {
     maps: Owned<ConfigMap>,
-    tally: Arc<Tally>,
+    tally: Arc<ReconcileCounter>,
 }
 
-impl Careless {
+impl ChildCreator {
     pub(crate) fn build(
-        tally: &Arc<Tally>,
+        tally: &Arc<ReconcileCounter>,
     ) -> impl FnOnce(&mut Watches<'_, Backup>) -> Self + use<> {
         let tally = Arc::clone(tally);
         move |watches| Self {
@@ -152,19 +165,23 @@ impl Careless {
     }
 }
 
-impl Reconciler for Careless {
+impl Reconciler for ChildCreator {
     type Primary = Backup;
     const NAME: &'static str = "careless";
 
-    async fn reconcile(&self, _: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+    async fn reconcile(
+        &self,
+        _: Cached<Backup>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Outcome, ReconcileError> {
         let number = self.tally.count();
-        let is_child = |map: &Snap<ConfigMap>| map.name_any().starts_with("child-");
-        if !cx.owned(&self.maps)?.iter().any(is_child) {
+        let is_child = |map: &Cached<ConfigMap>| map.name_any().starts_with("child-");
+        if !cx.list_owned(&self.maps)?.iter().any(is_child) {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(format!("child-{number}-{:x}", self.tally.salt()));
             cx.apply(&self.maps, map).await?;
             assert!(
-                cx.owned(&self.maps)?.iter().any(is_child),
+                cx.list_owned(&self.maps)?.iter().any(is_child),
                 "reads see writes"
             );
         }

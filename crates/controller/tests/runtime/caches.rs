@@ -1,31 +1,38 @@
 //! What is cached, and how it is found.
 
-use crate::backup::{Backup, Tally};
-use crate::scene::{Running, Scene, eventually, start};
+use crate::backup::{Backup, ReconcileCounter};
+use crate::fixture::{RunningManager, RuntimeFixture, eventually, start};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{Api, Patch, PostParams};
 use kube::core::PartialObjectMeta;
 use optik_controller::{
-    ControllerOptions, Cx, Fault, Index, Manager, ManagerOptions, ObjectKey, Outcome, Predicate,
-    Reader, Reconciler, Selection, Snap, WatchOptions, Watches,
+    CacheIndex, CacheReader, Cached, ControllerOptions, Manager, ManagerOptions, ObjectKey,
+    ObjectSelector, Outcome, Predicate, ReconcileContext, ReconcileError, Reconciler, WatchOptions,
+    Watches,
 };
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-type Look<K> = dyn Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync;
+type ObserveFn<K> = dyn Fn(&Cached<Backup>, &ReconcileContext<Backup>, &CacheReader<K>) -> Result<(), ReconcileError>
+    + Send
+    + Sync;
 
 /// Writes down what it sees.
-struct Observer<K: optik_controller::Object> {
-    look: Box<Look<K>>,
-    reader: Reader<K>,
-    tally: Arc<Tally>,
+struct Observer<K: optik_controller::ApiObject> {
+    look: Box<ObserveFn<K>>,
+    reader: CacheReader<K>,
+    tally: Arc<ReconcileCounter>,
 }
 
-impl<K: optik_controller::Object> Reconciler for Observer<K> {
+impl<K: optik_controller::ApiObject> Reconciler for Observer<K> {
     type Primary = Backup;
     const NAME: &'static str = "observer";
 
-    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
+    async fn reconcile(
+        &self,
+        backup: Cached<Backup>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Outcome, ReconcileError> {
         (self.look)(&backup, cx, &self.reader)?;
         self.tally.count();
         Ok(Outcome::Done)
@@ -43,14 +50,14 @@ fn map(name: &str, labels: &[(&str, &str)]) -> ConfigMap {
     map
 }
 
-async fn put(scene: &Scene, namespace: &str, map: &ConfigMap) {
+async fn put(scene: &RuntimeFixture, namespace: &str, map: &ConfigMap) {
     let api: Api<ConfigMap> = Api::namespaced(scene.client(), namespace);
     api.create(&PostParams::default(), map)
         .await
         .expect("can be made");
 }
 
-async fn make_namespace(scene: &Scene, name: &str) {
+async fn make_namespace(scene: &RuntimeFixture, name: &str) {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.to_owned());
     let api: Api<Namespace> = Api::all(scene.client());
@@ -60,12 +67,19 @@ async fn make_namespace(scene: &Scene, name: &str) {
 }
 
 /// Runs an observer that reads a kind in some way, and says what its caches hold.
-fn observe<K: optik_controller::Object>(
+fn observe<K: optik_controller::ApiObject>(
     mut manager: Manager,
     options: WatchOptions,
-    look: impl Fn(&Snap<Backup>, &Cx<Backup>, &Reader<K>) -> Result<(), Fault> + Send + Sync + 'static,
-) -> (Running, Arc<Tally>) {
-    let tally = Arc::new(Tally::default());
+    look: impl Fn(
+        &Cached<Backup>,
+        &ReconcileContext<Backup>,
+        &CacheReader<K>,
+    ) -> Result<(), ReconcileError>
+    + Send
+    + Sync
+    + 'static,
+) -> (RunningManager, Arc<ReconcileCounter>) {
+    let tally = Arc::new(ReconcileCounter::default());
     let shared = Arc::clone(&tally);
     let build = |watches: &mut Watches<'_, Backup>| Observer {
         look: Box::new(look),
@@ -76,7 +90,7 @@ fn observe<K: optik_controller::Object>(
     (start(manager), tally)
 }
 
-fn objects(running: &Running, kind: &str) -> usize {
+fn objects(running: &RunningManager, kind: &str) -> usize {
     let caches = running.monitor.caches();
     caches
         .iter()
@@ -86,15 +100,15 @@ fn objects(running: &Running, kind: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_what_is_selected_is_cached() {
-    let scene = Scene::begin().await;
+async fn cache_holds_only_selected_objects() {
+    let scene = RuntimeFixture::start().await;
     for namespace in ["one", "two", "three"] {
         make_namespace(&scene, namespace).await;
         for (name, app) in [("a", "web"), ("b", "db")] {
             put(&scene, namespace, &map(name, &[("app", app)])).await;
         }
     }
-    let mut selection = Selection::labels("app=web");
+    let mut selection = ObjectSelector::labels("app=web");
     selection.namespaces = vec!["one".into(), "two".into()];
     let seen = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&seen);
@@ -103,16 +117,16 @@ async fn only_what_is_selected_is_cached() {
             let listed = cx.list(maps)?;
             let keys: Vec<String> = listed
                 .iter()
-                .map(|map| Snap::key(map).to_string())
+                .map(|map| Cached::key(map).to_string())
                 .collect();
             let of_one = keys.iter().filter(|key| key.starts_with("one/")).count();
-            assert_eq!(cx.list_in(maps, "one")?.len(), of_one);
+            assert_eq!(cx.list_namespaced(maps, "one")?.len(), of_one);
             *shared.lock().expect("nobody panics with it") = keys;
             Ok(())
         });
-    scene.make("a", 1).await;
+    scene.create_backup("a", 1).await;
     eventually("a look", async || tally.reconciles() > 0).await;
-    running.settled().await;
+    running.wait_until_idle().await;
     assert_eq!(
         *seen.lock().expect("nobody panics with it"),
         ["one/a", "two/a"]
@@ -125,14 +139,14 @@ async fn only_what_is_selected_is_cached() {
         .await
         .expect("can be patched");
     eventually("it to leave", async || objects(&running, "ConfigMap") == 1).await;
-    running.settled().await;
+    running.wait_until_idle().await;
     assert_eq!(*seen.lock().expect("nobody panics with it"), ["two/a"]);
-    scene.end_with(running).await;
+    scene.stop_all(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_metadata_only_metadata_is_asked_for() {
-    let scene = Scene::begin().await;
+async fn metadata_only_cache_requests_only_metadata() {
+    let scene = RuntimeFixture::start().await;
     put(&scene, "default", &map("m", &[("app", "web")])).await;
     type Slim = PartialObjectMeta<ConfigMap>;
     for streaming in [true, false] {
@@ -141,86 +155,93 @@ async fn of_metadata_only_metadata_is_asked_for() {
         let manager = scene.manager_with(options);
         let (running, tally) = observe::<Slim>(manager, WatchOptions::default(), |_, cx, maps| {
             let map = cx.get(maps, &ObjectKey::new("default", "m"))?;
-            let map = map.ok_or_else(|| Fault::retry("not there"))?;
+            let map = map.ok_or_else(|| ReconcileError::retry("not there"))?;
             assert_eq!(
                 map.metadata.labels.as_ref().map(|labels| labels.len()),
                 Some(1)
             );
             Ok(())
         });
-        if scene.find("a").await.is_none() {
-            scene.make("a", 1).await;
+        if scene.get_backup("a").await.is_none() {
+            scene.create_backup("a", 1).await;
         }
         eventually("a look", async || tally.reconciles() > 0).await;
-        running.settled().await;
+        running.wait_until_idle().await;
         let caches = running.monitor.caches();
         let bytes: usize = caches.iter().map(|cache| cache.bytes).sum();
         assert!(bytes < 1200, "data is not kept: {caches:?}");
         running.stop().await;
     }
-    scene.end().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transform_decides_what_is_cached() {
-    let scene = Scene::begin().await;
+async fn transform_changes_what_is_cached() {
+    let scene = RuntimeFixture::start().await;
     put(&scene, "default", &map("m", &[])).await;
     let mut manager = scene.manager();
     manager.transform::<ConfigMap>(|map| map["data"] = json!({}));
     let (running, tally) = observe::<ConfigMap>(manager, WatchOptions::default(), |_, cx, maps| {
         let map = cx.get(maps, &ObjectKey::new("default", "m"))?;
-        let map = map.ok_or_else(|| Fault::retry("not there"))?;
+        let map = map.ok_or_else(|| ReconcileError::retry("not there"))?;
         assert!(map.data.as_ref().is_none_or(|data| data.is_empty()));
         Ok(())
     });
-    scene.make("a", 1).await;
+    scene.create_backup("a", 1).await;
     eventually("a look", async || tally.reconciles() > 0).await;
-    scene.end_with(running).await;
+    scene.stop_all(running).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_predicate_filters_changes_but_no_deletions() {
-    let scene = Scene::begin().await;
-    scene.make("a", 1).await;
+async fn predicate_filters_updates_but_not_deletions() {
+    let scene = RuntimeFixture::start().await;
+    scene.create_backup("a", 1).await;
     put(&scene, "default", &map("m", &[("app", "web")])).await;
     let options = WatchOptions::from(Predicate::labels());
     let (running, tally) = observe::<ConfigMap>(scene.manager(), options, |_, _, _| Ok(()));
     eventually("a look", async || tally.reconciles() > 0).await;
-    running.settled().await;
+    running.wait_until_idle().await;
     let before = tally.reconciles();
     let patch = json!({"data": {"other": "1"}});
-    scene.change_map("m", patch).await;
-    running.settled().await;
+    scene.patch_map("m", patch).await;
+    running.wait_until_idle().await;
     assert_eq!(tally.reconciles(), before);
     let patch = json!({"metadata": {"labels": {"app": "db"}}});
-    scene.change_map("m", patch).await;
-    running.settled().await;
+    scene.patch_map("m", patch).await;
+    running.wait_until_idle().await;
     assert_eq!(tally.reconciles(), before + 1);
     scene
         .maps()
         .delete("m", &Default::default())
         .await
         .expect("can be deleted");
-    running.settled().await;
+    running.wait_until_idle().await;
     assert_eq!(tally.reconciles(), before + 2);
-    scene.end_with(running).await;
+    scene.stop_all(running).await;
 }
 
 /// Finds maps by what they say, and notes who was called.
-struct Finder {
-    by_color: Index<ConfigMap>,
-    secrets: Reader<Secret>,
+struct ColorFinder {
+    by_color: CacheIndex<ConfigMap>,
+    secrets: CacheReader<Secret>,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-impl Reconciler for Finder {
+impl Reconciler for ColorFinder {
     type Primary = Backup;
     const NAME: &'static str = "finder";
 
-    async fn reconcile(&self, backup: Snap<Backup>, cx: &mut Cx<Backup>) -> Result<Outcome, Fault> {
-        let red = cx.by(&self.by_color, "red")?.len();
-        let secrets = cx.list_in(&self.secrets, "default")?.len();
-        let call = format!("{} red={red} secrets={secrets}", Snap::key(&backup).name());
+    async fn reconcile(
+        &self,
+        backup: Cached<Backup>,
+        cx: &mut ReconcileContext<Backup>,
+    ) -> Result<Outcome, ReconcileError> {
+        let red = cx.list_by_index(&self.by_color, "red")?.len();
+        let secrets = cx.list_namespaced(&self.secrets, "default")?.len();
+        let call = format!(
+            "{} red={red} secrets={secrets}",
+            Cached::key(&backup).name()
+        );
         self.calls.lock().expect("nobody panics with it").push(call);
         Ok(Outcome::Done)
     }
@@ -236,8 +257,8 @@ fn color(map: &ConfigMap) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn indexes_references_and_both_sides_of_a_move() {
-    let scene = Scene::begin().await;
+async fn index_and_references_enqueue_old_and_new_primary() {
+    let scene = RuntimeFixture::start().await;
     let calls = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&calls);
     let mut manager = scene.manager();
@@ -249,7 +270,7 @@ async fn indexes_references_and_both_sides_of_a_move() {
                 .map(|color| ObjectKey::new("default", color))
                 .collect()
         });
-        Finder {
+        ColorFinder {
             by_color: watches.index(&maps, color),
             secrets: watches.references(|backup: &Backup| {
                 let name = format!("password-{}", backup.spec.retention_days);
@@ -267,16 +288,16 @@ async fn indexes_references_and_both_sides_of_a_move() {
         calls.sort();
         calls
     };
-    scene.make("red", 1).await;
-    scene.make("blue", 2).await;
-    running.settled().await;
+    scene.create_backup("red", 1).await;
+    scene.create_backup("blue", 2).await;
+    running.wait_until_idle().await;
     assert_eq!(take(), ["blue red=0 secrets=0", "red red=0 secrets=0"]);
     put(&scene, "default", &map("m", &[("color", "red")])).await;
-    running.settled().await;
+    running.wait_until_idle().await;
     assert_eq!(take(), ["red red=1 secrets=0"]);
     let patch = json!({"metadata": {"labels": {"color": "blue"}}});
-    scene.change_map("m", patch).await;
-    running.settled().await;
+    scene.patch_map("m", patch).await;
+    running.wait_until_idle().await;
     assert_eq!(take(), ["blue red=0 secrets=0", "red red=0 secrets=0"]);
     let mut secret = Secret::default();
     secret.metadata.name = Some("password-2".into());
@@ -285,7 +306,7 @@ async fn indexes_references_and_both_sides_of_a_move() {
         .create(&PostParams::default(), &secret)
         .await
         .expect("can be made");
-    running.settled().await;
+    running.wait_until_idle().await;
     assert_eq!(take(), ["blue red=0 secrets=1"]);
-    scene.end_with(running).await;
+    scene.stop_all(running).await;
 }

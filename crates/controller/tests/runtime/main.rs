@@ -3,9 +3,9 @@
 
 mod backup;
 mod caches;
-mod duties;
 mod faults;
-mod leading;
+mod fixture;
+mod leader_election;
+mod manager;
 mod mistakes;
-mod scene;
 mod webhooks;

@@ -1,16 +1,16 @@
 //! Admission and conversion, over TLS.
 
 use crate::backup::Backup;
-use crate::scene::{Scene, eventually, start};
+use crate::fixture::{RuntimeFixture, eventually, start};
 use kube::{Client, Config};
-use optik_controller::{Denial, Review, Webhooks};
+use optik_controller::{AdmissionDenial, AdmissionReview, WebhookServer};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
 /// What a server does to ask.
-struct Caller(Client);
+struct WebhookCaller(Client);
 
-impl Caller {
+impl WebhookCaller {
     fn of(address: SocketAddr) -> Self {
         let mut config = Config::new(format!("https://{address}").parse().expect("an address"));
         config.accept_invalid_certs = true;
@@ -50,27 +50,30 @@ fn pem(what: &str, bytes: &[u8]) -> String {
     format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")
 }
 
-fn webhooks(address: SocketAddr) -> Webhooks {
+fn webhooks(address: SocketAddr) -> WebhookServer {
     let names = vec!["localhost".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).expect("a certificate can be made");
     let certificate = pem("CERTIFICATE", made.cert.der());
     let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
-    Webhooks::new(address, certificate.as_bytes(), key.as_bytes())
+    WebhookServer::new(address, certificate.as_bytes(), key.as_bytes())
         .expect("they can be used")
-        .validating("/validate", |review: &Review<Backup>| {
+        .validating("/validate", |review: &AdmissionReview<Backup>| {
             let days = review
                 .object
                 .as_ref()
                 .map(|backup| backup.spec.retention_days);
             match days {
-                Some(0) => Err(Denial::new("backups are kept for a day at least")),
+                Some(0) => Err(AdmissionDenial::new("backups are kept for a day at least")),
                 _ => Ok(()),
             }
         })
-        .mutating("/mutate", |_: &Review<Backup>, backup: &mut Backup| {
-            backup.spec.retention_days = backup.spec.retention_days.max(1);
-            Ok(())
-        })
+        .mutating(
+            "/mutate",
+            |_: &AdmissionReview<Backup>, backup: &mut Backup| {
+                backup.spec.retention_days = backup.spec.retention_days.max(1);
+                Ok(())
+            },
+        )
         .converting("/convert", |mut object, version| {
             object["apiVersion"] = version.into();
             Ok(object)
@@ -78,8 +81,8 @@ fn webhooks(address: SocketAddr) -> Webhooks {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_answered_what_may_be_written_and_how() {
-    let scene = Scene::begin().await;
+async fn webhook_server_answers_admission_and_conversion_reviews() {
+    let scene = RuntimeFixture::start().await;
     let free = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("a free port");
@@ -88,7 +91,7 @@ async fn a_server_is_answered_what_may_be_written_and_how() {
     let mut manager = scene.manager();
     manager.webhooks(webhooks(address));
     let running = start(manager);
-    let caller = Caller::of(address);
+    let caller = WebhookCaller::of(address);
     let up = async || tokio::net::TcpStream::connect(address).await.is_ok();
     eventually("the webhooks", up).await;
     assert_eq!(caller.admit("/validate", 7).await["allowed"], true);
@@ -122,5 +125,5 @@ async fn a_server_is_answered_what_may_be_written_and_how() {
     assert_eq!(objects[0]["apiVersion"], "example.com/v1");
     assert!(caller.ask("/elsewhere", &review).await.is_err());
     assert!(caller.ask("/validate", &json!({})).await.is_err());
-    scene.end_with(running).await;
+    scene.stop_all(running).await;
 }

@@ -5,7 +5,7 @@ use crate::convert::key_value;
 use optik_etcd_api::etcdserverpb::watch_create_request::FilterType;
 use optik_etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use optik_etcd_api::mvccpb::{self, event::EventType};
-use optik_store::{Batch, Event, Revision};
+use optik_store::{Event, Revision, WatchBatch};
 use prost::Message;
 
 /// Whole revisions are gathered into one response up to this size.
@@ -13,14 +13,14 @@ const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// What a watch wants to see.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct EventFilter {
     puts: bool,
     deletes: bool,
     prev_kv: bool,
 }
 
-impl Wanted {
-    pub(super) fn by(request: &WatchCreateRequest) -> Self {
+impl EventFilter {
+    pub(super) fn from_request(request: &WatchCreateRequest) -> Self {
         let filtered = |filter| request.filters().any(|one| one == filter);
         Self {
             puts: !filtered(FilterType::Noput),
@@ -29,7 +29,7 @@ impl Wanted {
         }
     }
 
-    fn message(self, event: &Event) -> Option<mvccpb::Event> {
+    fn to_message(self, event: &Event) -> Option<mvccpb::Event> {
         let deletion = event.version().is_deletion();
         let wanted = if deletion { self.deletes } else { self.puts };
         let kind = if deletion {
@@ -48,25 +48,27 @@ impl Wanted {
 
 /// Events of whole revisions, the last of which is `through`.
 #[derive(Debug, Default)]
-pub(super) struct Chunk {
+pub(super) struct EventChunk {
     pub(super) through: Revision,
     pub(super) events: Vec<mvccpb::Event>,
     bytes: usize,
 }
 
 /// All wanted events of a batch, in chunks of a reasonable size.
-pub(super) fn chunks(batch: &Batch, wanted: Wanted) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
+pub(super) fn chunks(batch: &WatchBatch, wanted: EventFilter) -> Vec<EventChunk> {
+    let mut chunks: Vec<EventChunk> = Vec::new();
     for commit in batch.commits() {
         let events = batch.events_of(commit);
-        let events: Vec<_> = events.filter_map(|event| wanted.message(event)).collect();
+        let events: Vec<_> = events
+            .filter_map(|event| wanted.to_message(event))
+            .collect();
         if events.is_empty() {
             continue;
         }
         let bytes: usize = events.iter().map(Message::encoded_len).sum();
-        let room = |chunk: &&mut Chunk| chunk.bytes + bytes <= RESPONSE_BYTES_MAX;
+        let room = |chunk: &&mut EventChunk| chunk.bytes + bytes <= RESPONSE_BYTES_MAX;
         if chunks.last_mut().filter(room).is_none() {
-            chunks.push(Chunk::default());
+            chunks.push(EventChunk::default());
         }
         let chunk = chunks.last_mut().expect("one has room or was pushed");
         chunk.through = commit.revision();
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_hold_whole_events_and_name_the_last() {
+    fn watch_fragments_hold_whole_events_and_mark_the_last() {
         let cases: &[(&[usize], &[usize])] = &[
             (&[10], &[1]),
             (&[500], &[1]),

@@ -1,15 +1,15 @@
 //! One gRPC stream: takes requests, asks its watches in turn, sends responses.
 
-use super::events::{Wanted, chunks, fragments};
-use super::ready::{Bell, Ready};
-use crate::context::Context;
+use super::events::{EventFilter, chunks, fragments};
+use super::ready_queue::{ReadyQueue, WatchWaker};
+use crate::context::FacadeContext;
 use crate::convert::{key_range, revision, signed};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use optik_etcd_api::errors::{COMPACTED, STOPPED, TOO_MANY_REQUESTS};
 use optik_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use optik_etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
-use optik_store::{Batch, Revision, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_store::{Revision, Watch, WatchBatch, WatchError, WatchFrom, WatchSpec};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
@@ -19,47 +19,47 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::{Status, Streaming};
 
 /// What no watch is called: refusals and progress of the whole stream carry it.
-const NO_WATCH: i64 = -1;
+const NO_WATCH_ID: i64 = -1;
 /// The client lets us choose.
-const ANY_ID: i64 = 0;
+const AUTO_WATCH_ID: i64 = 0;
 /// While this many replies wait to be sent, no more requests are read.
-const REPLIES_WAITING_MAX: usize = 64;
+const REPLIES_QUEUED_MAX: usize = 64;
 
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 
 type Reply = Result<WatchResponse, Status>;
 
-pub(super) struct Session {
-    context: Context,
+pub(super) struct WatchSession {
+    context: FacadeContext,
     /// `None` once the client has said that it has nothing more to ask.
     requests: Option<Streaming<WatchRequest>>,
     sender: mpsc::Sender<Reply>,
     /// In order. What is in here counts as delivered.
     outbox: VecDeque<WatchResponse>,
-    watches: BTreeMap<i64, Watcher>,
+    watches: BTreeMap<i64, SessionWatch>,
     next_id: i64,
-    ready: Ready,
-    progress: Progress,
+    ready: ReadyQueue,
+    progress: ProgressRequest,
     /// The newest revision of which an event was delivered.
     delivered: Revision,
 }
 
-struct Watcher {
+struct SessionWatch {
     id: i64,
     watch: Watch,
-    bell: Arc<Bell>,
+    waker: Arc<WatchWaker>,
     start: Revision,
-    wanted: Wanted,
+    filter: EventFilter,
     fragment: bool,
-    notify: Notify,
+    notify: ProgressNotify,
     /// The newest revision of which it got an event.
     delivered: Revision,
 }
 
 /// Whether a watch hears regularly how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Notify {
+enum ProgressNotify {
     Never,
     /// Unless an event comes before the next tick.
     AtNextTick,
@@ -68,17 +68,17 @@ enum Notify {
 }
 
 /// Whether the client waits to hear how far the whole stream is.
-enum Progress {
-    NotAsked,
+enum ProgressRequest {
+    None,
     /// To be answered when every watch has got this far.
-    Asked(Revision),
+    Pending(Revision),
     /// The store has not told its watches yet; there is nothing to look at before.
-    Waiting(Revision, BoxFuture<'static, ()>),
+    WaitingForStore(Revision, BoxFuture<'static, ()>),
 }
 
-impl Session {
+impl WatchSession {
     pub(super) fn new(
-        context: Context,
+        context: FacadeContext,
         requests: Streaming<WatchRequest>,
         sender: mpsc::Sender<Reply>,
     ) -> Self {
@@ -89,43 +89,43 @@ impl Session {
             outbox: VecDeque::new(),
             watches: BTreeMap::new(),
             next_id: 0,
-            ready: Ready::default(),
-            progress: Progress::NotAsked,
+            ready: ReadyQueue::default(),
+            progress: ProgressRequest::None,
             delivered: Revision::ZERO,
         }
     }
 
     /// Runs until the client has gone or the server stops.
     pub(super) async fn run(mut self) {
-        if let Err(status) = self.converse().await {
+        if let Err(status) = self.serve_requests().await {
             // The client may be gone by now.
             let _ = self.sender.send(Err(status)).await;
         }
     }
 
-    async fn converse(&mut self) -> Result<(), Status> {
+    async fn serve_requests(&mut self) -> Result<(), Status> {
         let mut stopped = std::pin::pin!(self.context.stopped());
         let mut ticks = ticks(&self.context);
         loop {
             self.answer_progress();
             let flushed = self.outbox.is_empty();
-            let has_room = self.outbox.len() < REPLIES_WAITING_MAX;
+            let has_room = self.outbox.len() < REPLIES_QUEUED_MAX;
             tokio::select! {
                 () = &mut stopped => return Err(STOPPED.into()),
                 () = self.sender.closed() => return Ok(()),
-                () = send_first(&mut self.outbox, &self.sender), if !flushed => {}
+                () = flush_outbox_head(&mut self.outbox, &self.sender), if !flushed => {}
                 request = next_request(&mut self.requests), if has_room => self.handle(request?),
                 // Events are fetched only when they can be sent: what is not fetched
                 // costs no memory here.
                 id = self.ready.next(), if flushed => {
-                    self.take_from(id)?;
+                    self.poll_watch(id)?;
                     if self.outbox.is_empty() {
                         // A watch that looks through a long history for its first
                         // event must not keep a thread to itself.
                         yield_now().await;
                     }
                 }
-                () = self.progress.told() => {}
+                () = self.progress.store_progress() => {}
                 _ = ticks.tick() => self.notify_idle_watches(),
             }
         }
@@ -137,14 +137,14 @@ impl Session {
             None => self.requests = None,
             Some(Some(RequestUnion::CreateRequest(create))) => self.create(&create),
             Some(Some(RequestUnion::CancelRequest(cancel))) => self.cancel(cancel.watch_id),
-            Some(Some(RequestUnion::ProgressRequest(_))) => self.ask_progress(),
+            Some(Some(RequestUnion::ProgressRequest(_))) => self.request_progress(),
             Some(None) => tracing::debug!("a watch request asks for nothing that we know"),
         }
     }
 
     fn create(&mut self, request: &WatchCreateRequest) {
         let now = self.context.store.snapshot().revision();
-        match self.admit(request, now) {
+        match self.validate_create(request, now) {
             Ok(id) => {
                 self.outbox.push_back(WatchResponse {
                     header: self.context.header(now),
@@ -156,7 +156,7 @@ impl Session {
             }
             Err(reason) => self.outbox.push_back(WatchResponse {
                 header: self.context.header(now),
-                watch_id: NO_WATCH,
+                watch_id: NO_WATCH_ID,
                 created: true,
                 canceled: true,
                 cancel_reason: reason.into(),
@@ -166,7 +166,11 @@ impl Session {
     }
 
     /// Which id the watch gets, or why there will be none.
-    fn admit(&mut self, request: &WatchCreateRequest, now: Revision) -> Result<i64, &'static str> {
+    fn validate_create(
+        &mut self,
+        request: &WatchCreateRequest,
+        now: Revision,
+    ) -> Result<i64, &'static str> {
         if start(request, now).is_none() {
             return Err(COMPACTED.text);
         }
@@ -178,7 +182,7 @@ impl Session {
         if self.watches.len() >= self.context.options.limits.watches_per_stream_max {
             return Err(TOO_MANY_REQUESTS.text);
         }
-        if request.watch_id != ANY_ID {
+        if request.watch_id != AUTO_WATCH_ID {
             let taken = self.watches.contains_key(&request.watch_id);
             return if taken {
                 Err(DUPLICATE_ID)
@@ -203,20 +207,20 @@ impl Session {
             Ok(watch) => watch,
             Err(error) => return self.end(id, error),
         };
-        let bell = self.ready.bell(id);
+        let bell = self.ready.waker(id);
         // It may have something already, and must be asked once to ring by itself.
-        bell.ring();
-        let watcher = Watcher {
+        bell.notify();
+        let watcher = SessionWatch {
             id,
             watch,
-            bell,
+            waker: bell,
             start,
-            wanted: Wanted::by(request),
+            filter: EventFilter::from_request(request),
             fragment: request.fragment,
             notify: if request.progress_notify {
-                Notify::AtNextTick
+                ProgressNotify::AtNextTick
             } else {
-                Notify::Never
+                ProgressNotify::Never
             },
             delivered: Revision::ZERO,
         };
@@ -250,7 +254,7 @@ impl Session {
     }
 
     /// Lets one watch deliver what it has.
-    fn take_from(&mut self, id: i64) -> Result<(), Status> {
+    fn poll_watch(&mut self, id: i64) -> Result<(), Status> {
         let Some(watcher) = self.watches.get_mut(&id) else {
             // Cancelled after it rang.
             return Ok(());
@@ -259,7 +263,7 @@ impl Session {
             Poll::Pending => {}
             Poll::Ready(Ok(batch)) => {
                 // There may be more; the others come first.
-                watcher.bell.ring();
+                watcher.waker.notify();
                 self.deliver(id, &batch);
             }
             Poll::Ready(Err(WatchError::Stopped)) => return Err(STOPPED.into()),
@@ -271,11 +275,11 @@ impl Session {
         Ok(())
     }
 
-    fn deliver(&mut self, id: i64, batch: &Batch) {
+    fn deliver(&mut self, id: i64, batch: &WatchBatch) {
         let Some(watcher) = self.watches.get_mut(&id) else {
             return;
         };
-        for chunk in chunks(batch, watcher.wanted) {
+        for chunk in chunks(batch, watcher.filter) {
             watcher.delivered = chunk.through;
             self.delivered = self.delivered.max(chunk.through);
             watcher.notify.event();
@@ -310,19 +314,19 @@ impl Session {
         }
     }
 
-    fn ask_progress(&mut self) {
+    fn request_progress(&mut self) {
         // Requests that are not answered yet are answered together.
-        self.progress = Progress::Asked(self.context.store.snapshot().revision());
+        self.progress = ProgressRequest::Pending(self.context.store.snapshot().revision());
     }
 
     /// Answers a request for progress as soon as that is true: everything up to the
     /// revision it names has been delivered, on all watches of the stream.
     fn answer_progress(&mut self) {
-        let Progress::Asked(asked) = self.progress else {
+        let ProgressRequest::Pending(asked) = self.progress else {
             return;
         };
         if self.watches.is_empty() {
-            self.progress = Progress::NotAsked;
+            self.progress = ProgressRequest::None;
             return;
         }
         if !self.ready.is_empty() {
@@ -332,10 +336,10 @@ impl Session {
         let needed = asked.max(self.delivered);
         match self.through() {
             Some(through) if through >= needed => {
-                self.progress = Progress::NotAsked;
+                self.progress = ProgressRequest::None;
                 self.outbox.push_back(WatchResponse {
                     header: self.context.header(through),
-                    watch_id: NO_WATCH,
+                    watch_id: NO_WATCH_ID,
                     ..WatchResponse::default()
                 });
             }
@@ -351,41 +355,44 @@ impl Session {
 
     fn wait_for_store(&mut self, needed: Revision) {
         let store = self.context.store.clone();
-        let told = async move { store.dispatched(needed).await };
-        self.progress = Progress::Waiting(needed, told.boxed());
+        let told = async move { store.wait_dispatched(needed).await };
+        self.progress = ProgressRequest::WaitingForStore(needed, told.boxed());
     }
 
     /// Whether the store has yet to tell its watches of what was written up to `needed`.
     fn is_ahead_of_store(&self, needed: Revision) -> bool {
-        let mut through = self.watches.values().filter_map(|it| it.watch.through());
+        let mut through = self
+            .watches
+            .values()
+            .filter_map(|it| it.watch.progress_revision());
         through.any(|through| through < needed)
     }
 
     /// How far all watches are; `None` if one is behind.
     fn through(&self) -> Option<Revision> {
-        let mut all = self.watches.values().map(Watcher::through);
+        let mut all = self.watches.values().map(SessionWatch::through);
         all.try_fold(Revision::new(u64::MAX), |least, through| {
             Some(least.min(through?))
         })
     }
 }
 
-impl Watcher {
-    fn poll(&mut self) -> Poll<Result<Batch, WatchError>> {
-        self.bell.reset();
-        let waker = Waker::from(Arc::clone(&self.bell));
+impl SessionWatch {
+    fn poll(&mut self) -> Poll<Result<WatchBatch, WatchError>> {
+        self.waker.reset();
+        let waker = Waker::from(Arc::clone(&self.waker));
         self.watch.poll_next(&mut task::Context::from_waker(&waker))
     }
 
     /// Everything up to here has been delivered.
     fn through(&self) -> Option<Revision> {
-        let through = self.watch.through()?.max(self.delivered);
+        let through = self.watch.progress_revision()?.max(self.delivered);
         // A client that waits for a future revision would resume too early.
         (self.start <= through.next()).then_some(through)
     }
 }
 
-impl Notify {
+impl ProgressNotify {
     fn event(&mut self) {
         if *self != Self::Never {
             *self = Self::AfterNextTick;
@@ -405,13 +412,13 @@ impl Notify {
     }
 }
 
-impl Progress {
+impl ProgressRequest {
     /// Waits until it is worth looking again.
-    async fn told(&mut self) {
+    async fn store_progress(&mut self) {
         match self {
-            Self::Waiting(needed, told) => {
+            Self::WaitingForStore(needed, told) => {
                 told.await;
-                *self = Self::Asked(*needed);
+                *self = Self::Pending(*needed);
             }
             _ => std::future::pending().await,
         }
@@ -439,7 +446,7 @@ fn first_key(request: &WatchCreateRequest) -> &[u8] {
 
 /// Dropping the future loses nothing: a response leaves the outbox when there is
 /// room for it.
-async fn send_first(outbox: &mut VecDeque<WatchResponse>, sender: &mpsc::Sender<Reply>) {
+async fn flush_outbox_head(outbox: &mut VecDeque<WatchResponse>, sender: &mpsc::Sender<Reply>) {
     if let Ok(room) = sender.reserve().await
         && let Some(response) = outbox.pop_front()
     {
@@ -456,7 +463,7 @@ async fn next_request(
     }
 }
 
-fn ticks(context: &Context) -> Interval {
+fn ticks(context: &FacadeContext) -> Interval {
     let period = context.options.progress_notify_interval;
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -468,15 +475,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_elides_one_notification() {
-        let mut notify = Notify::AtNextTick;
+    fn watch_event_suppresses_one_progress_notification() {
+        let mut notify = ProgressNotify::AtNextTick;
         assert!(notify.tick());
         notify.event();
         notify.event();
         assert!(!notify.tick());
         assert!(notify.tick());
 
-        let mut never = Notify::Never;
+        let mut never = ProgressNotify::Never;
         never.event();
         assert!(!never.tick());
     }

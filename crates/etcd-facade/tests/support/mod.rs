@@ -16,7 +16,7 @@ use optik_etcd_api::etcdserverpb::{
     compare::{CompareResult, CompareTarget, TargetUnion},
     request_op::Request as Operation,
 };
-use optik_etcd_facade::{Facade, Options};
+use optik_etcd_facade::{Facade, FacadeOptions};
 use optik_platform::{ManualClock, UnixMillis};
 use optik_store::{Retention, Store};
 use std::net::SocketAddr;
@@ -44,10 +44,10 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::start_with(Options::default()).await
+        Self::start_with(FacadeOptions::default()).await
     }
 
-    pub(crate) async fn start_with(options: Options) -> Self {
+    pub(crate) async fn start_with(options: FacadeOptions) -> Self {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_700_000_000_000)));
         let store = Store::open(optik_store::Options {
             clock: Arc::clone(&clock) as _,

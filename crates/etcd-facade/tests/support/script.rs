@@ -1,6 +1,6 @@
 //! One script of requests, and what a server says to each of them.
 //!
-//! `tests/golden/etcd-3.6.8.txt` is what etcd says; `examples/record.rs` wrote it.
+//! `tests/golden/etcd-3.6.8.txt` is what etcd says; `string_formats_match_examples/record.rs` wrote it.
 
 use super::{
     WatchStream, compare, delete, delete_to, mod_is, op, op_delete, op_put, op_range, op_txn, put,
@@ -31,7 +31,7 @@ pub(crate) async fn run(channel: Channel) -> String {
         channel,
         said: String::new(),
     };
-    script.nothing_there().await;
+    script.empty_store().await;
     script.ranges().await;
     script.puts().await;
     script.deletes().await;
@@ -42,7 +42,7 @@ pub(crate) async fn run(channel: Channel) -> String {
     script.watches().await;
     script.refused_watches().await;
     script.compaction().await;
-    script.the_rest().await;
+    script.other_requests().await;
     script.said
 }
 
@@ -55,18 +55,18 @@ struct Script {
 }
 
 impl Script {
-    fn chapter(&mut self, title: &str) {
+    fn section(&mut self, title: &str) {
         writeln!(self.said, "\n# {title}").expect("a string takes everything");
     }
 
-    fn say(&mut self, request: &str, answer: impl Debug) {
+    fn record(&mut self, request: &str, answer: impl Debug) {
         let answer = format!("{answer:?}");
         writeln!(self.said, "{request}\n    {}", normalised(&answer)).expect("as above");
     }
 
-    fn note<T: Debug>(&mut self, request: &str, answer: Result<Response<T>, Status>) {
+    fn record_result<T: Debug>(&mut self, request: &str, answer: Result<Response<T>, Status>) {
         match answer {
-            Ok(response) => self.say(request, response.into_inner()),
+            Ok(response) => self.record(request, response.into_inner()),
             Err(status) => {
                 let text = format!("{:?}: {}", status.code(), status.message());
                 writeln!(self.said, "{request}\n    {text}").expect("as above");
@@ -76,22 +76,22 @@ impl Script {
 
     async fn range(&mut self, what: &str, request: RangeRequest) {
         let answer = self.kv.range(request).await;
-        self.note(&format!("range: {what}"), answer);
+        self.record_result(&format!("range: {what}"), answer);
     }
 
     async fn put(&mut self, what: &str, request: PutRequest) {
         let answer = self.kv.put(request).await;
-        self.note(&format!("put: {what}"), answer);
+        self.record_result(&format!("put: {what}"), answer);
     }
 
     async fn delete(&mut self, what: &str, request: DeleteRangeRequest) {
         let answer = self.kv.delete_range(request).await;
-        self.note(&format!("delete: {what}"), answer);
+        self.record_result(&format!("delete: {what}"), answer);
     }
 
     async fn txn(&mut self, what: &str, request: TxnRequest) {
         let answer = self.kv.txn(request).await;
-        self.note(&format!("txn: {what}"), answer);
+        self.record_result(&format!("txn: {what}"), answer);
     }
 
     async fn compact(&mut self, revision: i64) {
@@ -100,11 +100,11 @@ impl Script {
             physical: false,
         };
         let answer = self.kv.compact(request).await;
-        self.note(&format!("compact: {revision}"), answer);
+        self.record_result(&format!("compact: {revision}"), answer);
     }
 
-    async fn nothing_there(&mut self) {
-        self.chapter("An empty store");
+    async fn empty_store(&mut self) {
+        self.section("An empty store");
         self.range("a key", range("a")).await;
         self.range("no key", range("")).await;
         self.range("no key, but an end", range_to("", "z")).await;
@@ -120,7 +120,7 @@ impl Script {
     }
 
     async fn ranges(&mut self) {
-        self.chapter("Ranges");
+        self.section("Ranges");
         for (key, value) in [("a", "5"), ("b", "4"), ("c", "3"), ("d", "2"), ("e", "1")] {
             self.put(key, put(key, value)).await;
         }
@@ -236,7 +236,7 @@ impl Script {
     }
 
     async fn puts(&mut self) {
-        self.chapter("Puts");
+        self.section("Puts");
         let cases = [
             (
                 "previous",
@@ -313,7 +313,7 @@ impl Script {
     }
 
     async fn deletes(&mut self) {
-        self.chapter("Deletes");
+        self.section("Deletes");
         let with_previous = |request| DeleteRangeRequest {
             prev_kv: true,
             ..request
@@ -333,7 +333,7 @@ impl Script {
     }
 
     async fn compares(&mut self) {
-        self.chapter("Compares");
+        self.section("Compares");
         let relations = [
             CompareResult::Equal,
             CompareResult::NotEqual,
@@ -363,7 +363,7 @@ impl Script {
                     let what = format!("{key} {target:?} {relation:?} {than:?}");
                     let condition = compare(key, *target, relation, than.clone());
                     let answer = self.kv.txn(txn(vec![condition], vec![], vec![])).await;
-                    self.note(&what, answer.map(|r| r.map(|r| r.succeeded)));
+                    self.record_result(&what, answer.map(|r| r.map(|r| r.succeeded)));
                 }
             }
         }
@@ -393,7 +393,7 @@ impl Script {
     }
 
     async fn transactions(&mut self) {
-        self.chapter("Transactions");
+        self.section("Transactions");
         self.txn("nothing", txn(vec![], vec![], vec![])).await;
         let create = txn(vec![mod_is("t", 0)], vec![op_put("t", "1")], vec![]);
         self.txn("create", create.clone()).await;
@@ -461,7 +461,7 @@ impl Script {
     }
 
     async fn refused_transactions(&mut self) {
-        self.chapter("Transactions that are refused");
+        self.section("Transactions that are refused");
         let unconditional = |success| txn(vec![], success, vec![]);
         let twice = vec![op_put("x", "1"), op_put("x", "2")];
         self.txn("puts twice", unconditional(twice.clone())).await;
@@ -558,7 +558,7 @@ impl Script {
     }
 
     async fn leases(&mut self) {
-        self.chapter("Leases");
+        self.section("Leases");
         for (id, ttl) in [
             (100, 60),
             (100, 60),
@@ -570,11 +570,11 @@ impl Script {
             (-7, 60),
         ] {
             let answer = self.lease.lease_grant(LeaseGrantRequest { ttl, id }).await;
-            self.note(&format!("grant: {id} for {ttl}"), answer);
+            self.record_result(&format!("grant: {id} for {ttl}"), answer);
         }
         for id in [101, 102, 103, 104, -7] {
             let answer = self.lease.lease_revoke(LeaseRevokeRequest { id }).await;
-            self.note(&format!("revoke: {id}"), answer);
+            self.record_result(&format!("revoke: {id}"), answer);
         }
         let bound = |key, value| PutRequest {
             lease: 100,
@@ -600,14 +600,14 @@ impl Script {
                     response
                 })
             });
-            self.note(&format!("time to live: {id}, keys {keys}"), answer);
+            self.record_result(&format!("time to live: {id}, keys {keys}"), answer);
         }
         let answer = self.lease.lease_leases(LeaseLeasesRequest {}).await;
-        self.note("leases", answer);
+        self.record_result("leases", answer);
         self.keep_alive().await;
         for id in [100, 100, 404] {
             let answer = self.lease.lease_revoke(LeaseRevokeRequest { id }).await;
-            self.note(&format!("revoke: {id}"), answer);
+            self.record_result(&format!("revoke: {id}"), answer);
         }
         self.range("its keys are gone", range_to("l", "m")).await;
     }
@@ -618,12 +618,12 @@ impl Script {
         let responses = self.lease.lease_keep_alive(requests).await;
         let mut responses = responses.expect("a stream").into_inner();
         while let Some(Ok(response)) = responses.next().await {
-            self.say("keep alive", response);
+            self.record("keep alive", response);
         }
     }
 
     async fn watches(&mut self) {
-        self.chapter("Watches");
+        self.section("Watches");
         let start = self.header_revision().await + 1;
         self.put("w/a", put("w/a", "1")).await;
         self.put("w/a", put("w/a", "2")).await;
@@ -661,19 +661,19 @@ impl Script {
         let mut stream = WatchStream::open(self.channel.clone());
         stream.create(request);
         let created = stream.next().await;
-        self.say(&format!("watch: {what}"), created);
+        self.record(&format!("watch: {what}"), created);
         let mut seen = 0;
         while seen < count {
             let response = stream.next().await;
             seen += response.events.len();
             for event in response.events {
-                self.say("event", event);
+                self.record("event", event);
             }
         }
     }
 
     async fn refused_watches(&mut self) {
-        self.chapter("Watches that are refused, and their ids");
+        self.section("Watches that are refused, and their ids");
         let mut stream = WatchStream::open(self.channel.clone());
         let with_id = |watch_id| WatchCreateRequest {
             watch_id,
@@ -696,15 +696,15 @@ impl Script {
         ] {
             stream.create(request);
             let reply = stream.next().await;
-            self.say(&format!("watch: {what}"), reply);
+            self.record(&format!("watch: {what}"), reply);
         }
         stream.cancel(99);
         stream.cancel(7);
         let reply = stream.next().await;
-        self.say("cancel 99 and 7", reply);
+        self.record("cancel 99 and 7", reply);
         stream.create(with_id(7));
         let reply = stream.next().await;
-        self.say("watch: id 7 is free again", reply);
+        self.record("watch: id 7 is free again", reply);
         self.progress().await;
     }
 
@@ -714,14 +714,14 @@ impl Script {
         stream.created(watch("w/b", 0)).await;
         stream.ask_progress();
         let reply = stream.next().await;
-        self.say("progress", reply);
+        self.record("progress", reply);
         self.put("an event", put("w/a", "3")).await;
         let event = stream.next().await;
-        self.say("watch", event);
+        self.record("watch", event);
     }
 
     async fn compaction(&mut self) {
-        self.chapter("Compaction");
+        self.section("Compaction");
         let newest = self.header_revision().await;
         self.compact(-1).await;
         self.compact(0).await;
@@ -749,27 +749,27 @@ impl Script {
             stream.create(watch("nobody", start));
             for _ in 0..replies {
                 let reply = stream.next().await;
-                self.say(&format!("watch from {start}"), reply);
+                self.record(&format!("watch from {start}"), reply);
             }
         }
         for revision in [newest - 3, newest + 1] {
             let request = HashKvRequest { revision };
             let answer = self.maintenance.hash_kv(request).await;
-            self.note(&format!("hash at {revision}"), answer);
+            self.record_result(&format!("hash at {revision}"), answer);
         }
         self.compact(newest).await;
         self.range("the newest is still there", range("w/a")).await;
     }
 
-    async fn the_rest(&mut self) {
-        self.chapter("The rest");
+    async fn other_requests(&mut self) {
+        self.section("The rest");
         let answer = self.maintenance.defragment(DefragmentRequest {}).await;
-        self.note("defragment", answer);
+        self.record_result("defragment", answer);
         let answer = self.maintenance.alarm(AlarmRequest::default()).await;
-        self.note("alarms", answer);
+        self.record_result("alarms", answer);
         let request = MoveLeaderRequest { target_id: 1 };
         let answer = self.maintenance.move_leader(request).await;
-        self.note("move leader", answer);
+        self.record_result("move leader", answer);
         let hash = self.maintenance.hash_kv(HashKvRequest { revision: 0 });
         let hash = hash.await.map(|response| {
             response.map(|mut response| {
@@ -778,21 +778,21 @@ impl Script {
                 response
             })
         });
-        self.note("hash", hash);
+        self.record_result("hash", hash);
         let members = ClusterClient::new(self.channel.clone())
             .member_list(MemberListRequest { linearizable: true })
             .await;
         let members = members.map(|response| response.map(|r| (r.header, r.members.len())));
-        self.note("members", members);
+        self.record_result("members", members);
         let mut auth = AuthClient::new(self.channel.clone());
         let answer = auth.auth_status(AuthStatusRequest {}).await;
-        self.note("auth status", answer);
+        self.record_result("auth status", answer);
         let answer = auth.user_list(AuthUserListRequest {}).await;
-        self.note("users", answer);
+        self.record_result("users", answer);
         let answer = auth.role_list(AuthRoleListRequest {}).await;
-        self.note("roles", answer);
+        self.record_result("roles", answer);
         let answer = auth.authenticate(AuthenticateRequest::default()).await;
-        self.note("authenticate", answer);
+        self.record_result("authenticate", answer);
     }
 
     async fn header_revision(&mut self) -> i64 {

@@ -4,16 +4,16 @@
 //! members are remembered, because strict decoding must name them. Out: the bytes
 //! Go would write.
 
-mod order;
+mod occurrences;
+mod serialize;
 mod syntax;
 mod tape;
-mod text;
 mod value;
 
-pub use tape::{Kind, Tape, View};
-pub(crate) use text::{write_text, write_value};
+pub(crate) use serialize::{write_string, write_value};
+pub use tape::{JsonKind, JsonView, Tape};
 
-pub use order::occurrences;
+pub use occurrences::occurrences;
 pub use value::{drop_nulls, json_type};
 
 use crate::go;
@@ -50,7 +50,7 @@ pub(crate) fn text_cost(bytes: usize) -> usize {
 }
 
 /// As many members are kept where the first one is; further ones take room of their own.
-const MEMBERS_AT_ONCE: usize = 6;
+const INLINE_MEMBERS: usize = 6;
 const FURTHER_MEMBER_COST: usize = 2;
 
 /// What a value costs with all that is in it: about 45 bytes of memory a unit. Documents are
@@ -62,7 +62,7 @@ pub fn cost(value: &Value) -> usize {
 
 /// The same of what is given no defaults.
 #[must_use]
-pub fn cost_as_it_is(value: &Value) -> usize {
+pub fn cost_without_defaults(value: &Value) -> usize {
     cost_with(value, 0)
 }
 
@@ -73,7 +73,7 @@ fn cost_with(value: &Value, empty_map: usize) -> usize {
         Value::Array(items) => items.iter().map(cost).sum(),
         Value::Object(members) if members.is_empty() => empty_map,
         Value::Object(members) => {
-            let further = members.len().saturating_sub(MEMBERS_AT_ONCE);
+            let further = members.len().saturating_sub(INLINE_MEMBERS);
             let members = members.iter();
             let members = members.map(|(key, value)| text_cost(key.len()) + cost(value));
             MAP_COST + further * FURTHER_MEMBER_COST + members.sum::<usize>()
@@ -85,7 +85,7 @@ fn cost_with(value: &Value, empty_map: usize) -> usize {
 
 /// A document, and what was odd about it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedDocument {
     /// Where a member is given twice, the last one wins.
     pub value: Value,
     /// Paths such as `data.a` or `spec.containers[0].name`, in document order.
@@ -104,65 +104,65 @@ pub enum SyntaxError {
 
 /// Reads one JSON document. Text that is not UTF-8 is refused, unlike upstream,
 /// which replaces what it cannot read.
-pub fn parse(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+pub fn parse(bytes: &[u8]) -> Result<ParsedDocument, SyntaxError> {
     parse_within(bytes, COST_MAX)
 }
 
 /// The same of what was written by ourselves: it is read whatever it costs.
-pub fn parse_kept(bytes: &[u8]) -> Result<Parsed, SyntaxError> {
+pub fn parse_stored(bytes: &[u8]) -> Result<ParsedDocument, SyntaxError> {
     parse_within(bytes, usize::MAX)
 }
 
-fn parse_within(bytes: &[u8], cost_max: usize) -> Result<Parsed, SyntaxError> {
+fn parse_within(bytes: &[u8], cost_max: usize) -> Result<ParsedDocument, SyntaxError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    match read(&mut reader, cost_max) {
+    match deserialize_value(&mut reader, cost_max) {
         Err(SyntaxError::Malformed(_)) => {}
         read => return read,
     }
     // What is wrong is said in Go's words; what is only deep is read again, without the
     // limit of the parser, which is lower than ours.
-    syntax::check(bytes)?;
+    syntax::check_syntax(bytes)?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     reader.disable_recursion_limit();
-    read(&mut reader, cost_max)
+    deserialize_value(&mut reader, cost_max)
 }
 
-fn read<'de, R: serde_json::de::Read<'de>>(
+fn deserialize_value<'de, R: serde_json::de::Read<'de>>(
     reader: &mut serde_json::Deserializer<R>,
     cost_max: usize,
-) -> Result<Parsed, SyntaxError> {
-    let mut trail = Trail {
+) -> Result<ParsedDocument, SyntaxError> {
+    let mut trail = ParseState {
         path: Vec::new(),
         duplicates: Vec::new(),
         cost_left: Some(cost_max),
     };
-    let value = Tree(&mut trail)
+    let value = ValueSeed(&mut trail)
         .deserialize(&mut *reader)
         .and_then(|value| reader.end().map(|()| value));
     if trail.cost_left.is_none() {
         return Err(SyntaxError::TooManyValues);
     }
     let value = value.map_err(|error| SyntaxError::Malformed(error.to_string()))?;
-    Ok(Parsed {
+    Ok(ParsedDocument {
         value,
         duplicates: trail.duplicates,
     })
 }
 
 /// Where the parser is, and the duplicates it has met.
-struct Trail {
-    path: Vec<Step>,
+struct ParseState {
+    path: Vec<ParsePathStep>,
     duplicates: Vec<String>,
     /// `None` when it was not enough.
     cost_left: Option<usize>,
 }
 
-enum Step {
+enum ParsePathStep {
     Member(String),
     Index(usize),
 }
 
-impl Trail {
+impl ParseState {
     fn charge<E: serde::de::Error>(&mut self, cost: usize) -> Result<(), E> {
         self.cost_left = self.cost_left.and_then(|left| left.checked_sub(cost));
         match self.cost_left {
@@ -178,21 +178,21 @@ impl Trail {
         let mut text = String::new();
         for step in &self.path {
             match step {
-                Step::Member(name) if text.is_empty() => text.push_str(name),
-                Step::Member(name) => {
+                ParsePathStep::Member(name) if text.is_empty() => text.push_str(name),
+                ParsePathStep::Member(name) => {
                     text.push('.');
                     text.push_str(name);
                 }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                ParsePathStep::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
         self.duplicates.push(text);
     }
 }
 
-struct Tree<'a>(&'a mut Trail);
+struct ValueSeed<'a>(&'a mut ParseState);
 
-impl<'de> DeserializeSeed<'de> for Tree<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -201,7 +201,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Tree<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,8 +243,8 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            self.0.path.push(Step::Index(list.len()));
-            let item = items.next_element_seed(Tree(self.0))?;
+            self.0.path.push(ParsePathStep::Index(list.len()));
+            let item = items.next_element_seed(ValueSeed(self.0))?;
             self.0.path.pop();
             match item {
                 Some(item) => list.push(item),
@@ -261,15 +261,15 @@ impl<'de> Visitor<'de> for Tree<'_> {
                 self.0.charge(MAP_COST - EMPTY_MAP_COST)?;
             }
             self.0.charge(text_cost(name.len()))?;
-            self.0.path.push(Step::Member(name));
-            let value = members.next_value_seed(Tree(self.0))?;
-            let Some(Step::Member(name)) = self.0.path.pop() else {
+            self.0.path.push(ParsePathStep::Member(name));
+            let value = members.next_value_seed(ValueSeed(self.0))?;
+            let Some(ParsePathStep::Member(name)) = self.0.path.pop() else {
                 return Err(A::Error::custom("the path lost a step"));
             };
             match map.entry(name) {
                 Entry::Vacant(place) => drop(place.insert(value)),
                 Entry::Occupied(mut place) => {
-                    self.0.path.push(Step::Member(place.key().clone()));
+                    self.0.path.push(ParsePathStep::Member(place.key().clone()));
                     self.0.note_duplicate();
                     self.0.path.pop();
                     place.insert(value);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_as_go_does() {
+    fn json_is_written_as_go_writes_it() {
         check(r#" {"b" : 1 , "a": [ ] } "#, r#"{"a":[],"b":1}"#);
         check(
             r#""<a>&\u2028\u2029\u00e9/\u007f""#,
@@ -362,14 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_named() {
+    fn json_duplicate_members_are_reported() {
         let parsed = parse(br#"{"a":1,"d":{"x":1,"x":2},"l":[{},{"n":1,"n":1}],"a":3}"#).unwrap();
         assert_eq!(parsed.duplicates, ["d.x", "l[1].n", "a"]);
         assert_eq!(parsed.value["a"], 3);
     }
 
     #[test]
-    fn malformed() {
+    fn malformed_json_is_refused() {
         for input in [
             "",
             "{",
@@ -391,7 +391,7 @@ mod tests {
 
     /// The smallest stack we expect is that of a tokio worker, 2 MiB.
     #[test]
-    fn depth_is_bounded_and_the_bound_fits_the_stack() {
+    fn json_depth_is_bounded_and_fits_the_stack() {
         let nested =
             |levels: usize| format!("{}{}", "[{\"a\":".repeat(levels / 2), "1").into_bytes();
         let closed =
@@ -415,33 +415,33 @@ mod tests {
     /// Two features of serde_json would silently change our bytes, and any crate of
     /// the workspace could turn them on.
     #[test]
-    fn maps_are_sorted_and_numbers_are_numbers() {
+    fn json_maps_are_sorted_and_numbers_are_not_arbitrary_precision() {
         let value: Value = serde_json::from_str(r#"{"b":1.0,"a":1}"#).unwrap();
         assert_eq!(to_bytes(&value), br#"{"a":1,"b":1}"#);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn json_parse_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);
         }
 
         #[test]
-        fn the_check_agrees_with_the_parser(text in r#"[\[\]{}:,"\\a01.eE+\- ]{0,12}|[\[{]"a":-?[01.e+]{1,4}[\]}]"#) {
-            let checked = syntax::check(text.as_bytes());
+        fn json_syntax_check_agrees_with_the_parser(text in r#"[\[\]{}:,"\\a01.eE+\- ]{0,12}|[\[{]"a":-?[01.e+]{1,4}[\]}]"#) {
+            let checked = syntax::check_syntax(text.as_bytes());
             let parsed: Result<Value, _> = serde_json::from_str(&text);
             prop_assert_eq!(checked.is_ok(), parsed.is_ok(), "{:?} {:?}", checked, parsed);
         }
 
         #[test]
-        fn strings_come_back(text in any::<String>()) {
+        fn json_strings_round_trip(text in any::<String>()) {
             let bytes = to_bytes(&text);
             prop_assert_eq!(parse(&bytes).unwrap().value, Value::String(text));
             prop_assert!(!bytes.iter().any(|b| b"<>&".contains(b)));
         }
 
         #[test]
-        fn floats_come_back(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
+        fn json_floats_round_trip(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
             let text = to_bytes(&value);
             let back = parse(&text).unwrap().value.as_f64().unwrap();
             prop_assert_eq!(back.to_bits(), value.to_bits());

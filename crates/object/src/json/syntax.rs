@@ -8,27 +8,27 @@ use super::{DEPTH_MAX, SyntaxError};
 use crate::go;
 
 /// Checks the syntax and depth of one document.
-pub(super) fn check(bytes: &[u8]) -> Result<(), SyntaxError> {
-    let mut walker = Walker { bytes, at: 0 };
+pub(super) fn check_syntax(bytes: &[u8]) -> Result<(), SyntaxError> {
+    let mut walker = SyntaxChecker { bytes, at: 0 };
     walker.document()
 }
 
-struct Walker<'a> {
+struct SyntaxChecker<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 /// What the innermost open bracket is.
 #[derive(Clone, Copy, PartialEq)]
-enum Open {
+enum OpenBracket {
     Object,
     Array,
 }
 
-type Step = Result<(), SyntaxError>;
+type SyntaxResult = Result<(), SyntaxError>;
 
-impl Walker<'_> {
-    fn document(&mut self) -> Step {
+impl SyntaxChecker<'_> {
+    fn document(&mut self) -> SyntaxResult {
         let mut open = Vec::new();
         loop {
             // A value begins here.
@@ -38,21 +38,21 @@ impl Walker<'_> {
                     self.at += 1;
                     self.skip_space();
                     if self.peek() != Some(b'}') {
-                        push(&mut open, Open::Object)?;
+                        push(&mut open, OpenBracket::Object)?;
                         self.key()?;
                         continue;
                     }
-                    check_room(&open)?;
+                    check_depth(&open)?;
                     self.at += 1;
                 }
                 Some(b'[') => {
                     self.at += 1;
                     self.skip_space();
                     if self.peek() != Some(b']') {
-                        push(&mut open, Open::Array)?;
+                        push(&mut open, OpenBracket::Array)?;
                         continue;
                     }
-                    check_room(&open)?;
+                    check_depth(&open)?;
                     self.at += 1;
                 }
                 _ => self.scalar()?,
@@ -65,7 +65,7 @@ impl Walker<'_> {
 
     /// Closes what ends here. True at the end of the document, false where another
     /// value begins.
-    fn after_value(&mut self, open: &mut Vec<Open>) -> Result<bool, SyntaxError> {
+    fn after_value(&mut self, open: &mut Vec<OpenBracket>) -> Result<bool, SyntaxError> {
         loop {
             self.skip_space();
             let Some(innermost) = open.last() else {
@@ -75,27 +75,29 @@ impl Walker<'_> {
                 };
             };
             match (innermost, self.peek()) {
-                (Open::Object, Some(b'}')) | (Open::Array, Some(b']')) => {
+                (OpenBracket::Object, Some(b'}')) | (OpenBracket::Array, Some(b']')) => {
                     open.pop();
                     self.at += 1;
                 }
-                (Open::Object, Some(b',')) => {
+                (OpenBracket::Object, Some(b',')) => {
                     self.at += 1;
                     self.skip_space();
                     self.key()?;
                     return Ok(false);
                 }
-                (Open::Array, Some(b',')) => {
+                (OpenBracket::Array, Some(b',')) => {
                     self.at += 1;
                     return Ok(false);
                 }
-                (Open::Object, _) => return Err(self.unexpected("after object key:value pair")),
-                (Open::Array, _) => return Err(self.unexpected("after array element")),
+                (OpenBracket::Object, _) => {
+                    return Err(self.unexpected("after object key:value pair"));
+                }
+                (OpenBracket::Array, _) => return Err(self.unexpected("after array element")),
             }
         }
     }
 
-    fn key(&mut self) -> Step {
+    fn key(&mut self) -> SyntaxResult {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("looking for beginning of object key string"));
         }
@@ -104,7 +106,7 @@ impl Walker<'_> {
         self.expect(|byte| byte == b':', "after object key")
     }
 
-    fn scalar(&mut self) -> Step {
+    fn scalar(&mut self) -> SyntaxResult {
         match self.peek() {
             Some(b'"') => self.string(),
             Some(b'-' | b'0'..=b'9') => self.number(),
@@ -115,7 +117,7 @@ impl Walker<'_> {
         }
     }
 
-    fn string(&mut self) -> Step {
+    fn string(&mut self) -> SyntaxResult {
         self.at += 1;
         loop {
             match self.peek() {
@@ -133,7 +135,7 @@ impl Walker<'_> {
         }
     }
 
-    fn escape(&mut self) -> Step {
+    fn escape(&mut self) -> SyntaxResult {
         let is_hex = self.peek() == Some(b'u');
         self.expect(
             |byte| b"bfnrt\\/\"u".contains(&byte),
@@ -148,7 +150,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Step {
+    fn number(&mut self) -> SyntaxResult {
         self.skip(b"-");
         if !self.skip(b"0") {
             self.digits("in numeric literal")?;
@@ -163,13 +165,13 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn digits(&mut self, place: &str) -> Step {
+    fn digits(&mut self, place: &str) -> SyntaxResult {
         self.expect(|byte| byte.is_ascii_digit(), place)?;
         while self.skip(b"0123456789") {}
         Ok(())
     }
 
-    fn literal(&mut self, word: &str) -> Step {
+    fn literal(&mut self, word: &str) -> SyntaxResult {
         for expected in word.bytes() {
             let place = format!("in literal {word} (expecting '{}')", char::from(expected));
             self.expect(|byte| byte == expected, &place)?;
@@ -192,7 +194,7 @@ impl Walker<'_> {
         while self.skip(b" \t\r\n") {}
     }
 
-    fn expect(&mut self, fits: impl Fn(u8) -> bool, place: &str) -> Step {
+    fn expect(&mut self, fits: impl Fn(u8) -> bool, place: &str) -> SyntaxResult {
         if self.peek().is_some_and(fits) {
             self.at += 1;
             Ok(())
@@ -209,13 +211,13 @@ impl Walker<'_> {
     }
 }
 
-fn push(open: &mut Vec<Open>, bracket: Open) -> Step {
-    check_room(open)?;
+fn push(open: &mut Vec<OpenBracket>, bracket: OpenBracket) -> SyntaxResult {
+    check_depth(open)?;
     open.push(bracket);
     Ok(())
 }
 
-fn check_room(open: &[Open]) -> Step {
+fn check_depth(open: &[OpenBracket]) -> SyntaxResult {
     if open.len() < DEPTH_MAX {
         Ok(())
     } else {
@@ -240,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_go_says_it() {
+    fn json_syntax_errors_match_go() {
         for (text, expected) in [
             ("", "unexpected end of JSON input"),
             ("  ", "unexpected end of JSON input"),
@@ -307,12 +309,12 @@ mod tests {
             ),
         ] {
             let error = SyntaxError::Malformed(expected.into());
-            assert_eq!(check(text.as_bytes()), Err(error), "{text}");
+            assert_eq!(check_syntax(text.as_bytes()), Err(error), "{text}");
         }
     }
 
     #[test]
-    fn well_formed() {
+    fn json_syntax_check_accepts_valid_documents() {
         for text in [
             "{}",
             "[]",
@@ -328,7 +330,7 @@ mod tests {
             "null",
             "\"é\"",
         ] {
-            assert_eq!(check(text.as_bytes()), Ok(()), "{text}");
+            assert_eq!(check_syntax(text.as_bytes()), Ok(()), "{text}");
         }
     }
 }

@@ -5,20 +5,20 @@
 //! what reads thousands of objects for a list keeps one [`Tape`] for all of them.
 
 use super::{DEPTH_MAX, Value};
-use crate::stored::Damaged;
+use crate::splice::CorruptBytes;
 use std::borrow::Cow;
 
 /// Where the values of a document are. Reading another document uses the same memory.
 #[derive(Debug, Default)]
 pub struct Tape {
-    nodes: Vec<Node>,
+    nodes: Vec<TapeNode>,
     open: Vec<u32>,
 }
 
 /// A value. The values in it follow it; of an object, name and value in turn.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    kind: Kind,
+struct TapeNode {
+    kind: JsonKind,
     start: u32,
     end: u32,
     /// The node after all that is in this one.
@@ -27,7 +27,7 @@ struct Node {
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     Null,
     Bool,
     Number,
@@ -40,26 +40,26 @@ pub enum Kind {
 
 /// A value of a document.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'t> {
+pub struct JsonView<'t> {
     bytes: &'t [u8],
-    nodes: &'t [Node],
+    nodes: &'t [TapeNode],
     at: usize,
 }
 
 impl Tape {
     /// Notes the values of a document. What is between the quotes of texts, and what
     /// numbers are, is not checked: whoever looks at them finds out.
-    pub fn read<'t>(&'t mut self, bytes: &'t [u8]) -> Result<View<'t>, Damaged> {
+    pub fn read<'t>(&'t mut self, bytes: &'t [u8]) -> Result<JsonView<'t>, CorruptBytes> {
         self.nodes.clear();
         self.open.clear();
         if u32::try_from(bytes.len()).is_err() {
-            return Err(Damaged { at: 0 });
+            return Err(CorruptBytes { at: 0 });
         }
-        let mut scanner = Scanner { bytes, at: 0 };
+        let mut scanner = TapeScanner { bytes, at: 0 };
         scanner
             .document(&mut self.nodes, &mut self.open)
-            .ok_or(Damaged { at: scanner.at })?;
-        Ok(View {
+            .ok_or(CorruptBytes { at: scanner.at })?;
+        Ok(JsonView {
             bytes,
             nodes: &self.nodes,
             at: 0,
@@ -72,7 +72,7 @@ const SHORT_WORDS: usize = 4;
 
 /// Where the first quote or backslash of eight bytes is, the first byte being the
 /// lowest.
-fn first_mark(word: u64) -> Option<usize> {
+fn first_quote_or_backslash(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // The lowest byte that is zero has its highest bit set; those above it may, too.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
@@ -80,21 +80,21 @@ fn first_mark(word: u64) -> Option<usize> {
     (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
 }
 
-struct Scanner<'a> {
+struct TapeScanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Scanner<'_> {
-    fn document(&mut self, nodes: &mut Vec<Node>, open: &mut Vec<u32>) -> Option<()> {
+impl TapeScanner<'_> {
+    fn document(&mut self, nodes: &mut Vec<TapeNode>, open: &mut Vec<u32>) -> Option<()> {
         loop {
             // A value stands here.
-            self.blanks();
+            self.skip_whitespace();
             let container = self.value(nodes)?;
             if let Some(kind) = container {
                 let this = u32::try_from(nodes.len() - 1).ok()?;
-                self.blanks();
-                let end = if kind == Kind::Object { b'}' } else { b']' };
+                self.skip_whitespace();
+                let end = if kind == JsonKind::Object { b'}' } else { b']' };
                 if self.peek() == Some(end) {
                     self.at += 1;
                     self.close(nodes, this)?;
@@ -103,7 +103,7 @@ impl Scanner<'_> {
                         return None;
                     }
                     open.push(this);
-                    if kind == Kind::Object {
+                    if kind == JsonKind::Object {
                         self.name(nodes)?;
                     }
                     continue;
@@ -111,19 +111,19 @@ impl Scanner<'_> {
             }
             // A value ended here.
             loop {
-                self.blanks();
+                self.skip_whitespace();
                 let Some(&owner) = open.last() else {
                     return (self.at == self.bytes.len()).then_some(());
                 };
                 let kind = nodes.get(owner as usize)?.kind;
                 match (self.take()?, kind) {
-                    (b',', Kind::Object) => {
-                        self.blanks();
+                    (b',', JsonKind::Object) => {
+                        self.skip_whitespace();
                         self.name(nodes)?;
                         break;
                     }
                     (b',', _) => break,
-                    (b'}', Kind::Object) | (b']', Kind::List) => {
+                    (b'}', JsonKind::Object) | (b']', JsonKind::List) => {
                         open.pop();
                         self.close(nodes, owner)?;
                     }
@@ -133,7 +133,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn close(&self, nodes: &mut [Node], owner: u32) -> Option<()> {
+    fn close(&self, nodes: &mut [TapeNode], owner: u32) -> Option<()> {
         let next = u32::try_from(nodes.len()).ok()?;
         let node = nodes.get_mut(owner as usize)?;
         node.end = self.at as u32;
@@ -141,43 +141,49 @@ impl Scanner<'_> {
         Some(())
     }
 
-    fn name(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
+    fn name(&mut self, nodes: &mut Vec<TapeNode>) -> Option<()> {
         if self.take()? != b'"' {
             return None;
         }
-        self.text(nodes)?;
-        self.blanks();
+        self.string(nodes)?;
+        self.skip_whitespace();
         (self.take()? == b':').then_some(())
     }
 
     /// Says so if the value has values in it.
-    fn value(&mut self, nodes: &mut Vec<Node>) -> Option<Option<Kind>> {
+    fn value(&mut self, nodes: &mut Vec<TapeNode>) -> Option<Option<JsonKind>> {
         let start = self.at;
         match self.take()? {
-            b'"' => self.text(nodes)?,
+            b'"' => self.string(nodes)?,
             b'{' => {
-                push(nodes, Kind::Object, start, start);
-                return Some(Some(Kind::Object));
+                push(nodes, JsonKind::Object, start, start);
+                return Some(Some(JsonKind::Object));
             }
             b'[' => {
-                push(nodes, Kind::List, start, start);
-                return Some(Some(Kind::List));
+                push(nodes, JsonKind::List, start, start);
+                return Some(Some(JsonKind::List));
             }
-            b't' => self.word(nodes, start, b"true", Kind::Bool)?,
-            b'f' => self.word(nodes, start, b"false", Kind::Bool)?,
-            b'n' => self.word(nodes, start, b"null", Kind::Null)?,
+            b't' => self.literal(nodes, start, b"true", JsonKind::Bool)?,
+            b'f' => self.literal(nodes, start, b"false", JsonKind::Bool)?,
+            b'n' => self.literal(nodes, start, b"null", JsonKind::Null)?,
             b'-' | b'0'..=b'9' => {
                 while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
                     self.at += 1;
                 }
-                push(nodes, Kind::Number, start, self.at);
+                push(nodes, JsonKind::Number, start, self.at);
             }
             _ => return None,
         }
         Some(None)
     }
 
-    fn word(&mut self, nodes: &mut Vec<Node>, start: usize, word: &[u8], kind: Kind) -> Option<()> {
+    fn literal(
+        &mut self,
+        nodes: &mut Vec<TapeNode>,
+        start: usize,
+        word: &[u8],
+        kind: JsonKind,
+    ) -> Option<()> {
         let rest = self.bytes.get(start..)?;
         if !rest.starts_with(word) {
             return None;
@@ -188,15 +194,15 @@ impl Scanner<'_> {
     }
 
     /// The rest of a text whose first quote has been read.
-    fn text(&mut self, nodes: &mut Vec<Node>) -> Option<()> {
+    fn string(&mut self, nodes: &mut Vec<TapeNode>) -> Option<()> {
         let start = self.at - 1;
-        let mut kind = Kind::Text;
+        let mut kind = JsonKind::Text;
         // Most are short, and end before a search for long ones is ready to begin.
         for _ in 0..SHORT_WORDS {
             let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) else {
                 break;
             };
-            let Some(found) = first_mark(u64::from_le_bytes(*word)) else {
+            let Some(found) = first_quote_or_backslash(u64::from_le_bytes(*word)) else {
                 self.at += 8;
                 continue;
             };
@@ -215,14 +221,14 @@ impl Scanner<'_> {
             if rest[found] == b'"' {
                 break;
             }
-            kind = Kind::Escaped;
+            kind = JsonKind::Escaped;
             self.at += 1;
         }
         push(nodes, kind, start, self.at);
         Some(())
     }
 
-    fn blanks(&mut self) {
+    fn skip_whitespace(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;
         }
@@ -239,10 +245,10 @@ impl Scanner<'_> {
     }
 }
 
-fn push(nodes: &mut Vec<Node>, kind: Kind, start: usize, end: usize) {
+fn push(nodes: &mut Vec<TapeNode>, kind: JsonKind, start: usize, end: usize) {
     // A document is shorter than 4 GiB, and so are the places in it.
     let (start, end, next) = (start as u32, end as u32, nodes.len() as u32 + 1);
-    nodes.push(Node {
+    nodes.push(TapeNode {
         kind,
         start,
         end,
@@ -250,13 +256,13 @@ fn push(nodes: &mut Vec<Node>, kind: Kind, start: usize, end: usize) {
     });
 }
 
-impl<'t> View<'t> {
-    fn node(self) -> Node {
+impl<'t> JsonView<'t> {
+    fn node(self) -> TapeNode {
         self.nodes[self.at]
     }
 
     /// Values are counted from the whole document, which is 0.
-    pub(crate) fn number_in_document(self) -> u32 {
+    pub(crate) fn index_in_document(self) -> u32 {
         self.at as u32
     }
 
@@ -269,48 +275,48 @@ impl<'t> View<'t> {
     }
 
     #[must_use]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> JsonKind {
         self.node().kind
     }
 
     #[must_use]
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
     /// The JSON of it.
     #[must_use]
-    pub fn json(self) -> &'t [u8] {
+    pub fn raw_json(self) -> &'t [u8] {
         let node = self.node();
         &self.bytes[node.start as usize..node.end as usize]
     }
 
     /// Where it is in the document.
     #[must_use]
-    pub fn place(self) -> std::ops::Range<usize> {
+    pub fn byte_range(self) -> std::ops::Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
     }
 
     /// A text; `None` if it is none, or not well-formed.
     #[must_use]
-    pub fn text(self) -> Option<Cow<'t, str>> {
+    pub fn as_str(self) -> Option<Cow<'t, str>> {
         match self.kind() {
-            Kind::Text => {
-                let json = self.json();
+            JsonKind::Text => {
+                let json = self.raw_json();
                 let inside = json.get(1..json.len() - 1)?;
                 std::str::from_utf8(inside).ok().map(Cow::Borrowed)
             }
-            Kind::Escaped => serde_json::from_slice(self.json()).ok().map(Cow::Owned),
+            JsonKind::Escaped => serde_json::from_slice(self.raw_json()).ok().map(Cow::Owned),
             _ => None,
         }
     }
 
     /// The bytes of a text in which nothing is escaped. Nobody has looked whether they
     /// are UTF-8.
-    pub(crate) fn plain_bytes(self) -> Option<&'t [u8]> {
+    pub(crate) fn unescaped_bytes(self) -> Option<&'t [u8]> {
         let node = self.node();
-        if node.kind != Kind::Text {
+        if node.kind != JsonKind::Text {
             return None;
         }
         self.bytes
@@ -319,20 +325,20 @@ impl<'t> View<'t> {
 
     /// Whether it is this text.
     #[must_use]
-    pub fn is(self, text: &str) -> bool {
+    pub fn equals_str(self, text: &str) -> bool {
         match self.kind() {
-            Kind::Text => {
-                let json = self.json();
+            JsonKind::Text => {
+                let json = self.raw_json();
                 &json[1..json.len() - 1] == text.as_bytes()
             }
-            Kind::Escaped => self.text().is_some_and(|own| own == text),
+            JsonKind::Escaped => self.as_str().is_some_and(|own| own == text),
             _ => false,
         }
     }
 
     #[must_use]
     pub fn as_bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.json() == b"true")
+        (self.kind() == JsonKind::Bool).then(|| self.raw_json() == b"true")
     }
 
     #[must_use]
@@ -346,18 +352,18 @@ impl<'t> View<'t> {
     }
 
     fn number(self) -> Option<&'t str> {
-        if self.kind() != Kind::Number {
+        if self.kind() != JsonKind::Number {
             return None;
         }
-        std::str::from_utf8(self.json()).ok()
+        std::str::from_utf8(self.raw_json()).ok()
     }
 
     /// The items of a list; nothing if it is none.
     #[must_use]
-    pub fn items(self) -> Items<'t> {
+    pub fn items(self) -> JsonItems<'t> {
         let node = self.node();
-        let is_list = node.kind == Kind::List;
-        Items {
+        let is_list = node.kind == JsonKind::List;
+        JsonItems {
             bytes: self.bytes,
             nodes: self.nodes,
             next: self.at + 1,
@@ -367,10 +373,10 @@ impl<'t> View<'t> {
 
     /// The members of an object; nothing if it is none.
     #[must_use]
-    pub fn members(self) -> Members<'t> {
+    pub fn members(self) -> JsonMembers<'t> {
         let node = self.node();
-        let is_object = node.kind == Kind::Object;
-        Members(Items {
+        let is_object = node.kind == JsonKind::Object;
+        JsonMembers(JsonItems {
             bytes: self.bytes,
             nodes: self.nodes,
             next: self.at + 1,
@@ -383,7 +389,7 @@ impl<'t> View<'t> {
     pub fn get(self, name: &str) -> Option<Self> {
         let mut found = None;
         for (key, value) in self.members() {
-            if key.is(name) {
+            if key.equals_str(name) {
                 found = Some(value);
             }
         }
@@ -392,36 +398,36 @@ impl<'t> View<'t> {
 
     /// A member of a member of …
     #[must_use]
-    pub fn at(self, path: &[&str]) -> Option<Self> {
+    pub fn get_path(self, path: &[&str]) -> Option<Self> {
         path.iter().try_fold(self, |view, name| view.get(name))
     }
 
     /// As a tree.
-    pub fn to_value(self) -> Result<Value, Damaged> {
-        let parsed = super::parse(self.json());
-        parsed.map(|parsed| parsed.value).map_err(|_| Damaged {
-            at: self.place().start,
+    pub fn to_value(self) -> Result<Value, CorruptBytes> {
+        let parsed = super::parse(self.raw_json());
+        parsed.map(|parsed| parsed.value).map_err(|_| CorruptBytes {
+            at: self.byte_range().start,
         })
     }
 }
 
-/// See [`View::items`].
+/// See [`JsonView::items`].
 #[derive(Clone, Debug)]
-pub struct Items<'t> {
+pub struct JsonItems<'t> {
     bytes: &'t [u8],
-    nodes: &'t [Node],
+    nodes: &'t [TapeNode],
     next: usize,
     end: usize,
 }
 
-impl<'t> Iterator for Items<'t> {
-    type Item = View<'t>;
+impl<'t> Iterator for JsonItems<'t> {
+    type Item = JsonView<'t>;
 
-    fn next(&mut self) -> Option<View<'t>> {
+    fn next(&mut self) -> Option<JsonView<'t>> {
         if self.next >= self.end {
             return None;
         }
-        let view = View {
+        let view = JsonView {
             bytes: self.bytes,
             nodes: self.nodes,
             at: self.next,
@@ -431,12 +437,12 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// See [`View::members`].
+/// See [`JsonView::members`].
 #[derive(Clone, Debug)]
-pub struct Members<'t>(Items<'t>);
+pub struct JsonMembers<'t>(JsonItems<'t>);
 
-impl<'t> Iterator for Members<'t> {
-    type Item = (View<'t>, View<'t>);
+impl<'t> Iterator for JsonMembers<'t> {
+    type Item = (JsonView<'t>, JsonView<'t>);
 
     fn next(&mut self) -> Option<Self::Item> {
         Some((self.0.next()?, self.0.next()?))
@@ -451,26 +457,31 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_found_where_they_are() {
+    fn tape_finds_values_by_path() {
         let mut tape = Tape::default();
         let text = br#" {"a":[1,{"b":"x\n"},[]],"c":{},"d":null,"e":-1.5,"f":true,"g":"t"} "#;
         let view = tape.read(text).unwrap();
-        let items: Vec<_> = view.get("a").unwrap().items().map(View::json).collect();
+        let items: Vec<_> = view
+            .get("a")
+            .unwrap()
+            .items()
+            .map(JsonView::raw_json)
+            .collect();
         assert_eq!(items, [&b"1"[..], br#"{"b":"x\n"}"#, b"[]"]);
         let inner = view.get("a").unwrap().items().nth(1).unwrap();
-        assert_eq!(inner.get("b").unwrap().text().unwrap(), "x\n");
-        assert!(inner.get("b").unwrap().is("x\n"));
+        assert_eq!(inner.get("b").unwrap().as_str().unwrap(), "x\n");
+        assert!(inner.get("b").unwrap().equals_str("x\n"));
         assert_eq!(view.get("c").unwrap().members().count(), 0);
         assert!(view.get("d").unwrap().is_null());
         assert_eq!(view.get("e").unwrap().as_f64(), Some(-1.5));
         assert_eq!(view.get("f").unwrap().as_bool(), Some(true));
-        assert!(view.get("g").unwrap().is("t"));
+        assert!(view.get("g").unwrap().equals_str("t"));
         assert_eq!(view.members().count(), 6);
-        assert!(view.at(&["a", "b"]).is_none());
+        assert!(view.get_path(&["a", "b"]).is_none());
     }
 
     #[test]
-    fn marks_are_found_wherever_they_are() {
+    fn tape_finds_quotes_and_backslashes_at_any_offset() {
         for at in 0..8 {
             for (mark, behind) in [(b'"', b'"'), (b'"', b'\\'), (b'\\', b'"'), (b'"', b'#')] {
                 let mut word = *b"!#[]a\x00\xff\x22";
@@ -479,14 +490,17 @@ mod tests {
                 if let Some(next) = word.get_mut(at + 1) {
                     *next = behind;
                 }
-                assert_eq!(first_mark(u64::from_le_bytes(word)), Some(at));
+                assert_eq!(first_quote_or_backslash(u64::from_le_bytes(word)), Some(at));
             }
         }
-        assert_eq!(first_mark(u64::from_le_bytes(*b"!#[]a\x00\xffx")), None);
+        assert_eq!(
+            first_quote_or_backslash(u64::from_le_bytes(*b"!#[]a\x00\xffx")),
+            None
+        );
     }
 
     #[test]
-    fn what_is_no_document() {
+    fn tape_refuses_malformed_documents() {
         let mut tape = Tape::default();
         for text in [
             "",
@@ -529,17 +543,17 @@ mod tests {
         })
     }
 
-    fn rebuilt(view: View<'_>) -> Value {
+    fn rebuilt(view: JsonView<'_>) -> Value {
         match view.kind() {
-            Kind::Null => Value::Null,
-            Kind::Bool => json!(view.as_bool().unwrap()),
-            Kind::Number => json!(view.as_i64().unwrap()),
-            Kind::Text | Kind::Escaped => json!(view.text().unwrap()),
-            Kind::List => view.items().map(rebuilt).collect(),
-            Kind::Object => {
+            JsonKind::Null => Value::Null,
+            JsonKind::Bool => json!(view.as_bool().unwrap()),
+            JsonKind::Number => json!(view.as_i64().unwrap()),
+            JsonKind::Text | JsonKind::Escaped => json!(view.as_str().unwrap()),
+            JsonKind::List => view.items().map(rebuilt).collect(),
+            JsonKind::Object => {
                 let members = view.members();
                 let members =
-                    members.map(|(name, value)| (name.text().unwrap().into(), rebuilt(value)));
+                    members.map(|(name, value)| (name.as_str().unwrap().into(), rebuilt(value)));
                 Value::Object(members.collect())
             }
         }
@@ -547,7 +561,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_view_shows_what_a_tree_has(value in any_value()) {
+        fn tape_view_agrees_with_parsed_value(value in any_value()) {
             let bytes = to_bytes(&value);
             let mut tape = Tape::default();
             let view = tape.read(&bytes).unwrap();
@@ -556,14 +570,14 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_never_panic(text in r#"[\[\]{}:,"\\a01.e\- tn]{0,20}"#) {
+        fn tape_read_never_panics(text in r#"[\[\]{}:,"\\a01.e\- tn]{0,20}"#) {
             let mut tape = Tape::default();
             if let Ok(view) = tape.read(text.as_bytes()) {
-                fn walk(view: View<'_>) {
-                    let _ = (view.text(), view.as_f64(), view.as_i64(), view.as_bool());
+                fn walk(view: JsonView<'_>) {
+                    let _ = (view.as_str(), view.as_f64(), view.as_i64(), view.as_bool());
                     view.items().for_each(walk);
                     view.members().for_each(|(name, value)| {
-                        let _ = name.text();
+                        let _ = name.as_str();
                         walk(value);
                     });
                 }

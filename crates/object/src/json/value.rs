@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nulls_go_from_objects_and_stay_in_lists() {
+    fn drop_nulls_keeps_null_list_items() {
         let mut value = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}});
         drop_nulls(&mut value);
         assert_eq!(value, json!({"b": {"d": [null, {}]}}));

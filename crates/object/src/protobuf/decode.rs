@@ -1,36 +1,40 @@
 //! From the wire to JSON.
 
-use super::table::{Field, Form, Message, MessageId, Messages, Shape, Type};
-use super::time::{self, Digits};
-use super::wire::{Payload, Reader};
+use super::message_table::{
+    FieldCardinality, FieldDescriptor, FieldType, JsonMapping, MessageDescriptor, MessageId,
+    MessageTable,
+};
+use super::time::{self, TimePrecision};
+use super::wire::{Payload, WireReader};
 use super::{
-    COST_MAX, DEPTH_MAX, Envelope, OBJECT_COST, ProtobufError, bytes, one_value, raw, schema,
+    COST_MAX, DEPTH_MAX, Envelope, OBJECT_COST, ProtobufError, bytes, json_schema_or,
+    raw_extension, scalar_messages,
 };
 use crate::go;
 use crate::json::{Map, Value};
 
 /// A document and its type.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct ProtobufObject {
     pub api_version: String,
     pub kind: String,
     /// With kind and apiVersion.
     pub value: Value,
 }
 
-impl Messages {
+impl MessageTable {
     /// Reads a document.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, ProtobufError> {
-        self.decode_or(bytes, "", "")
+    pub fn decode(&self, bytes: &[u8]) -> Result<ProtobufObject, ProtobufError> {
+        self.decode_with_default_type(bytes, "", "")
     }
 
     /// Reads a document that need not say its type.
-    pub fn decode_or(
+    pub fn decode_with_default_type(
         &self,
         bytes: &[u8],
         default_api_version: &str,
         default_kind: &str,
-    ) -> Result<Decoded, ProtobufError> {
+    ) -> Result<ProtobufObject, ProtobufError> {
         let mut envelope = Envelope::open(bytes)?;
         if envelope.api_version.is_empty() {
             envelope.api_version = default_api_version;
@@ -39,7 +43,7 @@ impl Messages {
             envelope.kind = default_kind;
         }
         let value = Decoder::new(self).document(&envelope, 1)?;
-        Ok(Decoded {
+        Ok(ProtobufObject {
             api_version: envelope.api_version.to_owned(),
             kind: envelope.kind.to_owned(),
             value,
@@ -49,12 +53,12 @@ impl Messages {
 
 /// One reading of a document.
 pub(super) struct Decoder<'t> {
-    table: &'t Messages,
+    table: &'t MessageTable,
     cost: usize,
 }
 
 impl<'t> Decoder<'t> {
-    fn new(table: &'t Messages) -> Self {
+    fn new(table: &'t MessageTable) -> Self {
         Self { table, cost: 0 }
     }
 
@@ -76,7 +80,7 @@ impl<'t> Decoder<'t> {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
         };
-        let id = self.table.of_kind(api_version, kind).ok_or_else(unknown)?;
+        let id = self.table.for_kind(api_version, kind).ok_or_else(unknown)?;
         let mut members = Map::new();
         self.object(id, envelope.object, &mut members, depth)?;
         members.insert("apiVersion".to_owned(), api_version.into());
@@ -97,7 +101,7 @@ impl<'t> Decoder<'t> {
         }
         self.charge(OBJECT_COST)?;
         let message = self.table.message(id);
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let mut last = 0;
         while let Some((number, payload)) = reader.next()? {
             if let Some(at) = message.field(number, last) {
@@ -105,7 +109,7 @@ impl<'t> Decoder<'t> {
                 self.field(&message.fields[at], payload, members, depth)?;
             }
         }
-        self.fill(message, members)
+        self.add_empty_fields(message, members)
     }
 
     pub(super) fn charge(&mut self, cost: usize) -> Result<(), ProtobufError> {
@@ -118,14 +122,16 @@ impl<'t> Decoder<'t> {
 
     fn field(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         payload: Payload<'_>,
         members: &mut Map,
         depth: usize,
     ) -> Result<(), ProtobufError> {
-        match field.shape {
-            Shape::Plain | Shape::Pointer => self.single(field, payload, members, depth),
-            Shape::List => match slot(members, field.name) {
+        match field.cardinality {
+            FieldCardinality::Plain | FieldCardinality::Pointer => {
+                self.single(field, payload, members, depth)
+            }
+            FieldCardinality::List => match slot(members, field.name) {
                 Value::Array(items) => self.items(field, payload, items, depth),
                 empty => {
                     let mut items = Vec::new();
@@ -134,7 +140,7 @@ impl<'t> Decoder<'t> {
                     Ok(())
                 }
             },
-            Shape::Map => match slot(members, field.name) {
+            FieldCardinality::Map => match slot(members, field.name) {
                 Value::Object(entries) => self.entry(field, payload, entries, depth),
                 empty => {
                     let mut entries = Map::new();
@@ -143,8 +149,8 @@ impl<'t> Decoder<'t> {
                     Ok(())
                 }
             },
-            Shape::Inline => match field.kind {
-                Type::Message(id) => {
+            FieldCardinality::Inline => match field.kind {
+                FieldType::Message(id) => {
                     self.object(id, delimited(payload, field)?, members, depth + 1)
                 }
                 _ => Ok(()),
@@ -154,18 +160,18 @@ impl<'t> Decoder<'t> {
 
     fn single(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         payload: Payload<'_>,
         members: &mut Map,
         depth: usize,
     ) -> Result<(), ProtobufError> {
         // A message that is there twice is one message.
         let before = match field.kind {
-            Type::Message(_) => members.remove(field.name),
+            FieldType::Message(_) => members.remove(field.name),
             _ => None,
         };
         let value = self.value(field, payload, before, depth)?;
-        if field.shape == Shape::Plain && field.omit_empty && is_empty(&value) {
+        if field.cardinality == FieldCardinality::Plain && field.omit_empty && is_empty(&value) {
             members.remove(field.name);
         } else {
             members.insert(field.name.to_owned(), value);
@@ -176,21 +182,21 @@ impl<'t> Decoder<'t> {
     /// Numbers may come packed into one field.
     fn items(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         payload: Payload<'_>,
         items: &mut Vec<Value>,
         depth: usize,
     ) -> Result<(), ProtobufError> {
         let is_number = matches!(
             field.kind,
-            Type::Bool | Type::Int32 | Type::Int64 | Type::Double
+            FieldType::Bool | FieldType::Int32 | FieldType::Int64 | FieldType::Double
         );
         match payload {
             Payload::Bytes(bytes) if is_number => {
-                let mut packed = Reader::new(bytes);
+                let mut packed = WireReader::new(bytes);
                 while !packed.is_empty() {
                     let payload = match field.kind {
-                        Type::Double => Payload::Fixed64(packed.fixed64()?),
+                        FieldType::Double => Payload::Fixed64(packed.fixed64()?),
                         _ => Payload::Varint(packed.varint()?),
                     };
                     items.push(self.value(field, payload, None, depth)?);
@@ -203,7 +209,7 @@ impl<'t> Decoder<'t> {
 
     fn entry(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         payload: Payload<'_>,
         entries: &mut Map,
         depth: usize,
@@ -212,10 +218,10 @@ impl<'t> Decoder<'t> {
             self.charge(OBJECT_COST)?;
         }
         let (mut key, mut value) = ("", None);
-        let mut reader = Reader::new(delimited(payload, field)?);
+        let mut reader = WireReader::new(delimited(payload, field)?);
         while let Some((number, payload)) = reader.next()? {
             match number {
-                1 => key = text(payload, field)?,
+                1 => key = decode_string(payload, field)?,
                 2 => value = Some(self.value(field, payload, None, depth)?),
                 _ => {}
             }
@@ -223,8 +229,8 @@ impl<'t> Decoder<'t> {
         let value = match (value, field.kind) {
             (Some(value), _) => value,
             // Unlike a missing field, a missing entry is an empty one.
-            (None, Type::Bytes) => Value::String(String::new()),
-            (None, kind) => self.zero(kind)?,
+            (None, FieldType::Bytes) => Value::String(String::new()),
+            (None, kind) => self.zero_value(kind)?,
         };
         entries.insert(key.to_owned(), value);
         Ok(())
@@ -232,20 +238,20 @@ impl<'t> Decoder<'t> {
 
     fn value(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         payload: Payload<'_>,
         before: Option<Value>,
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         self.charge(1)?;
         Ok(match (field.kind, payload) {
-            (Type::Bool, Payload::Varint(value)) => Value::Bool(value != 0),
-            (Type::Int32, Payload::Varint(value)) => Value::from(value as i32),
-            (Type::Int64, Payload::Varint(value)) => Value::from(value as i64),
-            (Type::Double, Payload::Fixed64(bits)) => double(f64::from_bits(bits), field)?,
-            (Type::Text, payload) => Value::String(text(payload, field)?.to_owned()),
-            (Type::Bytes, Payload::Bytes(bytes)) => Value::String(bytes::to_text(bytes)),
-            (Type::Message(id), Payload::Bytes(bytes)) => {
+            (FieldType::Bool, Payload::Varint(value)) => Value::Bool(value != 0),
+            (FieldType::Int32, Payload::Varint(value)) => Value::from(value as i32),
+            (FieldType::Int64, Payload::Varint(value)) => Value::from(value as i64),
+            (FieldType::Double, Payload::Fixed64(bits)) => double(f64::from_bits(bits), field)?,
+            (FieldType::Text, payload) => Value::String(decode_string(payload, field)?.to_owned()),
+            (FieldType::Bytes, Payload::Bytes(bytes)) => Value::String(bytes::to_text(bytes)),
+            (FieldType::Message(id), Payload::Bytes(bytes)) => {
                 self.message(id, field.name, bytes, before, depth + 1)?
             }
             _ => return Err(ProtobufError::WrongWireType(field.name)),
@@ -260,8 +266,8 @@ impl<'t> Decoder<'t> {
         before: Option<Value>,
         depth: usize,
     ) -> Result<Value, ProtobufError> {
-        match self.table.message(id).form {
-            Form::Object => {
+        match self.table.message(id).json_mapping {
+            JsonMapping::Object => {
                 let mut members = match before {
                     Some(Value::Object(members)) => members,
                     _ => Map::new(),
@@ -269,13 +275,15 @@ impl<'t> Decoder<'t> {
                 self.object(id, bytes, &mut members, depth)?;
                 Ok(Value::Object(members))
             }
-            Form::Time => time::read(bytes, Digits::Seconds, field),
-            Form::MicroTime => time::read(bytes, Digits::Micros, field),
-            Form::Quantity => one_value::read_quantity(bytes, field),
-            Form::IntOrString => one_value::read_int_or_string(bytes, field),
-            Form::Raw => raw::read(self, bytes, field, depth),
-            Form::Strings => self.strings(bytes, field),
-            Form::Schema(or, schema) => schema::read(self, or, schema, bytes, field, depth),
+            JsonMapping::Time => time::read(bytes, TimePrecision::Seconds, field),
+            JsonMapping::MicroTime => time::read(bytes, TimePrecision::Micros, field),
+            JsonMapping::Quantity => scalar_messages::read_quantity(bytes, field),
+            JsonMapping::IntOrString => scalar_messages::read_int_or_string(bytes, field),
+            JsonMapping::Raw => raw_extension::read(self, bytes, field, depth),
+            JsonMapping::Strings => self.strings(bytes, field),
+            JsonMapping::Schema(or, schema) => {
+                json_schema_or::read(self, or, schema, bytes, field, depth)
+            }
         }
     }
 
@@ -285,25 +293,31 @@ impl<'t> Decoder<'t> {
         field: &'static str,
     ) -> Result<Value, ProtobufError> {
         let mut items = Vec::new();
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, payload)) = reader.next()? {
             if number == 1 {
                 self.charge(1)?;
-                items.push(text_of(payload, field)?.into());
+                items.push(utf8(payload, field)?.into());
             }
         }
         Ok(Value::Array(items))
     }
 
     /// Adds what JSON has even when it is empty.
-    fn fill(&mut self, message: &Message, members: &mut Map) -> Result<(), ProtobufError> {
+    fn add_empty_fields(
+        &mut self,
+        message: &MessageDescriptor,
+        members: &mut Map,
+    ) -> Result<(), ProtobufError> {
         for field in message.fields.iter().filter(|field| !field.omit_empty) {
-            if let (Shape::Inline, Type::Message(id)) = (field.shape, field.kind) {
-                self.fill(self.table.message(id), members)?;
+            if let (FieldCardinality::Inline, FieldType::Message(id)) =
+                (field.cardinality, field.kind)
+            {
+                self.add_empty_fields(self.table.message(id), members)?;
             } else if !members.contains_key(field.name) {
                 self.charge(1)?;
-                let value = match field.shape {
-                    Shape::Plain => self.zero(field.kind)?,
+                let value = match field.cardinality {
+                    FieldCardinality::Plain => self.zero_value(field.kind)?,
                     _ => Value::Null,
                 };
                 members.insert(field.name.to_owned(), value);
@@ -313,24 +327,24 @@ impl<'t> Decoder<'t> {
     }
 
     /// A missing value. It cannot recurse for long: a Go struct has a size.
-    fn zero(&mut self, kind: Type) -> Result<Value, ProtobufError> {
+    fn zero_value(&mut self, kind: FieldType) -> Result<Value, ProtobufError> {
         Ok(match kind {
-            Type::Bool => Value::Bool(false),
-            Type::Int32 | Type::Int64 | Type::Double => Value::from(0),
-            Type::Text => Value::String(String::new()),
-            Type::Bytes => Value::Null,
-            Type::Message(id) => {
+            FieldType::Bool => Value::Bool(false),
+            FieldType::Int32 | FieldType::Int64 | FieldType::Double => Value::from(0),
+            FieldType::Text => Value::String(String::new()),
+            FieldType::Bytes => Value::Null,
+            FieldType::Message(id) => {
                 let message = self.table.message(id);
-                match message.form {
-                    Form::Object => {
+                match message.json_mapping {
+                    JsonMapping::Object => {
                         let mut members = Map::new();
                         self.charge(OBJECT_COST)?;
-                        self.fill(message, &mut members)?;
+                        self.add_empty_fields(message, &mut members)?;
                         Value::Object(members)
                     }
-                    Form::Quantity => Value::from("0"),
-                    Form::IntOrString => Value::from(0),
-                    Form::Schema(schema::OR_BOOL, _) => Value::Bool(false),
+                    JsonMapping::Quantity => Value::from("0"),
+                    JsonMapping::IntOrString => Value::from(0),
+                    JsonMapping::Schema(json_schema_or::OR_BOOL, _) => Value::Bool(false),
                     _ => Value::Null,
                 }
             }
@@ -359,18 +373,21 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn delimited<'a>(payload: Payload<'a>, field: &Field) -> Result<&'a [u8], ProtobufError> {
+fn delimited<'a>(payload: Payload<'a>, field: &FieldDescriptor) -> Result<&'a [u8], ProtobufError> {
     match payload {
         Payload::Bytes(bytes) => Ok(bytes),
         _ => Err(ProtobufError::WrongWireType(field.name)),
     }
 }
 
-fn text<'a>(payload: Payload<'a>, field: &Field) -> Result<&'a str, ProtobufError> {
-    text_of(payload, field.name)
+fn decode_string<'a>(
+    payload: Payload<'a>,
+    field: &FieldDescriptor,
+) -> Result<&'a str, ProtobufError> {
+    utf8(payload, field.name)
 }
 
-pub(super) fn text_of<'a>(
+pub(super) fn utf8<'a>(
     payload: Payload<'a>,
     field: &'static str,
 ) -> Result<&'a str, ProtobufError> {
@@ -381,11 +398,11 @@ pub(super) fn text_of<'a>(
 }
 
 /// What is read from what Go writes: whole numbers are integers.
-fn double(value: f64, field: &Field) -> Result<Value, ProtobufError> {
+fn double(value: f64, field: &FieldDescriptor) -> Result<Value, ProtobufError> {
     value
         .is_finite()
         .then(|| go::json_float(value))
         .and_then(|text| text.parse().ok())
         .map(Value::Number)
-        .ok_or(ProtobufError::NoJson(field.name))
+        .ok_or(ProtobufError::NotRepresentable(field.name))
 }

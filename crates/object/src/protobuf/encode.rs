@@ -1,13 +1,18 @@
 //! From JSON to the wire, in the order and with the empty values that Go writes.
 
-use super::table::{Field, Form, Message, MessageId, Messages, Shape, Type};
-use super::time::{self, Digits};
-use super::wire::Writer;
-use super::{DEPTH_MAX, Envelope, ProtobufError, bytes, one_value, raw, schema};
-use crate::json::{self, Kind, Tape, Value, View};
+use super::message_table::{
+    FieldCardinality, FieldDescriptor, FieldType, JsonMapping, MessageDescriptor, MessageId,
+    MessageTable,
+};
+use super::time::{self, TimePrecision};
+use super::wire::WireWriter;
+use super::{
+    DEPTH_MAX, Envelope, ProtobufError, bytes, json_schema_or, raw_extension, scalar_messages,
+};
+use crate::json::{self, JsonKind, JsonView, Tape, Value};
 use std::borrow::Cow;
 
-impl Messages {
+impl MessageTable {
     /// Writes a document. Members that the kind does not have are left out.
     pub fn encode(
         &self,
@@ -24,12 +29,12 @@ impl Messages {
     /// The same, of JSON that nobody took apart.
     pub fn encode_view(
         &self,
-        view: View<'_>,
+        view: JsonView<'_>,
         api_version: &str,
         kind: &str,
     ) -> Result<Vec<u8>, ProtobufError> {
         let id = self
-            .of_kind(api_version, kind)
+            .for_kind(api_version, kind)
             .ok_or_else(|| ProtobufError::UnknownKind {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
@@ -46,11 +51,11 @@ impl Messages {
         &self,
         number: u32,
         id: MessageId,
-        view: View<'_>,
+        view: JsonView<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), ProtobufError> {
         let mark = out.len();
-        let mut writer = Writer::append_to(std::mem::take(out));
+        let mut writer = WireWriter::append_to(std::mem::take(out));
         let mut encoder = Encoder::new(self);
         let written = writer.nested(number, |out| encoder.message(id, view, "object", 2, out));
         *out = writer.into_bytes();
@@ -62,14 +67,14 @@ impl Messages {
 }
 
 pub(super) struct Encoder<'t> {
-    table: &'t Messages,
+    table: &'t MessageTable,
     /// Where the values of fields are, for each message that is being written; 0 if
     /// nowhere.
     places: Vec<u32>,
 }
 
 impl<'t> Encoder<'t> {
-    pub(super) fn new(table: &'t Messages) -> Self {
+    pub(super) fn new(table: &'t MessageTable) -> Self {
         Self {
             table,
             places: Vec::with_capacity(256),
@@ -80,35 +85,41 @@ impl<'t> Encoder<'t> {
     pub(super) fn message(
         &mut self,
         id: MessageId,
-        value: View<'_>,
+        value: JsonView<'_>,
         field: &'static str,
         depth: usize,
-        out: &mut Writer,
+        out: &mut WireWriter,
     ) -> Result<(), ProtobufError> {
-        match (self.table.message(id).form, value.kind()) {
-            (Form::Object, Kind::Object | Kind::Null) => self.object(id, Some(value), depth, out),
-            (Form::Object, _) => Err(unfit(field, "an object")),
-            (Form::Time, _) => time::write(value, Digits::Seconds, field, out),
-            (Form::MicroTime, _) => time::write(value, Digits::Micros, field, out),
-            (Form::Quantity, _) => one_value::write_quantity(value, field, out),
-            (Form::IntOrString, _) => one_value::write_int_or_string(value, field, out),
-            (Form::Raw, _) => {
-                raw::write(value, out);
+        match (self.table.message(id).json_mapping, value.kind()) {
+            (JsonMapping::Object, JsonKind::Object | JsonKind::Null) => {
+                self.object(id, Some(value), depth, out)
+            }
+            (JsonMapping::Object, _) => Err(unexpected_type(field, "an object")),
+            (JsonMapping::Time, _) => time::write(value, TimePrecision::Seconds, field, out),
+            (JsonMapping::MicroTime, _) => time::write(value, TimePrecision::Micros, field, out),
+            (JsonMapping::Quantity, _) => scalar_messages::write_quantity(value, field, out),
+            (JsonMapping::IntOrString, _) => {
+                scalar_messages::write_int_or_string(value, field, out)
+            }
+            (JsonMapping::Raw, _) => {
+                raw_extension::write(value, out);
                 Ok(())
             }
-            (Form::Strings, Kind::List) => strings(1, value, field, out),
-            (Form::Strings, Kind::Null) => Ok(()),
-            (Form::Strings, _) => Err(unfit(field, "a list")),
-            (Form::Schema(or, id), _) => schema::write(self, or, id, value, field, depth, out),
+            (JsonMapping::Strings, JsonKind::List) => strings(1, value, field, out),
+            (JsonMapping::Strings, JsonKind::Null) => Ok(()),
+            (JsonMapping::Strings, _) => Err(unexpected_type(field, "a list")),
+            (JsonMapping::Schema(or, id), _) => {
+                json_schema_or::write(self, or, id, value, field, depth, out)
+            }
         }
     }
 
     fn object(
         &mut self,
         id: MessageId,
-        value: Option<View<'_>>,
+        value: Option<JsonView<'_>>,
         depth: usize,
-        out: &mut Writer,
+        out: &mut WireWriter,
     ) -> Result<(), ProtobufError> {
         if depth > DEPTH_MAX {
             return Err(ProtobufError::TooDeep);
@@ -117,11 +128,11 @@ impl<'t> Encoder<'t> {
         let first = self.places.len();
         self.places.resize(first + message.fields.len(), 0);
         if let Some(value) = value {
-            find(message, value, &mut self.places[first..]);
+            index_fields(message, value, &mut self.places[first..]);
         }
         for (at, field) in message.fields.iter().enumerate() {
-            match (field.shape, field.kind) {
-                (Shape::Inline, Type::Message(id)) => {
+            match (field.cardinality, field.kind) {
+                (FieldCardinality::Inline, FieldType::Message(id)) => {
                     out.nested(field.number, |out| self.object(id, value, depth + 1, out))?;
                 }
                 _ => {
@@ -137,40 +148,46 @@ impl<'t> Encoder<'t> {
 
     fn field(
         &mut self,
-        field: &Field,
-        value: Option<View<'_>>,
+        field: &FieldDescriptor,
+        value: Option<JsonView<'_>>,
         depth: usize,
-        out: &mut Writer,
+        out: &mut WireWriter,
     ) -> Result<(), ProtobufError> {
         let Some(value) = value.filter(|value| !value.is_null()) else {
-            return match field.shape {
-                Shape::Plain if !self.may_be_nil(field.kind) => self.empty(field, depth, out),
+            return match field.cardinality {
+                FieldCardinality::Plain if !self.may_be_nil(field.kind) => {
+                    self.empty(field, depth, out)
+                }
                 _ => Ok(()),
             };
         };
-        match (field.shape, value.kind()) {
-            (Shape::Plain | Shape::Pointer, _) => {
+        match (field.cardinality, value.kind()) {
+            (FieldCardinality::Plain | FieldCardinality::Pointer, _) => {
                 self.value(field, field.number, value, depth, out)
             }
-            (Shape::List, Kind::List) => value
+            (FieldCardinality::List, JsonKind::List) => value
                 .items()
                 .try_for_each(|item| self.value(field, field.number, item, depth, out)),
-            (Shape::List, _) => Err(unfit(field.name, "a list")),
-            (Shape::Map, Kind::Object) => value.members().try_for_each(|(key, value)| {
-                out.nested(field.number, |out| {
-                    write_text(1, key, field.name, out)?;
-                    self.value(field, 2, value, depth, out)
+            (FieldCardinality::List, _) => Err(unexpected_type(field.name, "a list")),
+            (FieldCardinality::Map, JsonKind::Object) => {
+                value.members().try_for_each(|(key, value)| {
+                    out.nested(field.number, |out| {
+                        write_text(1, key, field.name, out)?;
+                        self.value(field, 2, value, depth, out)
+                    })
                 })
-            }),
-            (Shape::Map | Shape::Inline, _) => Err(unfit(field.name, "an object")),
+            }
+            (FieldCardinality::Map | FieldCardinality::Inline, _) => {
+                Err(unexpected_type(field.name, "an object"))
+            }
         }
     }
 
     /// Go's slices, which are not pointers but are not written when they are nil.
-    fn may_be_nil(&self, kind: Type) -> bool {
+    fn may_be_nil(&self, kind: FieldType) -> bool {
         match kind {
-            Type::Bytes => true,
-            Type::Message(id) => self.table.message(id).form == Form::Strings,
+            FieldType::Bytes => true,
+            FieldType::Message(id) => self.table.message(id).json_mapping == JsonMapping::Strings,
             _ => false,
         }
     }
@@ -178,32 +195,36 @@ impl<'t> Encoder<'t> {
     /// What Go writes of a field that nobody set.
     fn empty(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         depth: usize,
-        out: &mut Writer,
+        out: &mut WireWriter,
     ) -> Result<(), ProtobufError> {
         match field.kind {
-            Type::Bool | Type::Int32 | Type::Int64 => out.varint_field(field.number, 0),
-            Type::Double => out.fixed64_field(field.number, 0),
-            Type::Text | Type::Bytes => out.bytes_field(field.number, b""),
-            Type::Message(id) => {
-                out.nested(field.number, |out| match self.table.message(id).form {
-                    Form::Object => self.object(id, None, depth + 1, out),
-                    Form::Quantity => {
-                        out.bytes_field(1, b"0");
-                        Ok(())
+            FieldType::Bool | FieldType::Int32 | FieldType::Int64 => {
+                out.varint_field(field.number, 0)
+            }
+            FieldType::Double => out.fixed64_field(field.number, 0),
+            FieldType::Text | FieldType::Bytes => out.bytes_field(field.number, b""),
+            FieldType::Message(id) => {
+                out.nested(field.number, |out| {
+                    match self.table.message(id).json_mapping {
+                        JsonMapping::Object => self.object(id, None, depth + 1, out),
+                        JsonMapping::Quantity => {
+                            out.bytes_field(1, b"0");
+                            Ok(())
+                        }
+                        JsonMapping::IntOrString => {
+                            out.varint_field(1, 0);
+                            out.varint_field(2, 0);
+                            out.bytes_field(3, b"");
+                            Ok(())
+                        }
+                        JsonMapping::Schema(json_schema_or::OR_BOOL, _) => {
+                            out.varint_field(1, 0);
+                            Ok(())
+                        }
+                        _ => Ok(()),
                     }
-                    Form::IntOrString => {
-                        out.varint_field(1, 0);
-                        out.varint_field(2, 0);
-                        out.bytes_field(3, b"");
-                        Ok(())
-                    }
-                    Form::Schema(schema::OR_BOOL, _) => {
-                        out.varint_field(1, 0);
-                        Ok(())
-                    }
-                    _ => Ok(()),
                 })?;
             }
         }
@@ -213,35 +234,36 @@ impl<'t> Encoder<'t> {
     /// One value, `null` being the empty one.
     fn value(
         &mut self,
-        field: &Field,
+        field: &FieldDescriptor,
         number: u32,
-        value: View<'_>,
+        value: JsonView<'_>,
         depth: usize,
-        out: &mut Writer,
+        out: &mut WireWriter,
     ) -> Result<(), ProtobufError> {
         match field.kind {
-            Type::Bool => match (value.kind(), value.as_bool()) {
-                (Kind::Null, _) => out.varint_field(number, 0),
+            FieldType::Bool => match (value.kind(), value.as_bool()) {
+                (JsonKind::Null, _) => out.varint_field(number, 0),
                 (_, Some(value)) => out.varint_field(number, u64::from(value)),
-                _ => return Err(unfit(field.name, "true or false")),
+                _ => return Err(unexpected_type(field.name, "true or false")),
             },
-            Type::Int32 => {
+            FieldType::Int32 => {
                 let value = integer(value, field.name)?;
-                let value = i32::try_from(value).map_err(|_| unfit(field.name, "32 bits"))?;
+                let value =
+                    i32::try_from(value).map_err(|_| unexpected_type(field.name, "32 bits"))?;
                 out.varint_field(number, i64::from(value) as u64);
             }
-            Type::Int64 => out.varint_field(number, integer(value, field.name)? as u64),
-            Type::Double => match (value.kind(), value.as_f64()) {
-                (Kind::Null, _) => out.fixed64_field(number, 0),
+            FieldType::Int64 => out.varint_field(number, integer(value, field.name)? as u64),
+            FieldType::Double => match (value.kind(), value.as_f64()) {
+                (JsonKind::Null, _) => out.fixed64_field(number, 0),
                 (_, Some(value)) => out.fixed64_field(number, value.to_bits()),
-                _ => return Err(unfit(field.name, "a number")),
+                _ => return Err(unexpected_type(field.name, "a number")),
             },
-            Type::Text => write_text(number, value, field.name, out)?,
-            Type::Bytes => match bytes::from_text(&text(value, field.name)?) {
+            FieldType::Text => write_text(number, value, field.name, out)?,
+            FieldType::Bytes => match bytes::from_text(&expect_string(value, field.name)?) {
                 Some(bytes) => out.bytes_field(number, &bytes),
-                None => return Err(unfit(field.name, "base64")),
+                None => return Err(unexpected_type(field.name, "base64")),
             },
-            Type::Message(id) => out.nested(number, |out| {
+            FieldType::Message(id) => out.nested(number, |out| {
                 self.message(id, value, field.name, depth + 1, out)
             })?,
         }
@@ -250,12 +272,12 @@ impl<'t> Encoder<'t> {
 }
 
 /// Notes where the values of fields are, in the order of the fields.
-fn find(message: &Message, value: View<'_>, places: &mut [u32]) {
+fn index_fields(message: &MessageDescriptor, value: JsonView<'_>, places: &mut [u32]) {
     let mut near = 0;
     for (name, value) in value.members() {
-        if let Some((field, place)) = message.named(name, near) {
+        if let Some((field, place)) = message.field_by_name(name, near) {
             near = place + 1;
-            places[field] = value.number_in_document();
+            places[field] = value.index_in_document();
         }
     }
 }
@@ -263,22 +285,22 @@ fn find(message: &Message, value: View<'_>, places: &mut [u32]) {
 /// Appends a text.
 fn write_text(
     number: u32,
-    value: View<'_>,
+    value: JsonView<'_>,
     field: &'static str,
-    out: &mut Writer,
+    out: &mut WireWriter,
 ) -> Result<(), ProtobufError> {
-    match value.plain_bytes() {
+    match value.unescaped_bytes() {
         Some(bytes) => out.bytes_field(number, bytes),
-        None => out.bytes_field(number, text(value, field)?.as_bytes()),
+        None => out.bytes_field(number, expect_string(value, field)?.as_bytes()),
     }
     Ok(())
 }
 
 pub(super) fn strings(
     number: u32,
-    list: View<'_>,
+    list: JsonView<'_>,
     field: &'static str,
-    out: &mut Writer,
+    out: &mut WireWriter,
 ) -> Result<(), ProtobufError> {
     for item in list.items() {
         write_text(number, item, field, out)?;
@@ -286,23 +308,23 @@ pub(super) fn strings(
     Ok(())
 }
 
-pub(super) fn unfit(field: &'static str, expected: &'static str) -> ProtobufError {
-    ProtobufError::Unfit { field, expected }
+pub(super) fn unexpected_type(field: &'static str, expected: &'static str) -> ProtobufError {
+    ProtobufError::UnexpectedType { field, expected }
 }
 
-pub(super) fn integer(value: View<'_>, field: &'static str) -> Result<i64, ProtobufError> {
+pub(super) fn integer(value: JsonView<'_>, field: &'static str) -> Result<i64, ProtobufError> {
     match value.kind() {
-        Kind::Null => Ok(0),
-        _ => value.as_i64().ok_or(unfit(field, "an integer")),
+        JsonKind::Null => Ok(0),
+        _ => value.as_i64().ok_or(unexpected_type(field, "an integer")),
     }
 }
 
-pub(super) fn text<'v>(
-    value: View<'v>,
+pub(super) fn expect_string<'v>(
+    value: JsonView<'v>,
     field: &'static str,
 ) -> Result<Cow<'v, str>, ProtobufError> {
     match value.kind() {
-        Kind::Null => Ok(Cow::Borrowed("")),
-        _ => value.text().ok_or(unfit(field, "a string")),
+        JsonKind::Null => Ok(Cow::Borrowed("")),
+        _ => value.as_str().ok_or(unexpected_type(field, "a string")),
     }
 }

@@ -1,7 +1,7 @@
 //! What a document is wrapped in.
 
 use super::ProtobufError;
-use super::wire::{Payload, Reader, Writer};
+use super::wire::{Payload, WireReader, WireWriter};
 
 /// Every document begins with it.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
@@ -25,7 +25,7 @@ impl<'a> Envelope<'a> {
             return Err(ProtobufError::EmptyBody);
         }
         let mut envelope = Self::default();
-        let mut reader = Reader::new(body);
+        let mut reader = WireReader::new(body);
         while let Some((number, payload)) = reader.next()? {
             match (number, payload) {
                 (1, Payload::Bytes(bytes)) => envelope.read_type(bytes)?,
@@ -42,11 +42,11 @@ impl<'a> Envelope<'a> {
     }
 
     fn read_type(&mut self, bytes: &'a [u8]) -> Result<(), ProtobufError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, payload)) = reader.next()? {
             match number {
-                1 => self.api_version = text(payload, "apiVersion")?,
-                2 => self.kind = text(payload, "kind")?,
+                1 => self.api_version = decode_string(payload, "apiVersion")?,
+                2 => self.kind = decode_string(payload, "kind")?,
                 _ => {}
             }
         }
@@ -57,7 +57,7 @@ impl<'a> Envelope<'a> {
     /// piece; [`Self::END`] follows it.
     #[must_use]
     pub fn begin(api_version: &str, kind: &str, object: usize) -> Vec<u8> {
-        let mut out = Writer::with_capacity(1024);
+        let mut out = WireWriter::with_capacity(1024);
         write_type(api_version, kind, &mut out);
         out.begin_bytes_field(2, object);
         out.into_bytes()
@@ -70,9 +70,9 @@ impl<'a> Envelope<'a> {
     pub(super) fn write(
         api_version: &str,
         kind: &str,
-        write: impl FnOnce(&mut Writer) -> Result<(), ProtobufError>,
+        write: impl FnOnce(&mut WireWriter) -> Result<(), ProtobufError>,
     ) -> Result<Vec<u8>, ProtobufError> {
-        let mut out = Writer::with_capacity(1024);
+        let mut out = WireWriter::with_capacity(1024);
         write_type(api_version, kind, &mut out);
         out.nested(2, write)?;
         out.raw(Self::END);
@@ -80,15 +80,15 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn write_type(api_version: &str, kind: &str, out: &mut Writer) {
-    let mut inner = Writer::with_capacity(api_version.len() + kind.len() + 8);
+fn write_type(api_version: &str, kind: &str, out: &mut WireWriter) {
+    let mut inner = WireWriter::with_capacity(api_version.len() + kind.len() + 8);
     inner.bytes_field(1, api_version.as_bytes());
     inner.bytes_field(2, kind.as_bytes());
     out.raw(&MAGIC);
     out.bytes_field(1, &inner.into_bytes());
 }
 
-fn text<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a str, ProtobufError> {
+fn decode_string<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a str, ProtobufError> {
     let Payload::Bytes(bytes) = payload else {
         return Err(ProtobufError::WrongWireType(field));
     };
@@ -101,7 +101,7 @@ fn text<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a str, Protob
 /// `None` if the length does not fit into its 4 bytes.
 #[must_use]
 pub fn watch_frame(event_type: &str, document: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Writer::with_capacity(document.len() + event_type.len() + 24);
+    let mut out = WireWriter::with_capacity(document.len() + event_type.len() + 24);
     out.raw(&[0; 4]);
     out.bytes_field(1, event_type.as_bytes());
     let object = out.nested(2, |out| {

@@ -1,8 +1,8 @@
 //! Kubernetes' protobuf, for kinds whose messages are described by a table.
 //!
 //! A document is four magic bytes and an envelope with apiVersion, kind and the
-//! object's message. [`Messages::decode`] gives the JSON that Go would write after
-//! reading the message, [`Messages::encode`] the bytes Go would write after reading
+//! object's message. [`MessageTable::decode`] gives the JSON that Go would write after
+//! reading the message, [`MessageTable::encode`] the bytes Go would write after reading
 //! the JSON. Where the two formats disagree about what is empty:
 //!
 //! - A pointer that is on the wire is in the JSON, whatever it points to
@@ -22,18 +22,21 @@ mod bytes;
 mod decode;
 mod encode;
 mod envelope;
-mod one_value;
-mod raw;
-mod schema;
-mod table;
+mod json_schema_or;
+mod message_table;
+mod raw_extension;
+mod scalar_messages;
 #[cfg(test)]
 mod tests;
 mod time;
 mod wire;
 
-pub use decode::Decoded;
+pub use decode::ProtobufObject;
 pub use envelope::{Envelope, MAGIC, watch_frame};
-pub use table::{Field, Form, Message, MessageId, Messages, SchemaOr, Shape, TableError, Type};
+pub use message_table::{
+    FieldCardinality, FieldDescriptor, FieldType, JsonMapping, JsonSchemaOr, MessageDescriptor,
+    MessageId, MessageTable, MessageTableError,
+};
 
 use crate::json::SyntaxError;
 
@@ -83,9 +86,9 @@ pub enum ProtobufError {
         cause: SyntaxError,
     },
     #[error("field {0}: the value cannot be written as JSON")]
-    NoJson(&'static str),
+    NotRepresentable(&'static str),
     #[error("field {field}: expected {expected}")]
-    Unfit {
+    UnexpectedType {
         field: &'static str,
         expected: &'static str,
     },

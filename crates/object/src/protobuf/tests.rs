@@ -34,8 +34,8 @@ const TABLE: &str = "\
 : raw raw
 : amount quantity";
 
-fn table() -> Messages {
-    Messages::parse(TABLE).unwrap()
+fn table() -> MessageTable {
+    MessageTable::parse(TABLE).unwrap()
 }
 
 /// A document around the fields, as long as they are short.
@@ -79,7 +79,7 @@ fn check(fields: &[u8], expected: &str) {
 }
 
 #[test]
-fn empty_values_are_kept_behind_pointers_only() {
+fn protobuf_keeps_empty_values_behind_pointers_only() {
     check(b"", "{}");
     check(b"\x0a\x00\x10\x00\x60\x00\x42\x00", r#"{"pointer":0}"#);
     check(b"\x0a\x01x\x0a\x00", "{}");
@@ -90,7 +90,7 @@ fn empty_values_are_kept_behind_pointers_only() {
 }
 
 #[test]
-fn numbers() {
+fn protobuf_numbers_are_decoded() {
     let minus_one = b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     check(minus_one, r#"{"always":-1}"#);
     check(b"\x20\x01\x22\x02\x02\x03", r#"{"numbers":[1,2,3]}"#);
@@ -100,12 +100,15 @@ fn numbers() {
     );
     check(b"\x59\x00\x00\x00\x00\x00\x00\x14\x40", r#"{"number":5}"#);
     let infinite = b"\x59\x00\x00\x00\x00\x00\x00\xf0\x7f";
-    assert_eq!(read(infinite), Err(ProtobufError::NoJson("number")));
+    assert_eq!(
+        read(infinite),
+        Err(ProtobufError::NotRepresentable("number"))
+    );
     assert_eq!(read(&[0x80; 20]), Err(ProtobufError::Overflow));
 }
 
 #[test]
-fn a_message_in_parts_is_one_message() {
+fn protobuf_message_in_parts_is_merged() {
     check(
         b"\x52\x03\x0a\x01a\x52\x05\x12\x03\x0a\x01b",
         r#"{"child":{"name":"a","child":{"name":"b"}}}"#,
@@ -114,7 +117,7 @@ fn a_message_in_parts_is_one_message() {
 }
 
 #[test]
-fn special_types() {
+fn protobuf_special_types_are_decoded() {
     check(b"\x6a\x00", "{}");
     check(
         b"\x6a\x04\x08\x01\x10\x05",
@@ -135,7 +138,7 @@ fn special_types() {
 }
 
 #[test]
-fn unknown_fields_are_skipped() {
+fn protobuf_unknown_fields_are_skipped() {
     check(
         b"\x98\x06\x01\x99\x06abcdefgh\x9a\x06\x02hi\x9d\x06abcd",
         "{}",
@@ -148,7 +151,7 @@ fn unknown_fields_are_skipped() {
 }
 
 #[test]
-fn malformed() {
+fn malformed_protobuf_is_refused() {
     for (fields, error) in [
         (&b"\x0a\x05abc"[..], ProtobufError::Truncated),
         (
@@ -166,10 +169,10 @@ fn malformed() {
         (b"\x0c", ProtobufError::EndOfGroup),
         (b"\x0e", ProtobufError::IllegalWireType(6)),
         (b"\x00", ProtobufError::IllegalTag),
-        (b"\x7a\x02\x08\x02", ProtobufError::NoJson("port")),
+        (b"\x7a\x02\x08\x02", ProtobufError::NotRepresentable("port")),
         (
             b"\x6a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-            ProtobufError::NoJson("time"),
+            ProtobufError::NotRepresentable("time"),
         ),
     ] {
         assert_eq!(read(fields), Err(error), "{fields:x?}");
@@ -181,7 +184,7 @@ fn malformed() {
 }
 
 #[test]
-fn envelopes() {
+fn protobuf_envelopes_are_read() {
     for (bytes, text) in [
         (&b""[..], "empty data"),
         (
@@ -202,12 +205,14 @@ fn envelopes() {
     ] {
         assert_eq!(table().decode(bytes).unwrap_err().to_string(), text);
     }
-    let defaulted = table().decode_or(b"k8s\0\x12\x00", "v1", "Thing").unwrap();
+    let defaulted = table()
+        .decode_with_default_type(b"k8s\0\x12\x00", "v1", "Thing")
+        .unwrap();
     assert_eq!((&*defaulted.api_version, &*defaulted.kind), ("v1", "Thing"));
 }
 
 #[test]
-fn depth_is_bounded() {
+fn protobuf_depth_is_bounded() {
     let nested = |levels: usize| {
         let mut value = Value::from_iter([("name", "")]);
         for _ in 1..levels {
@@ -223,7 +228,7 @@ fn depth_is_bounded() {
     assert_eq!(outcome, Err(ProtobufError::TooDeep));
     // One more around it, by hand.
     let object = Envelope::open(&deepest).unwrap().object;
-    let mut reader = wire::Reader::new(object);
+    let mut reader = wire::WireReader::new(object);
     let mut child: &[u8] = b"";
     while let Ok(Some((number, payload))) = reader.next() {
         if let (10, wire::Payload::Bytes(bytes)) = (number, payload) {
@@ -240,7 +245,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn json_inside_messages_is_bounded_too() {
+fn protobuf_embedded_json_depth_is_bounded() {
     let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
     let document = |levels: usize| {
         Envelope::write("v1", "Thing", |out| {
@@ -257,7 +262,7 @@ fn json_inside_messages_is_bounded_too() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn protobuf_encode_names_the_mistyped_field() {
     for (json, text) in [
         (r#"{"text":1}"#, "field text: expected a string"),
         (
@@ -290,7 +295,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn base64_as_go_reads_it() {
+fn protobuf_bytes_base64_is_read_as_go_reads_it() {
     assert_eq!(bytes::from_text("AP8="), Some(vec![0, 255]));
     assert_eq!(bytes::from_text("AP\r\n9="), Some(vec![0, 255]));
     assert_eq!(bytes::from_text("AP8"), None);

@@ -1,30 +1,30 @@
 //! Instants: seconds and nanoseconds on the wire, RFC 3339 in JSON.
 
 use super::ProtobufError;
-use super::wire::{Payload, Reader, Writer};
-use crate::json::{Value, View};
-use crate::time::Timestamp;
+use super::wire::{Payload, WireReader, WireWriter};
+use crate::json::{JsonView, Value};
+use crate::timestamp::Timestamp;
 
 /// Go's zero time, the first instant of year 1. It is `null` in JSON and an empty
 /// message on the wire.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Digits {
+pub(super) enum TimePrecision {
     Seconds,
     Micros,
 }
 
 pub(super) fn read(
     bytes: &[u8],
-    digits: Digits,
+    digits: TimePrecision,
     field: &'static str,
 ) -> Result<Value, ProtobufError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     let (mut seconds, mut nanos) = (0_i64, 0_i32);
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
         match (number, payload) {
             (1, Payload::Varint(value)) => seconds = value as i64,
@@ -34,36 +34,36 @@ pub(super) fn read(
         }
     }
     let micros = match digits {
-        Digits::Seconds => 0,
-        Digits::Micros => i64::from(nanos / 1000),
+        TimePrecision::Seconds => 0,
+        TimePrecision::Micros => i64::from(nanos / 1000),
     };
     let micros = seconds
         .checked_mul(1_000_000)
         .and_then(|whole| whole.checked_add(micros))
-        .ok_or(ProtobufError::NoJson(field))?;
+        .ok_or(ProtobufError::NotRepresentable(field))?;
     let time = Timestamp::from_micros(micros);
     if time.micros() != micros {
-        return Err(ProtobufError::NoJson(field));
+        return Err(ProtobufError::NotRepresentable(field));
     }
     Ok(match digits {
         _ if is_zero(time) => Value::Null,
-        Digits::Seconds => Value::String(time.to_string()),
-        Digits::Micros => Value::String(time.with_micros()),
+        TimePrecision::Seconds => Value::String(time.to_string()),
+        TimePrecision::Micros => Value::String(time.to_rfc3339_micros()),
     })
 }
 
 /// Nothing is written for the zero time.
 pub(super) fn write(
-    value: View<'_>,
-    digits: Digits,
+    value: JsonView<'_>,
+    digits: TimePrecision,
     field: &'static str,
-    out: &mut Writer,
+    out: &mut WireWriter,
 ) -> Result<(), ProtobufError> {
     if value.is_null() {
         return Ok(());
     }
-    let time: Option<Timestamp> = value.text().and_then(|text| text.parse().ok());
-    let time = time.ok_or(ProtobufError::Unfit {
+    let time: Option<Timestamp> = value.as_str().and_then(|text| text.parse().ok());
+    let time = time.ok_or(ProtobufError::UnexpectedType {
         field,
         expected: "an RFC 3339 time",
     })?;
@@ -75,8 +75,8 @@ pub(super) fn write(
     out.varint_field(
         2,
         match digits {
-            Digits::Seconds => 0,
-            Digits::Micros => micros as u64 * 1000,
+            TimePrecision::Seconds => 0,
+            TimePrecision::Micros => micros as u64 * 1000,
         },
     );
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::ProtobufError;
 
-pub(super) struct Reader<'a> {
+pub(super) struct WireReader<'a> {
     rest: &'a [u8],
 }
 
@@ -16,7 +16,7 @@ pub(super) enum Payload<'a> {
     Other,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(super) fn new(rest: &'a [u8]) -> Self {
         Self { rest }
     }
@@ -106,11 +106,11 @@ impl<'a> Reader<'a> {
 }
 
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct WireWriter {
     out: Vec<u8>,
 }
 
-impl Writer {
+impl WireWriter {
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
             out: Vec::with_capacity(capacity),

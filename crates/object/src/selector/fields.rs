@@ -21,20 +21,20 @@ pub struct FieldTerm {
 
 /// How a kind words its refusal of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownField {
+pub enum UnsupportedFieldLabel {
     /// The kind has selectable fields of its own, or is a custom resource.
     OfOwnFields,
     /// The kind has only its name and namespace.
     OfNameOnly,
     /// The kind names itself: `Job`.
     OfKind(&'static str),
-    /// The kind names itself in full: `resource.k8s.io/v1, Kind=ResourceSlice`.
+    /// The kind names itself in full: `resource.k8s.io/v1, JsonKind=ResourceSlice`.
     OfFullKind(&'static str),
 }
 
-impl UnknownField {
+impl UnsupportedFieldLabel {
     #[must_use]
-    pub fn refuse(self, field: &str) -> SelectorError {
+    pub fn to_error(self, field: &str) -> SelectorError {
         SelectorError::new(match self {
             Self::OfOwnFields => format!("field label not supported: {field}"),
             Self::OfKind(kind) => format!("field label {} not supported for {kind}", quote(field)),
@@ -74,7 +74,7 @@ impl FieldSelector {
 
     /// The one term that a field has this value.
     #[must_use]
-    pub fn only(field: &str, value: &str) -> Self {
+    pub fn one_term_equal(field: &str, value: &str) -> Self {
         let term = FieldTerm {
             field: field.to_owned(),
             value: value.to_owned(),
@@ -110,7 +110,7 @@ impl FieldSelector {
     /// The only value this field may have, if the selector says so. A list that fixes
     /// `metadata.name` reads one key.
     #[must_use]
-    pub fn exact(&self, field: &str) -> Option<&str> {
+    pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let mut terms = self.terms.iter();
         let term = terms.find(|term| term.field == field && !term.negated)?;
         Some(&term.value)
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parsed_and_printed_3_5() {
+    fn field_selectors_round_trip_3_5() {
         for (selector, expected) in [
             ("", ""),
             ("a=b", "a=b"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_3_5() {
+    fn malformed_field_selectors_are_refused_3_5() {
         for (selector, expected) in [
             ("foo", "invalid selector: 'foo'; can't understand 'foo'"),
             (
@@ -257,17 +257,17 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         }
         assert_eq!(
-            UnknownField::OfOwnFields.refuse("x").to_string(),
+            UnsupportedFieldLabel::OfOwnFields.to_error("x").to_string(),
             "field label not supported: x"
         );
         assert_eq!(
-            UnknownField::OfNameOnly.refuse("x").to_string(),
+            UnsupportedFieldLabel::OfNameOnly.to_error("x").to_string(),
             r#""x" is not a known field selector: only "metadata.name", "metadata.namespace""#
         );
     }
 
     #[test]
-    fn matching() {
+    fn field_selectors_match_values() {
         let pod = |field: &str| match field {
             "metadata.name" => "p",
             "status.phase" => "Running",
@@ -287,15 +287,21 @@ mod tests {
             assert_eq!(parsed.matches(pod), expected, "{selector}");
         }
         let parsed = FieldSelector::parse("a!=1,a=2,b=3").unwrap();
-        assert_eq!((parsed.exact("a"), parsed.exact("c")), (Some("2"), None));
+        assert_eq!(
+            (
+                parsed.requires_exact_match("a"),
+                parsed.requires_exact_match("c")
+            ),
+            (Some("2"), None)
+        );
     }
 
     #[test]
-    fn renaming() {
+    fn field_selector_fields_can_be_renamed() {
         let rename = |field: &str| match field {
             "spec.host" => Ok("spec.nodeName"),
             "metadata.name" => Ok("metadata.name"),
-            other => Err(UnknownField::OfOwnFields.refuse(other)),
+            other => Err(UnsupportedFieldLabel::OfOwnFields.to_error(other)),
         };
         let parse = |text| FieldSelector::parse(text).unwrap().try_rename(rename);
         assert_eq!(parse("spec.host=a").unwrap().to_string(), "spec.nodeName=a");
@@ -304,16 +310,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_never_panics(text: String, likely in r"[a,=!\\é]{0,20}") {
+        fn field_selector_parse_never_panics(text: String, likely in r"[a,=!\\é]{0,20}") {
             let _ = FieldSelector::parse(&text);
             let _ = FieldSelector::parse(&likely);
         }
 
         #[test]
-        fn values_come_back(value: String) {
+        fn field_selector_values_round_trip(value: String) {
             prop_assume!(!value.is_empty());
             let parsed = FieldSelector::parse(&format!("f={}", escape(&value))).unwrap();
-            prop_assert_eq!(parsed.exact("f"), Some(value.as_str()));
+            prop_assert_eq!(parsed.requires_exact_match("f"), Some(value.as_str()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Label selectors: `app=web,tier in (a,b),!legacy`.
 
 use super::{SelectorError, check_length, parser};
-use crate::field_error::{FieldError, join};
+use crate::field_error::{FieldError, aggregate_message};
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,13 +15,13 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
     pub key: String,
-    pub operator: Operator,
+    pub operator: LabelOperator,
     /// None for `Exists` and `DoesNotExist`, one for comparisons, any for sets.
     pub values: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum LabelOperator {
     In,
     NotIn,
     Equals,
@@ -76,16 +76,16 @@ impl LabelRequirement {
     #[must_use]
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
-            Operator::In | Operator::Equals | Operator::DoubleEquals => {
+            LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals => {
                 value.is_some_and(|value| self.values.contains(value))
             }
-            Operator::NotIn | Operator::NotEquals => {
+            LabelOperator::NotIn | LabelOperator::NotEquals => {
                 value.is_none_or(|value| !self.values.contains(value))
             }
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan => self.compare(value, |label, bound| label > bound),
-            Operator::LessThan => self.compare(value, |label, bound| label < bound),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::DoesNotExist => value.is_none(),
+            LabelOperator::GreaterThan => self.compare(value, |label, bound| label > bound),
+            LabelOperator::LessThan => self.compare(value, |label, bound| label < bound),
         }
     }
 
@@ -101,10 +101,13 @@ impl LabelRequirement {
         check_name(
             "key".into(),
             &self.key,
-            &names::label_key(&self.key),
+            &names::qualified_name(&self.key),
             &mut errors,
         );
-        let is_bound = matches!(self.operator, Operator::GreaterThan | Operator::LessThan);
+        let is_bound = matches!(
+            self.operator,
+            LabelOperator::GreaterThan | LabelOperator::LessThan
+        );
         for (index, value) in self.values.iter().enumerate() {
             if is_bound && value.parse::<i64>().is_err() {
                 errors.push(FieldError::invalid(
@@ -121,7 +124,7 @@ impl LabelRequirement {
         if errors.is_empty() {
             Ok(self)
         } else {
-            Err(join(&errors))
+            Err(aggregate_message(&errors))
         }
     }
 }
@@ -156,15 +159,15 @@ impl fmt::Display for LabelRequirement {
             .collect::<Vec<_>>()
             .join(",");
         match self.operator {
-            Operator::In => write!(f, "{key} in ({values})"),
-            Operator::NotIn => write!(f, "{key} notin ({values})"),
-            Operator::Equals => write!(f, "{key}={values}"),
-            Operator::DoubleEquals => write!(f, "{key}=={values}"),
-            Operator::NotEquals => write!(f, "{key}!={values}"),
-            Operator::Exists => write!(f, "{key}"),
-            Operator::DoesNotExist => write!(f, "!{key}"),
-            Operator::GreaterThan => write!(f, "{key}>{values}"),
-            Operator::LessThan => write!(f, "{key}<{values}"),
+            LabelOperator::In => write!(f, "{key} in ({values})"),
+            LabelOperator::NotIn => write!(f, "{key} notin ({values})"),
+            LabelOperator::Equals => write!(f, "{key}={values}"),
+            LabelOperator::DoubleEquals => write!(f, "{key}=={values}"),
+            LabelOperator::NotEquals => write!(f, "{key}!={values}"),
+            LabelOperator::Exists => write!(f, "{key}"),
+            LabelOperator::DoesNotExist => write!(f, "!{key}"),
+            LabelOperator::GreaterThan => write!(f, "{key}>{values}"),
+            LabelOperator::LessThan => write!(f, "{key}<{values}"),
         }
     }
 }
@@ -175,7 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parsed_and_printed_3_5() {
+    fn label_selectors_round_trip_3_5() {
         for (selector, expected) in [
             ("", ""),
             ("  ", ""),
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_3_5() {
+    fn label_selectors_match_labels_3_5() {
         let labels = |text: &str| -> BTreeMap<String, String> {
             let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
             pairs
@@ -249,13 +252,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_never_panics(text: String, likely in "[a-b,=!()<> \\x00]{0,20}|a (in|notin) [(),a ]{0,12}") {
+        fn label_selector_parse_never_panics(text: String, likely in "[a-b,=!()<> \\x00]{0,20}|a (in|notin) [(),a ]{0,12}") {
             let _ = LabelSelector::parse(&text);
             let _ = LabelSelector::parse(&likely);
         }
 
         #[test]
-        fn what_is_printed_means_the_same(text in "[a-b]( in |=|!=| notin )[(]?[a-b]?,?[a-b]?[)]?(,!?[a-b])?") {
+        fn label_selector_printed_form_matches_the_same(text in "[a-b]( in |=|!=| notin )[(]?[a-b]?,?[a-b]?[)]?(,!?[a-b])?") {
             if let Ok(parsed) = LabelSelector::parse(&text) {
                 prop_assert_eq!(LabelSelector::parse(&parsed.to_string()), Ok(parsed));
             }

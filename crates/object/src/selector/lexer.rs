@@ -2,7 +2,7 @@
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum SelectorToken<'a> {
     /// A key or a value; also `in` and `notin`, which the parser tells apart by place.
     Word(&'a str),
     Open,
@@ -17,7 +17,7 @@ pub(super) enum Token<'a> {
     End,
 }
 
-impl<'a> Token<'a> {
+impl<'a> SelectorToken<'a> {
     /// As error messages quote it.
     pub(super) fn literal(self) -> &'a str {
         match self {
@@ -38,42 +38,45 @@ impl<'a> Token<'a> {
 
 /// All words, with `End` last. A zero byte ends a word; where a word would begin, it
 /// ends the selector.
-pub(super) fn tokens(selector: &str) -> Vec<Token<'_>> {
+pub(super) fn tokenize(selector: &str) -> Vec<SelectorToken<'_>> {
     let mut rest = selector;
     let mut tokens = Vec::new();
     loop {
         let (token, after) = next(rest);
         tokens.push(token);
-        if token == Token::End {
+        if token == SelectorToken::End {
             return tokens;
         }
         rest = after;
     }
 }
 
-fn next(text: &str) -> (Token<'_>, &str) {
+fn next(text: &str) -> (SelectorToken<'_>, &str) {
     let text = text.trim_start_matches([' ', '\t', '\r', '\n']);
     for (symbol, token) in [
-        ("==", Token::DoubleEquals),
-        ("!=", Token::NotEquals),
-        ("=", Token::Equals),
-        ("!", Token::Not),
-        ("(", Token::Open),
-        (")", Token::Close),
-        (",", Token::Comma),
-        (">", Token::Greater),
-        ("<", Token::Less),
+        ("==", SelectorToken::DoubleEquals),
+        ("!=", SelectorToken::NotEquals),
+        ("=", SelectorToken::Equals),
+        ("!", SelectorToken::Not),
+        ("(", SelectorToken::Open),
+        (")", SelectorToken::Close),
+        (",", SelectorToken::Comma),
+        (">", SelectorToken::Greater),
+        ("<", SelectorToken::Less),
     ] {
         if let Some(rest) = text.strip_prefix(symbol) {
             return (token, rest);
         }
     }
     if text.is_empty() || text.starts_with('\0') {
-        return (Token::End, "");
+        return (SelectorToken::End, "");
     }
     let end = text.find(is_boundary).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
-    (Token::Word(word), rest.strip_prefix('\0').unwrap_or(rest))
+    (
+        SelectorToken::Word(word),
+        rest.strip_prefix('\0').unwrap_or(rest),
+    )
 }
 
 fn is_boundary(c: char) -> bool {
@@ -88,8 +91,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_symbols() {
-        let literals: Vec<&str> = tokens("a in(b , c)!=d==e=f>1<\t2!g")
+    fn label_selector_lexer_splits_words_and_symbols() {
+        let literals: Vec<&str> = tokenize("a in(b , c)!=d==e=f>1<\t2!g")
             .iter()
             .map(|t| t.literal())
             .collect();
@@ -101,9 +104,16 @@ mod tests {
             ]
         );
         assert_eq!(
-            tokens("a\0b\0"),
-            [Token::Word("a"), Token::Word("b"), Token::End]
+            tokenize("a\0b\0"),
+            [
+                SelectorToken::Word("a"),
+                SelectorToken::Word("b"),
+                SelectorToken::End
+            ]
         );
-        assert_eq!(tokens("a\0\0b"), [Token::Word("a"), Token::End]);
+        assert_eq!(
+            tokenize("a\0\0b"),
+            [SelectorToken::Word("a"), SelectorToken::End]
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! Which objects a list or watch is about (§3.5).
 
 mod fields;
+mod label_selector_validation;
 mod labels;
 mod lexer;
 mod parser;
-mod spelt;
 
-pub use fields::{FieldSelector, FieldTerm, UnknownField};
-pub use labels::{LabelRequirement, LabelSelector, Operator};
-pub use spelt::check_label_selector;
+pub use fields::{FieldSelector, FieldTerm, UnsupportedFieldLabel};
+pub use label_selector_validation::validate_label_selector;
+pub use labels::{LabelOperator, LabelRequirement, LabelSelector};
 
 /// Longer selectors are refused before they are read.
 pub const SELECTOR_BYTES_MAX: usize = 256 * 1024;

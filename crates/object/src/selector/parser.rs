@@ -6,29 +6,32 @@
 //!             | key ( "in" | "notin" ) "(" [ value ] { "," [ value ] } ")"
 //! ```
 
-use super::labels::{LabelRequirement, Operator, check_name};
-use super::lexer::{Token, tokens};
+use super::labels::{LabelOperator, LabelRequirement, check_name};
+use super::lexer::{SelectorToken, tokenize};
 use crate::names;
 use std::collections::BTreeSet;
 
 /// The requirements in the order they are written.
 pub(super) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
-    let tokens = tokens(selector);
+    let tokens = tokenize(selector);
     Parser { tokens, at: 0 }.parse()
 }
 
 struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<SelectorToken<'a>>,
     at: usize,
 }
 
 impl<'a> Parser<'a> {
     /// The last token is `End`, and stays.
-    fn peek(&self) -> Token<'a> {
-        self.tokens.get(self.at).copied().unwrap_or(Token::End)
+    fn peek(&self) -> SelectorToken<'a> {
+        self.tokens
+            .get(self.at)
+            .copied()
+            .unwrap_or(SelectorToken::End)
     }
 
-    fn take(&mut self) -> Token<'a> {
+    fn take(&mut self) -> SelectorToken<'a> {
         let token = self.peek();
         self.at += 1;
         token
@@ -37,9 +40,14 @@ impl<'a> Parser<'a> {
     fn parse(&mut self) -> Result<Vec<LabelRequirement>, String> {
         let mut requirements = Vec::new();
         match self.peek() {
-            Token::Word(_) | Token::Not => {}
-            Token::End => return Ok(requirements),
-            other => return Err(found(other, "expected: !, identifier, or 'end of string'")),
+            SelectorToken::Word(_) | SelectorToken::Not => {}
+            SelectorToken::End => return Ok(requirements),
+            other => {
+                return Err(unexpected_token(
+                    other,
+                    "expected: !, identifier, or 'end of string'",
+                ));
+            }
         }
         loop {
             let requirement = self
@@ -47,27 +55,30 @@ impl<'a> Parser<'a> {
                 .map_err(|error| format!("unable to parse requirement: {error}"))?;
             requirements.push(requirement);
             match self.take() {
-                Token::End => return Ok(requirements),
-                Token::Comma => {}
-                other => return Err(found(other, "expected: ',' or 'end of string'")),
+                SelectorToken::End => return Ok(requirements),
+                SelectorToken::Comma => {}
+                other => return Err(unexpected_token(other, "expected: ',' or 'end of string'")),
             }
-            if !matches!(self.peek(), Token::Word(_) | Token::Not) {
-                return Err(found(self.peek(), "expected: identifier after ','"));
+            if !matches!(self.peek(), SelectorToken::Word(_) | SelectorToken::Not) {
+                return Err(unexpected_token(
+                    self.peek(),
+                    "expected: identifier after ','",
+                ));
             }
         }
     }
 
     fn requirement(&mut self) -> Result<LabelRequirement, String> {
-        let negated = self.peek() == Token::Not;
+        let negated = self.peek() == SelectorToken::Not;
         if negated {
             self.take();
         }
         let key = self.key()?;
-        let ends = matches!(self.peek(), Token::End | Token::Comma);
+        let ends = matches!(self.peek(), SelectorToken::End | SelectorToken::Comma);
         let (operator, values) = match (negated, ends) {
-            (true, _) => (Operator::DoesNotExist, BTreeSet::new()),
-            (false, true) => (Operator::Exists, BTreeSet::new()),
-            (false, false) => self.restriction()?,
+            (true, _) => (LabelOperator::DoesNotExist, BTreeSet::new()),
+            (false, true) => (LabelOperator::Exists, BTreeSet::new()),
+            (false, false) => self.operator_and_values()?,
         };
         LabelRequirement {
             key: key.to_owned(),
@@ -79,54 +90,64 @@ impl<'a> Parser<'a> {
 
     fn key(&mut self) -> Result<&'a str, String> {
         match self.take() {
-            Token::Word(key) => {
+            SelectorToken::Word(key) => {
                 let mut errors = Vec::new();
                 // Upstream has no path here, and prints that.
-                check_name("<nil>".into(), key, &names::label_key(key), &mut errors);
+                check_name(
+                    "<nil>".into(),
+                    key,
+                    &names::qualified_name(key),
+                    &mut errors,
+                );
                 errors.pop().map_or(Ok(key), |error| Err(error.to_string()))
             }
-            other => Err(found(other, "expected: identifier")),
+            other => Err(unexpected_token(other, "expected: identifier")),
         }
     }
 
-    fn restriction(&mut self) -> Result<(Operator, BTreeSet<&'a str>), String> {
+    fn operator_and_values(&mut self) -> Result<(LabelOperator, BTreeSet<&'a str>), String> {
         let operator = match self.take() {
-            Token::Word("in") => return Ok((Operator::In, self.values()?)),
-            Token::Word("notin") => return Ok((Operator::NotIn, self.values()?)),
-            Token::Equals => Operator::Equals,
-            Token::DoubleEquals => Operator::DoubleEquals,
-            Token::NotEquals => Operator::NotEquals,
-            Token::Greater => Operator::GreaterThan,
-            Token::Less => Operator::LessThan,
-            other => return Err(found(other, "expected: in, notin, =, ==, !=, gt, lt")),
+            SelectorToken::Word("in") => return Ok((LabelOperator::In, self.values()?)),
+            SelectorToken::Word("notin") => return Ok((LabelOperator::NotIn, self.values()?)),
+            SelectorToken::Equals => LabelOperator::Equals,
+            SelectorToken::DoubleEquals => LabelOperator::DoubleEquals,
+            SelectorToken::NotEquals => LabelOperator::NotEquals,
+            SelectorToken::Greater => LabelOperator::GreaterThan,
+            SelectorToken::Less => LabelOperator::LessThan,
+            other => {
+                return Err(unexpected_token(
+                    other,
+                    "expected: in, notin, =, ==, !=, gt, lt",
+                ));
+            }
         };
         Ok((operator, [self.value()?].into()))
     }
 
     fn value(&mut self) -> Result<&'a str, String> {
-        if matches!(self.peek(), Token::End | Token::Comma) {
+        if matches!(self.peek(), SelectorToken::End | SelectorToken::Comma) {
             return Ok("");
         }
         match self.take() {
-            Token::Word(value) => Ok(value),
-            other => Err(found(other, "expected: identifier")),
+            SelectorToken::Word(value) => Ok(value),
+            other => Err(unexpected_token(other, "expected: identifier")),
         }
     }
 
     /// `(a,b)`; `()` and empty places hold the empty value.
     fn values(&mut self) -> Result<BTreeSet<&'a str>, String> {
         match self.take() {
-            Token::Open => {}
+            SelectorToken::Open => {}
             // Upstream forgot the comma.
             other => return Err(format!("found '{}' expected: '('", other.literal())),
         }
         match self.peek() {
-            Token::Word(_) | Token::Comma => self.list(),
-            Token::Close => {
+            SelectorToken::Word(_) | SelectorToken::Comma => self.list(),
+            SelectorToken::Close => {
                 self.take();
                 Ok([""].into())
             }
-            other => Err(found(other, "expected: ',', ')' or identifier")),
+            other => Err(unexpected_token(other, "expected: ',', ')' or identifier")),
         }
     }
 
@@ -136,24 +157,26 @@ impl<'a> Parser<'a> {
         let mut values = BTreeSet::new();
         loop {
             match self.take() {
-                Token::Word(value) => {
+                SelectorToken::Word(value) => {
                     values.insert(value);
-                    if !matches!(self.peek(), Token::Comma | Token::Close) {
-                        return Err(found(self.peek(), "expected: ',' or ')'"));
+                    if !matches!(self.peek(), SelectorToken::Comma | SelectorToken::Close) {
+                        return Err(unexpected_token(self.peek(), "expected: ',' or ')'"));
                     }
                 }
-                Token::Comma => {
-                    if values.is_empty() || matches!(self.peek(), Token::Comma | Token::Close) {
+                SelectorToken::Comma => {
+                    if values.is_empty()
+                        || matches!(self.peek(), SelectorToken::Comma | SelectorToken::Close)
+                    {
                         values.insert("");
                     }
-                    if self.peek() == Token::Comma {
+                    if self.peek() == SelectorToken::Comma {
                         self.take();
                         continue;
                     }
                 }
-                other => return Err(found(other, "expected: ',', or identifier")),
+                other => return Err(unexpected_token(other, "expected: ',', or identifier")),
             }
-            if self.peek() == Token::Close {
+            if self.peek() == SelectorToken::Close {
                 self.take();
                 return Ok(values);
             }
@@ -161,7 +184,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn found(token: Token<'_>, expected: &str) -> String {
+fn unexpected_token(token: SelectorToken<'_>, expected: &str) -> String {
     format!("found '{}', {expected}", token.literal())
 }
 
@@ -170,7 +193,7 @@ mod tests {
     use crate::selector::{LabelSelector, SELECTOR_BYTES_MAX};
 
     #[test]
-    fn refused_3_5() {
+    fn malformed_label_selectors_are_refused_3_5() {
         let requirement = "unable to parse requirement: ";
         for (selector, prefix, expected) in [
             (
@@ -240,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_are_checked() {
+    fn label_selector_keys_and_values_are_validated() {
         for (selector, beginning) in [
             (
                 "-a",

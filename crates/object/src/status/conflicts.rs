@@ -9,7 +9,7 @@ impl Status {
     #[must_use]
     pub fn already_exists(resource: ResourceName<'_>, name: &str) -> Self {
         let message = format!("{} {} already exists", resource.qualified(), quote(name));
-        Self::failure(Reason::AlreadyExists, message).with_details(named(resource, name))
+        Self::failure(Reason::AlreadyExists, message).with_details(details_of(resource, name))
     }
 
     /// `A1`, when the object in the way is terminating.
@@ -22,7 +22,7 @@ impl Status {
 
     /// `A2`: the same where the name came from generateName.
     #[must_use]
-    pub fn although_generated(self) -> Self {
+    pub fn into_generate_name_conflict(self) -> Self {
         let mut status = self.with_retry_after(1);
         status
             .0
@@ -43,9 +43,9 @@ impl Status {
     }
 
     /// `C2`: the body names another incarnation. `key` is the whole key as etcd would
-    /// have it; `stored` is empty if there is no object.
+    /// have it; `splice` is empty if there is no object.
     #[must_use]
-    pub fn uid_changed(
+    pub fn uid_mismatch(
         resource: ResourceName<'_>,
         name: &str,
         key: &str,
@@ -65,7 +65,7 @@ impl Status {
 
     /// The same for a revision.
     #[must_use]
-    pub fn revision_differs(
+    pub fn resource_version_mismatch(
         resource: ResourceName<'_>,
         name: &str,
         key: &str,
@@ -99,7 +99,7 @@ impl Status {
 
     /// `C5`: a delete's precondition; names the kind.
     #[must_use]
-    pub fn delete_uid_differs(
+    pub fn delete_uid_mismatch(
         resource: ResourceName<'_>,
         name: &str,
         uid: UidMismatch<'_>,
@@ -109,12 +109,12 @@ impl Status {
             "the UID in the precondition ({sent}) does not match the UID in record ({stored}). \
              The object might have been deleted and then recreated"
         );
-        Self::conflict(by_kind(resource), name, &text)
+        Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
     /// `C6`: a delete's precondition; names the kind.
     #[must_use]
-    pub fn delete_revision_differs(
+    pub fn delete_resource_version_mismatch(
         resource: ResourceName<'_>,
         name: &str,
         sent: &str,
@@ -124,7 +124,7 @@ impl Status {
             "the ResourceVersion in the precondition ({sent}) does not match the ResourceVersion \
              in record ({stored}). The object might have been modified"
         );
-        Self::conflict(by_kind(resource), name, &text)
+        Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
     /// Any other conflict; `C1` to `C6` are spelt with it.
@@ -135,14 +135,14 @@ impl Status {
             resource.qualified(),
             quote(name)
         );
-        Self::failure(Reason::Conflict, message).with_details(named(resource, name))
+        Self::failure(Reason::Conflict, message).with_details(details_of(resource, name))
     }
 
     /// `N1`
     #[must_use]
     pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
         let message = format!("{} {} not found", resource.qualified(), quote(name));
-        Self::failure(Reason::NotFound, message).with_details(named(resource, name))
+        Self::failure(Reason::NotFound, message).with_details(details_of(resource, name))
     }
 
     /// It worked, and there is nothing else to say.
@@ -160,7 +160,7 @@ impl Status {
     pub fn deleted(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let mut status = Self::failure(Reason::NotFound, "").with_details(Details {
             uid: uid.into(),
-            ..named(resource, name)
+            ..details_of(resource, name)
         });
         status.0.status = "Success";
         status.0.reason = None;
@@ -177,7 +177,7 @@ pub struct UidMismatch<'a> {
 }
 
 /// The usual details: name, group, plural.
-pub(super) fn named(resource: ResourceName<'_>, name: &str) -> Details {
+pub(super) fn details_of(resource: ResourceName<'_>, name: &str) -> Details {
     Details {
         name: name.into(),
         group: resource.group.into(),
@@ -187,7 +187,7 @@ pub(super) fn named(resource: ResourceName<'_>, name: &str) -> Details {
 }
 
 /// Where upstream puts the kind in the place of the plural.
-pub(super) fn by_kind(resource: ResourceName<'_>) -> ResourceName<'_> {
+pub(super) fn with_kind_as_resource(resource: ResourceName<'_>) -> ResourceName<'_> {
     ResourceName {
         plural: resource.kind,
         ..resource

@@ -1,8 +1,8 @@
 //! Fields that break a rule: 422 with one cause per complaint.
 
-use super::conflicts::{by_kind, named};
+use super::conflicts::{details_of, with_kind_as_resource};
 use super::{Details, Reason, Status};
-use crate::field_error::{FieldError, join, told};
+use crate::field_error::{FieldError, aggregate_message, reported_errors};
 use crate::go::{quote, string_slice};
 use crate::resource::{ResourceName, qualify};
 
@@ -93,7 +93,7 @@ impl Status {
 
     /// `I1`: kinds that refuse unconditional updates. Names the resource, not the kind.
     #[must_use]
-    pub fn revision_required(resource: ResourceName<'_>, name: &str) -> Self {
+    pub fn resource_version_required(resource: ResourceName<'_>, name: &str) -> Self {
         let error = FieldError::invalid(
             "metadata.resourceVersion",
             0,
@@ -128,7 +128,7 @@ impl Status {
         let mut message = format!("{} {} is invalid", qualify(kind, group), quote(name));
         if !errors.is_empty() {
             message.push_str(": ");
-            message.push_str(&join(errors));
+            message.push_str(&aggregate_message(errors));
         }
         let resource = ResourceName {
             group,
@@ -136,8 +136,11 @@ impl Status {
             kind,
         };
         Self::failure(Reason::Invalid, message).with_details(Details {
-            causes: told(errors).iter().map(FieldError::cause).collect(),
-            ..named(by_kind(resource), name)
+            causes: reported_errors(errors)
+                .iter()
+                .map(FieldError::cause)
+                .collect(),
+            ..details_of(with_kind_as_resource(resource), name)
         })
     }
 }

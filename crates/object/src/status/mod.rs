@@ -1,21 +1,21 @@
 //! `Status`: how the server says no, and sometimes yes.
 //!
-//! This module is the shape. The constructors are in `conflicts` (writes that met
-//! another write), `reads` (lists, watches, revisions), `requests` (everything a
+//! This module is the shape. The constructors are in `apply_conflicts` (writes that met
+//! another write), `reads` (lists, watches, revisions), `status_of_request_errors_matches_catalogue` (everything a
 //! request can get wrong) and `invalid` (fields that break a rule).
 
 mod conflicts;
-mod denied;
+mod denial;
 mod invalid;
-mod reads;
+mod list_watch;
 mod requests;
 #[cfg(test)]
 mod tests;
 
 pub use conflicts::UidMismatch;
-pub use denied::Denial;
+pub use denial::DenialStatus;
 pub use invalid::ListOptionsError;
-pub use requests::{Attempt, SentType};
+pub use requests::{ForbiddenRequest, SentType};
 
 use crate::json;
 use serde::{Serialize, Serializer};
@@ -25,11 +25,11 @@ use std::fmt;
 ///
 /// Boxed, because it is the error of almost every operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status(Box<Body>);
+pub struct Status(Box<StatusBody>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body {
+struct StatusBody {
     #[serde(skip_serializing_if = "str::is_empty")]
     kind: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -138,19 +138,19 @@ fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
 
 impl Status {
     fn failure(reason: Reason, message: impl Into<String>) -> Self {
-        Self(Box::new(Body {
+        Self(Box::new(StatusBody {
             kind: "Status",
             api_version: "v1",
             status: "Failure",
             message: message.into(),
             reason: Some(reason),
             code: reason.code(),
-            ..Body::default()
+            ..StatusBody::default()
         }))
     }
 
     /// A failure that upstream never gave a reason: 500 and the bare text.
-    fn unexplained(message: impl Into<String>) -> Self {
+    fn without_reason(message: impl Into<String>) -> Self {
         let mut status = Self::failure(Reason::InternalError, message);
         status.0.reason = None;
         status

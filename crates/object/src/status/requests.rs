@@ -1,6 +1,6 @@
 //! What a request can get wrong before its object matters (wire.md §3.6).
 
-use super::conflicts::named;
+use super::conflicts::details_of;
 use super::{Cause, Details, Reason, Status};
 use crate::go::quote;
 use crate::json::SyntaxError;
@@ -11,7 +11,7 @@ const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// What somebody tried to do to a resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
+pub struct ForbiddenRequest<'a> {
     pub user: &'a str,
     pub verb: &'a str,
     pub resource: ResourceName<'a>,
@@ -42,7 +42,7 @@ impl Status {
 
     /// `B4`
     #[must_use]
-    pub fn name_differs(in_body: &str, in_url: &str) -> Self {
+    pub fn name_mismatch(in_body: &str, in_url: &str) -> Self {
         Self::bad_request(format!(
             "the name of the object ({in_body}) does not match the name on the URL ({in_url})"
         ))
@@ -50,7 +50,7 @@ impl Status {
 
     /// 400: an update that does not name its object.
     #[must_use]
-    pub fn name_unset(in_url: &str) -> Self {
+    pub fn name_required(in_url: &str) -> Self {
         Self::bad_request(format!(
             "the name of the object ({in_url} based on URL) was undeterminable: name must be provided"
         ))
@@ -58,7 +58,7 @@ impl Status {
 
     /// `B4`
     #[must_use]
-    pub fn namespace_differs() -> Self {
+    pub fn namespace_mismatch() -> Self {
         Self::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )
@@ -71,7 +71,7 @@ impl Status {
         Self::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get \
              version/kind; json parse error: {error} ({})",
-            beginning(body)
+            body_excerpt(body)
         ))
     }
 
@@ -80,7 +80,7 @@ impl Status {
     pub fn unrecognized(kind: &str, text: &str, body: &[u8]) -> Self {
         Self::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {text} ({})",
-            beginning(body)
+            body_excerpt(body)
         ))
     }
 
@@ -128,8 +128,8 @@ impl Status {
 
     /// 403 on a resource.
     #[must_use]
-    pub fn forbidden_attempt(attempt: Attempt<'_>) -> Self {
-        let Attempt {
+    pub fn forbidden_request(attempt: ForbiddenRequest<'_>) -> Self {
+        let ForbiddenRequest {
             user,
             verb,
             resource,
@@ -172,7 +172,7 @@ impl Status {
             format!(" {}", quote(name))
         };
         let message = format!("{}{which} is forbidden: {text}", resource.qualified());
-        Self::failure(Reason::Forbidden, message).with_details(named(resource, name))
+        Self::failure(Reason::Forbidden, message).with_details(details_of(resource, name))
     }
 
     /// 403 (§2.5): nothing new may appear in a namespace that goes away.
@@ -271,7 +271,7 @@ impl Status {
 
     /// 429: the budget of a pod does not allow to take it away.
     #[must_use]
-    pub fn disruption_refused(why: String, retry_after_seconds: u32) -> Self {
+    pub fn disruption_budget_violation(why: String, retry_after_seconds: u32) -> Self {
         let text = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::too_many_requests(text, retry_after_seconds).with_cause(Cause {
             reason: "DisruptionBudget".into(),
@@ -299,7 +299,7 @@ impl Status {
     /// 500 without a reason, as bare storage errors are.
     #[must_use]
     pub fn storage_failure(message: impl Into<String>) -> Self {
-        Self::unexplained(message)
+        Self::without_reason(message)
     }
 
     /// 503
@@ -350,7 +350,7 @@ fn explain(text: &str, reason: &str) -> String {
 }
 
 /// Enough of a body to recognise it: text if it may be JSON, otherwise hexadecimal.
-fn beginning(body: &[u8]) -> String {
+fn body_excerpt(body: &[u8]) -> String {
     const BYTES_MAX: usize = 30;
     let cut = &body[..body.len().min(BYTES_MAX)];
     let dots = if cut.len() < body.len() { " ..." } else { "" };

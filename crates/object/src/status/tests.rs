@@ -3,9 +3,9 @@
 use super::*;
 use crate::field_error::FieldError;
 use crate::json::SyntaxError;
-use crate::paging::Continue;
+use crate::paging::ContinueToken;
 use crate::resource::ResourceName;
-use crate::revision_text::{ParseUintError, parse_uint};
+use crate::resource_version::{ParseUintError, parse_uint};
 
 const CONFIG_MAP: ResourceName<'static> = ResourceName {
     group: "",
@@ -41,7 +41,7 @@ fn check(id: &str, status: &Status, code: u16, rest: &str) {
 }
 
 #[test]
-fn writes() {
+fn status_of_write_errors_matches_catalogue() {
     let core = r#""details":{"name":"n","kind":"configmaps"}"#;
     let grouped = r#""details":{"name":"n","group":"coordination.k8s.io","kind":"leases"}"#;
     let conflict = r#""message":"Operation cannot be fulfilled on"#;
@@ -70,7 +70,7 @@ fn writes() {
     );
     check(
         "A2",
-        &Status::already_exists(CONFIG_MAP, "n").although_generated(),
+        &Status::already_exists(CONFIG_MAP, "n").into_generate_name_conflict(),
         409,
         r#""message":"configmaps \"n\" already exists, the server was not able to generate a unique name for the object","reason":"AlreadyExists","details":{"name":"n","kind":"configmaps","retryAfterSeconds":1}"#,
     );
@@ -84,7 +84,7 @@ fn writes() {
     );
     check(
         "C2",
-        &Status::uid_changed(CONFIG_MAP, "n", "/registry/configmaps/s/n", UIDS),
+        &Status::uid_mismatch(CONFIG_MAP, "n", "/registry/configmaps/s/n", UIDS),
         409,
         &format!(
             r#"{conflict} configmaps \"n\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/s/n, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: U, UID in object meta: V","reason":"Conflict",{core}"#
@@ -114,7 +114,7 @@ fn writes() {
     );
     check(
         "C5",
-        &Status::delete_uid_differs(LEASE, "n", UIDS),
+        &Status::delete_uid_mismatch(LEASE, "n", UIDS),
         409,
         &format!(
             r#"{conflict} Lease.coordination.k8s.io \"n\": the UID in the precondition (U) does not match the UID in record (V). The object might have been deleted and then recreated",{by_kind}"#
@@ -122,7 +122,7 @@ fn writes() {
     );
     check(
         "C6",
-        &Status::delete_revision_differs(LEASE, "n", "5", 7),
+        &Status::delete_resource_version_mismatch(LEASE, "n", "5", 7),
         409,
         &format!(
             r#"{conflict} Lease.coordination.k8s.io \"n\": the ResourceVersion in the precondition (5) does not match the ResourceVersion in record (7). The object might have been modified",{by_kind}"#
@@ -139,10 +139,10 @@ fn writes() {
 }
 
 #[test]
-fn invalid_objects() {
+fn status_of_invalid_objects_matches_catalogue() {
     check(
         "I1",
-        &Status::revision_required(LEASE, "n"),
+        &Status::resource_version_required(LEASE, "n"),
         422,
         r#""message":"leases.coordination.k8s.io \"n\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update","reason":"Invalid","details":{"name":"n","group":"coordination.k8s.io","kind":"leases","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: 0: must be specified for an update","field":"metadata.resourceVersion"}]}"#,
     );
@@ -177,7 +177,7 @@ fn invalid_objects() {
 }
 
 #[test]
-fn list_options() {
+fn status_of_list_option_errors_matches_catalogue() {
     use ListOptionsError as E;
     let forbidden = |text: &str| format!("Forbidden: {text}");
     for (id, error, field, reason, text) in [
@@ -258,18 +258,18 @@ fn list_options() {
 }
 
 #[test]
-fn reads() {
+fn status_of_list_and_watch_errors_matches_catalogue() {
     let bad = r#""reason":"BadRequest""#;
     let abc = r#"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax"#;
     check(
         "B1",
-        &Status::revision_malformed(&malformed()),
+        &Status::invalid_resource_version(&malformed()),
         400,
         &format!(r#""message":"invalid resource version: {abc}",{bad}"#),
     );
     check(
         "B2",
-        &Status::revision_with_continue(),
+        &Status::resource_version_with_continue(),
         400,
         &format!(
             r#""message":"specifying resource version is not allowed when using continue",{bad}"#
@@ -277,7 +277,7 @@ fn reads() {
     );
     check(
         "B3",
-        &Status::continue_malformed(&Continue::decode("%").unwrap_err()),
+        &Status::invalid_continue_token(&ContinueToken::decode("%").unwrap_err()),
         400,
         &format!(
             r#""message":"invalid continue token: continue key is not valid: illegal base64 data at input byte 0",{bad}"#
@@ -285,7 +285,7 @@ fn reads() {
     );
     check(
         "B4 name",
-        &Status::name_differs("x", "y"),
+        &Status::name_mismatch("x", "y"),
         400,
         &format!(
             r#""message":"the name of the object (x) does not match the name on the URL (y)",{bad}"#
@@ -293,7 +293,7 @@ fn reads() {
     );
     check(
         "B4 namespace",
-        &Status::namespace_differs(),
+        &Status::namespace_mismatch(),
         400,
         &format!(
             r#""message":"the namespace of the provided object does not match the namespace sent on the request",{bad}"#
@@ -308,7 +308,7 @@ fn reads() {
     );
     check(
         "G3",
-        &Status::watch_too_old(1, 941),
+        &Status::too_old_resource_version(1, 941),
         410,
         &format!(r#""message":"too old resource version: 1 (941)",{expired}"#),
     );
@@ -321,13 +321,13 @@ fn reads() {
     let too_large = r#""message":"Timeout: Too large resource version: 9, current: 7","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]"#;
     check(
         "T1 from a cache",
-        &Status::revision_too_large(9, 7, 1),
+        &Status::too_large_resource_version(9, 7, 1),
         504,
         &format!(r#"{too_large},"retryAfterSeconds":1}}"#),
     );
     check(
         "T1 from a store",
-        &Status::revision_too_large(9, 7, 0),
+        &Status::too_large_resource_version(9, 7, 0),
         504,
         &format!("{too_large}}}"),
     );
@@ -339,26 +339,26 @@ fn reads() {
     );
     check(
         "X1",
-        &Status::revision_on_create(),
+        &Status::resource_version_on_create(),
         500,
         r#""message":"resourceVersion should not be set on objects to be created""#,
     );
     check(
         "X2",
-        &Status::revision_malformed_internally(&malformed()),
+        &Status::invalid_resource_version_internal(&malformed()),
         500,
         &format!(r#""message":"{abc}""#),
     );
     check(
         "X3",
-        &Status::revision_malformed_in_body(&malformed()),
+        &Status::invalid_resource_version_in_body(&malformed()),
         500,
         r#""message":"strconv.ParseUint: parsing \"abc\": invalid syntax""#,
     );
 }
 
 #[test]
-fn g2_carries_a_fresh_token() {
+fn status_of_expired_continue_carries_a_fresh_token_g2() {
     let body = String::from_utf8(Status::continue_expired("tok").to_json()).unwrap();
     let beginning = r#"{"kind":"Status","apiVersion":"v1","metadata":{"continue":"tok"},"status":"Failure","message":"The provided continue parameter is too old to display a consistent list result. You can start"#;
     assert!(body.starts_with(beginning), "{body}");
@@ -369,8 +369,8 @@ fn g2_carries_a_fresh_token() {
 }
 
 #[test]
-fn requests() {
-    let attempt = Attempt {
+fn status_of_request_errors_matches_catalogue() {
+    let attempt = ForbiddenRequest {
         user: "bob",
         verb: "list",
         resource: ResourceName {
@@ -386,13 +386,13 @@ fn requests() {
     let forbidden = r#""reason":"Forbidden","details""#;
     check(
         "403 cluster scope",
-        &Status::forbidden_attempt(attempt),
+        &Status::forbidden_request(attempt),
         403,
         &format!(
             r#""message":"pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" at the cluster scope",{forbidden}:{{"kind":"pods"}}"#
         ),
     );
-    let log = Attempt {
+    let log = ForbiddenRequest {
         verb: "get",
         subresource: "log",
         namespace: "x",
@@ -402,7 +402,7 @@ fn requests() {
     };
     check(
         "403 subresource",
-        &Status::forbidden_attempt(log),
+        &Status::forbidden_request(log),
         403,
         &format!(
             r#""message":"pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"x\": r",{forbidden}:{{"name":"p","kind":"pods"}}"#
@@ -537,7 +537,7 @@ fn requests() {
 }
 
 #[test]
-fn the_deadline_has_no_kind() {
+fn status_of_exceeded_deadline_has_no_kind() {
     assert_eq!(
         String::from_utf8(Status::deadline_exceeded().to_json()).unwrap(),
         r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#
@@ -545,7 +545,7 @@ fn the_deadline_has_no_kind() {
 }
 
 #[test]
-fn a_delete_succeeds() {
+fn status_of_delete_success_has_no_code() {
     let status = Status::deleted(LEASE, "n", "u");
     assert_eq!(
         String::from_utf8(status.to_json()).unwrap(),
@@ -555,7 +555,7 @@ fn a_delete_succeeds() {
 }
 
 #[test]
-fn retry_after() {
+fn status_carries_retry_after_seconds() {
     assert_eq!(
         Status::storage_initializing(30).retry_after_seconds(),
         Some(30)
@@ -565,7 +565,7 @@ fn retry_after() {
 }
 
 #[test]
-fn a_malformed_body_is_quoted_by_its_beginning() {
+fn status_quotes_the_start_of_a_malformed_body() {
     for (body, expected) in [
         (&b""[..], "unexpected end of JSON input (<empty>)"),
         (

@@ -9,14 +9,14 @@ use saphyr_parser::Tag;
 /// A scalar with its quotes, if it had any, removed.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
-        None if is_plain => plain(text),
+        None if is_plain => resolve_plain(text),
         None => Ok(text.into()),
-        Some(tag) if tag.is_yaml_core_schema() => tagged(text, &tag.suffix),
+        Some(tag) if tag.is_yaml_core_schema() => resolve_tagged(text, &tag.suffix),
         Some(_) => Ok(text.into()),
     }
 }
 
-fn tagged(text: &str, tag: &str) -> Result<Value, String> {
+fn resolve_tagged(text: &str, tag: &str) -> Result<Value, String> {
     let is_of = |value: &Value| match tag {
         "int" => value.is_i64() || value.is_u64(),
         "float" => value.is_number(),
@@ -24,7 +24,7 @@ fn tagged(text: &str, tag: &str) -> Result<Value, String> {
         _ => value.is_null(),
     };
     match tag {
-        "int" | "float" | "bool" | "null" => plain(text)
+        "int" | "float" | "bool" | "null" => resolve_plain(text)
             .ok()
             .filter(is_of)
             .ok_or_else(|| format!("cannot decode `{text}` as a !!{tag}")),
@@ -38,16 +38,18 @@ fn tagged(text: &str, tag: &str) -> Result<Value, String> {
     }
 }
 
-fn plain(text: &str) -> Result<Value, String> {
+fn resolve_plain(text: &str) -> Result<Value, String> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" => true.into(),
         "true" | "True" | "TRUE" | "on" | "On" | "ON" => true.into(),
         "n" | "N" | "no" | "No" | "NO" => false.into(),
         "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => false.into(),
-        ".nan" | ".NaN" | ".NAN" => return Err(no_json("NaN")),
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Err(no_json("+Inf")),
-        "-.inf" | "-.Inf" | "-.INF" => return Err(no_json("-Inf")),
+        ".nan" | ".NaN" | ".NAN" => return Err(unsupported_value("NaN")),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
+            return Err(unsupported_value("+Inf"));
+        }
+        "-.inf" | "-.Inf" | "-.INF" => return Err(unsupported_value("-Inf")),
         word if word.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-') => {
             let digits = word.replace('_', "");
             integer(&digits)
@@ -59,7 +61,7 @@ fn plain(text: &str) -> Result<Value, String> {
     })
 }
 
-fn no_json(value: &str) -> String {
+fn unsupported_value(value: &str) -> String {
     format!("json: unsupported value: {value}")
 }
 

@@ -17,7 +17,7 @@ fn refused(yaml: &str, problem: &str) {
 }
 
 #[test]
-fn a_manifest() {
+fn yaml_manifest_is_parsed() {
     check(
         "---
 apiVersion: v1
@@ -45,7 +45,7 @@ kind: Other
 }
 
 #[test]
-fn json_is_yaml() {
+fn yaml_parses_json() {
     check(
         r#"{"a": [1, -2.5, true, null, "x\u00e9\n"], "b": {}}"#,
         "{\"a\":[1,-2.5,true,null,\"xé\\n\"],\"b\":{}}",
@@ -53,7 +53,7 @@ fn json_is_yaml() {
 }
 
 #[test]
-fn words() {
+fn yaml_plain_scalars_resolve_as_yaml_1_1() {
     for (yaml, expected) in [
         ("", "null"),
         ("# nothing", "null"),
@@ -104,7 +104,7 @@ fn words() {
 }
 
 #[test]
-fn keys_become_strings() {
+fn yaml_keys_become_strings() {
     check(
         "{1: a, true: b, 1.5: c, y: d, 0x10: e}",
         r#"{"1":"a","1.5":"c","16":"e","true":"d"}"#,
@@ -115,7 +115,7 @@ fn keys_become_strings() {
 }
 
 #[test]
-fn duplicates_are_named() {
+fn yaml_duplicate_keys_are_reported() {
     let document = parse(b"a: 1\nb:\n  c: 1\n  c: 2\na: 3\n").unwrap();
     assert_eq!(document.value["a"], 3);
     assert_eq!(
@@ -128,7 +128,7 @@ fn duplicates_are_named() {
 }
 
 #[test]
-fn anchors_and_merges() {
+fn yaml_anchors_and_merge_keys_are_expanded() {
     check("a: &x [1]\nb: *x", r#"{"a":[1],"b":[1]}"#);
     check("&k a: 1\nb: *k", r#"{"a":1,"b":"a"}"#);
     check(
@@ -142,7 +142,7 @@ fn anchors_and_merges() {
 }
 
 #[test]
-fn malformed() {
+fn malformed_yaml_is_refused() {
     for yaml in [
         "a: b: c",
         "{a",
@@ -162,7 +162,7 @@ fn malformed() {
 }
 
 #[test]
-fn aliases_are_bounded() {
+fn yaml_alias_expansion_is_bounded() {
     let mut laughs = String::from("a0: &a0 [x]\n");
     for level in 1..30 {
         let below = level - 1;
@@ -187,7 +187,7 @@ fn aliases_are_bounded() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn yaml_depth_is_bounded() {
     let block = |levels: usize| "- ".repeat(levels) + "x";
     assert!(parse(block(DEPTH_MAX).as_bytes()).is_ok());
     refused(&block(DEPTH_MAX + 1), "max depth");
@@ -200,7 +200,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn many_values_are_refused() {
+fn yaml_with_too_many_values_is_refused() {
     refused(
         &format!("[{}]", "{a: 1},".repeat(200_000)),
         "too many values",
@@ -229,7 +229,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 /// What stands in brackets is kept by the parser: not without a bound.
 #[test]
-fn brackets_without_end_are_refused() {
+fn yaml_with_too_many_flow_indicators_is_refused() {
     let items = |count: usize| format!("- [{}]", "[],".repeat(count));
     check(&items(1), "[[[]]]");
     refused(&items(FLOW_INDICATORS_MAX), "too many values");
@@ -237,7 +237,7 @@ fn brackets_without_end_are_refused() {
 
 proptest! {
     #[test]
-    fn plain_json_is_read_as_yaml_is(value in json_value()) {
+    fn yaml_json_fast_path_agrees_with_yaml_parser(value in json_value()) {
         let text = json::to_bytes(&serde_json::json!({ "a": value }));
         if let Some(read) = plain_json(&text) {
             let as_yaml = parse_yaml(&text);
@@ -246,18 +246,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn yaml_parse_never_panics_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn yaml_like_text_never_panics(text in r#"[\-:?,\[\]{}#&*!|>'"%@ \n\ta0x~.<]{0,40}"#) {
+    fn yaml_parse_never_panics_on_yaml_like_text(text in r#"[\-:?,\[\]{}#&*!|>'"%@ \n\ta0x~.<]{0,40}"#) {
         let _ = parse(text.as_bytes());
     }
 
     /// What we write as JSON is read as the same value.
     #[test]
-    fn json_comes_back(keys in proptest::collection::btree_map("[a-z]{1,5}", any::<(i64, String, bool)>(), 0..6)) {
+    fn yaml_round_trips_json(keys in proptest::collection::btree_map("[a-z]{1,5}", any::<(i64, String, bool)>(), 0..6)) {
         let value: Value = keys
             .into_iter()
             .map(|(key, (number, text, flag))| {

@@ -8,29 +8,29 @@ use crate::json::{Map, Value};
 use std::cmp::Ordering;
 
 /// Lines are folded at the first blank beyond it.
-const WIDTH: usize = 80;
-const STEP: usize = 2;
+const LINE_COLUMNS_MAX: usize = 80;
+const INDENT_STEP: usize = 2;
 /// Longer keys are announced with a `?`.
-const KEY_MAX: usize = 128;
+const SIMPLE_KEY_LENGTH_MAX: usize = 128;
 
 /// Writes a document.
 #[must_use]
 pub fn write(value: &Value) -> String {
-    let mut writer = Writer::default();
-    writer.value(value, Place::TOP);
+    let mut writer = YamlWriter::default();
+    writer.value(value, BlockPosition::TOP);
     writer.end_line();
     writer.out
 }
 
 /// Appends a value as an item of a list whose owner is a member of the document.
 pub fn write_item(value: &Value, out: &mut Vec<u8>) {
-    let mut writer = Writer::default();
+    let mut writer = YamlWriter::default();
     writer.out.push_str("- ");
     writer.column = 2;
     writer.value(
         value,
-        Place {
-            indent: STEP,
+        BlockPosition {
+            indent: INDENT_STEP,
             inline: true,
         },
     );
@@ -40,14 +40,14 @@ pub fn write_item(value: &Value, out: &mut Vec<u8>) {
 
 /// Where a value stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockPosition {
     /// How far its lines are indented.
     indent: usize,
     /// Its first line has begun.
     inline: bool,
 }
 
-impl Place {
+impl BlockPosition {
     const TOP: Self = Self {
         indent: 0,
         inline: true,
@@ -55,13 +55,13 @@ impl Place {
 }
 
 #[derive(Default)]
-struct Writer {
+struct YamlWriter {
     out: String,
     column: usize,
 }
 
-impl Writer {
-    fn value(&mut self, value: &Value, place: Place) {
+impl YamlWriter {
+    fn value(&mut self, value: &Value, place: BlockPosition) {
         match value {
             Value::Null => self.put("null"),
             Value::Bool(true) => self.put("true"),
@@ -73,13 +73,15 @@ impl Writer {
                 };
                 self.put(&text);
             }
-            Value::String(text) => self.text(text, place.indent.max(STEP), Folding::Allowed),
+            Value::String(text) => {
+                self.string(text, place.indent.max(INDENT_STEP), Folding::Allowed)
+            }
             Value::Array(items) => self.list(items, place),
             Value::Object(members) => self.map(members, place),
         }
     }
 
-    fn list(&mut self, items: &[Value], place: Place) {
+    fn list(&mut self, items: &[Value], place: BlockPosition) {
         if items.is_empty() {
             return self.put("[]");
         }
@@ -88,10 +90,10 @@ impl Writer {
                 self.begin_line(place.indent);
             }
             self.put("- ");
-            let indent = place.indent + STEP;
+            let indent = place.indent + INDENT_STEP;
             self.value(
                 item,
-                Place {
+                BlockPosition {
                     indent,
                     inline: true,
                 },
@@ -99,12 +101,12 @@ impl Writer {
         }
     }
 
-    fn map(&mut self, members: &Map, place: Place) {
+    fn map(&mut self, members: &Map, place: BlockPosition) {
         if members.is_empty() {
             return self.put("{}");
         }
         let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
-        sorted.sort_by(|(a, _), (b, _)| order(a, b));
+        sorted.sort_by(|(a, _), (b, _)| compare_keys(a, b));
         for (at, (name, value)) in sorted.into_iter().enumerate() {
             if at > 0 || !place.inline {
                 self.begin_line(place.indent);
@@ -114,39 +116,39 @@ impl Writer {
     }
 
     fn member(&mut self, name: &str, value: &Value, indent: usize) {
-        if name.len() > KEY_MAX || name.contains('\n') {
+        if name.len() > SIMPLE_KEY_LENGTH_MAX || name.contains('\n') {
             self.put("? ");
-            self.text(name, indent + STEP, Folding::Allowed);
+            self.string(name, indent + INDENT_STEP, Folding::Allowed);
             self.begin_line(indent);
             self.put(": ");
-            let place = Place {
-                indent: indent + STEP,
+            let place = BlockPosition {
+                indent: indent + INDENT_STEP,
                 inline: true,
             };
             return self.value(value, place);
         }
-        self.text(name, indent + STEP, Folding::Forbidden);
+        self.string(name, indent + INDENT_STEP, Folding::Forbidden);
         self.put(":");
         match value {
             // Lists are no further to the right than what they belong to.
             Value::Array(items) if !items.is_empty() => {
-                let place = Place {
+                let place = BlockPosition {
                     indent,
                     inline: false,
                 };
                 self.list(items, place);
             }
             Value::Object(members) if !members.is_empty() => {
-                let place = Place {
-                    indent: indent + STEP,
+                let place = BlockPosition {
+                    indent: indent + INDENT_STEP,
                     inline: false,
                 };
                 self.map(members, place);
             }
             value => {
                 self.put(" ");
-                let place = Place {
-                    indent: indent + STEP,
+                let place = BlockPosition {
+                    indent: indent + INDENT_STEP,
                     inline: true,
                 };
                 self.value(value, place);
@@ -177,13 +179,13 @@ impl Writer {
         }
     }
 
-    fn text(&mut self, text: &str, indent: usize, folding: Folding) {
-        let traits = Traits::of(text);
+    fn string(&mut self, text: &str, indent: usize, folding: Folding) {
+        let traits = ScalarStyles::for_text(text);
         let is_key = folding == Folding::Forbidden;
         if text.contains('\n') && traits.block && !is_key {
             return self.literal(text, indent);
         }
-        let wanted_plain = !text.contains('\n') && stays_a_text(text);
+        let wanted_plain = !text.contains('\n') && resolves_to_string(text);
         if wanted_plain && traits.plain {
             return self.folded(text, indent, folding, |writer, c| writer.put_char(c));
         }
@@ -216,7 +218,7 @@ impl Writer {
             let folds = c == ' '
                 && folding == Folding::Allowed
                 && !after_blank
-                && self.column > WIDTH
+                && self.column > LINE_COLUMNS_MAX
                 && !first
                 && chars.peek().is_some_and(|next| *next != ' ');
             if folds {
@@ -238,7 +240,7 @@ impl Writer {
             let folds = c == ' '
                 && folding == Folding::Allowed
                 && !after_blank
-                && self.column > WIDTH
+                && self.column > LINE_COLUMNS_MAX
                 && !first
                 && chars.peek().is_some();
             if folds {
@@ -293,14 +295,14 @@ enum Folding {
 }
 
 /// What a text can be written as.
-struct Traits {
+struct ScalarStyles {
     plain: bool,
     single: bool,
     block: bool,
 }
 
-impl Traits {
-    fn of(text: &str) -> Self {
+impl ScalarStyles {
+    fn for_text(text: &str) -> Self {
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut special, mut space_break, mut break_space) = (false, false, false);
         let mut before: Option<char> = None;
@@ -342,7 +344,7 @@ fn is_printable(c: char) -> bool {
 }
 
 /// Whether a text without quotes would be read as a text.
-fn stays_a_text(text: &str) -> bool {
+fn resolves_to_string(text: &str) -> bool {
     let read = scalar::resolve(text, true, None);
     let same = matches!(read, Ok(Value::String(_)));
     same && text != "<<" && !is_time(text) && !is_base_60(text)
@@ -424,7 +426,7 @@ fn escape(c: char) -> Option<String> {
 }
 
 /// Keys as people sort them: letters after everything else, numbers by their size.
-fn order(a: &str, b: &str) -> Ordering {
+fn compare_keys(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let differ = a.iter().zip(&b).position(|(a, b)| a != b);
     let Some(at) = differ else {
@@ -459,7 +461,7 @@ mod tests {
 
     /// As Go's library printed these.
     #[test]
-    fn as_go_writes_it() {
+    fn yaml_is_written_as_go_writes_it() {
         let value = json!({
             "a": {"b": [], "c": {}, "d": null, "e": [1, [2, 3], {"x": 1, "y": {"z": "w"}}]},
             "quoted": ["1", "true", "", "a: b", "- a", "#x", "it's", "'x", "2026-01-02", "1:30",
@@ -517,7 +519,7 @@ text3: |+
     }
 
     #[test]
-    fn long_texts_are_folded() {
+    fn yaml_long_strings_are_folded() {
         let status = json!({"message": "only the following media types are accepted: \
             application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"});
         let expected = "message: 'only the following media types are accepted: \
@@ -549,7 +551,7 @@ text3: |+
 
     proptest! {
         #[test]
-        fn what_is_written_can_be_read(value in any_value()) {
+        fn yaml_round_trips_any_value(value in any_value()) {
             let text = write(&json!({"a": [value.clone()]}));
             let read = parse(text.as_bytes());
             prop_assert_eq!(read.map(|read| read.value).unwrap_or_default(), json!({"a": [value]}), "{}", text);

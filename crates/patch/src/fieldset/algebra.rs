@@ -3,26 +3,26 @@
 //! common. A small set is intersected with a large one in little time: the fields of each of
 //! many managers are held against everything a write changed.
 
-use super::{FieldSet, Node, PathElement};
+use super::{FieldNode, FieldSet, PathElement};
 use std::cmp::Ordering;
 
 /// What the two sides have at one step.
-enum Pair<'a> {
-    Left(&'a Node),
-    Right(&'a Node),
-    Both(&'a Node, &'a Node),
+enum NodePair<'a> {
+    Left(&'a FieldNode),
+    Right(&'a FieldNode),
+    Both(&'a FieldNode, &'a FieldNode),
 }
 
 /// Steps through both sides in order.
 struct Zip<'a> {
-    left: &'a [Node],
-    right: &'a [Node],
+    left: &'a [FieldNode],
+    right: &'a [FieldNode],
 }
 
 impl<'a> Iterator for Zip<'a> {
-    type Item = Pair<'a>;
+    type Item = NodePair<'a>;
 
-    fn next(&mut self) -> Option<Pair<'a>> {
+    fn next(&mut self) -> Option<NodePair<'a>> {
         let order = match (self.left.first(), self.right.first()) {
             (None, None) => return None,
             (Some(_), None) => Ordering::Less,
@@ -38,21 +38,21 @@ impl<'a> Iterator for Zip<'a> {
             self.right = right?.1;
         }
         Some(match order {
-            Ordering::Less => Pair::Left(left?.0),
-            Ordering::Greater => Pair::Right(right?.0),
-            Ordering::Equal => Pair::Both(left?.0, right?.0),
+            Ordering::Less => NodePair::Left(left?.0),
+            Ordering::Greater => NodePair::Right(right?.0),
+            Ordering::Equal => NodePair::Both(left?.0, right?.0),
         })
     }
 }
 
 /// Steps that both sides have. What stands between them is skipped.
-struct Common<'a> {
-    left: &'a [Node],
-    right: &'a [Node],
+struct CommonNodes<'a> {
+    left: &'a [FieldNode],
+    right: &'a [FieldNode],
 }
 
-impl<'a> Iterator for Common<'a> {
-    type Item = (&'a Node, &'a Node);
+impl<'a> Iterator for CommonNodes<'a> {
+    type Item = (&'a FieldNode, &'a FieldNode);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -71,8 +71,8 @@ impl<'a> Iterator for Common<'a> {
 
 /// The nodes from an element on: looked for in steps that double, then halve, so that a near
 /// one is found as soon as a walk would find it.
-fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
-    let is_before = |node: &Node| node.element < *element;
+fn from<'a>(nodes: &'a [FieldNode], element: &PathElement) -> &'a [FieldNode] {
+    let is_before = |node: &FieldNode| node.element < *element;
     let mut passed = 0;
     let mut step = 1;
     while nodes.get(passed + step - 1).is_some_and(is_before) {
@@ -85,10 +85,10 @@ fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
 }
 
 /// Every node of the left side, with the right side's if it has one.
-fn with_twins<'a>(
-    left: &'a [Node],
-    mut right: &'a [Node],
-) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
+fn with_matches<'a>(
+    left: &'a [FieldNode],
+    mut right: &'a [FieldNode],
+) -> impl Iterator<Item = (&'a FieldNode, Option<&'a FieldNode>)> {
     left.iter().map(move |node| {
         right = from(right, &node.element);
         let twin = right.first().filter(|twin| twin.element == node.element);
@@ -114,8 +114,8 @@ impl FieldSet {
             return other.clone();
         }
         let nodes = self.zip(other).map(|pair| match pair {
-            Pair::Left(node) | Pair::Right(node) => node.clone(),
-            Pair::Both(left, right) => Node {
+            NodePair::Left(node) | NodePair::Right(node) => node.clone(),
+            NodePair::Both(left, right) => FieldNode {
                 element: left.element.clone(),
                 is_member: left.is_member || right.is_member,
                 below: left.below.union(&right.below),
@@ -128,7 +128,7 @@ impl FieldSet {
 
     /// What is in either, made of both.
     #[must_use]
-    pub fn joined(self, other: Self) -> Self {
+    pub fn into_union(self, other: Self) -> Self {
         if other.is_empty() {
             return self;
         }
@@ -140,12 +140,12 @@ impl FieldSet {
 
     /// What is in any, made of all at once. An element is spelled as in the first that has it.
     #[must_use]
-    pub(crate) fn union_of(sets: impl IntoIterator<Item = Self>) -> Self {
-        Self::of_any_nodes(sets.into_iter().flat_map(|set| set.nodes).collect())
+    pub(crate) fn union_all(sets: impl IntoIterator<Item = Self>) -> Self {
+        Self::from_unsorted_nodes(sets.into_iter().flat_map(|set| set.nodes).collect())
     }
 
     /// Of nodes in any order. Those of equal elements become one.
-    pub(crate) fn of_any_nodes(mut nodes: Vec<Node>) -> Self {
+    pub(crate) fn from_unsorted_nodes(mut nodes: Vec<FieldNode>) -> Self {
         if nodes.is_sorted_by(|a, b| a.element < b.element) {
             return Self { nodes };
         }
@@ -159,15 +159,15 @@ impl FieldSet {
                 twins.push(twin.below);
             }
             if !twins.is_empty() {
-                node.below = Self::union_of([node.below].into_iter().chain(twins));
+                node.below = Self::union_all([node.below].into_iter().chain(twins));
             }
             nodes.push(node);
         }
         Self { nodes }
     }
 
-    fn common<'a>(&'a self, other: &'a Self) -> Common<'a> {
-        Common {
+    fn common<'a>(&'a self, other: &'a Self) -> CommonNodes<'a> {
+        CommonNodes {
             left: &self.nodes,
             right: &other.nodes,
         }
@@ -177,7 +177,7 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let nodes = self.common(other).filter_map(|(left, right)| {
-            kept(
+            non_empty_node(
                 left,
                 left.is_member && right.is_member,
                 left.below.intersection(&right.below),
@@ -194,9 +194,9 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
-        let nodes = with_twins(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
+        let nodes = with_matches(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
             None => Some(node.clone()),
-            Some(twin) => kept(
+            Some(twin) => non_empty_node(
                 node,
                 node.is_member && !twin.is_member,
                 node.below.difference(&twin.below),
@@ -227,10 +227,10 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
-        let nodes = with_twins(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
+        let nodes = with_matches(&self.nodes, &other.nodes).filter_map(|(node, twin)| match twin {
             None => Some(node.clone()),
             Some(twin) if twin.is_member => None,
-            Some(twin) => kept(
+            Some(twin) => non_empty_node(
                 node,
                 node.is_member,
                 node.below.recursive_difference(&twin.below),
@@ -243,7 +243,7 @@ impl FieldSet {
 
     #[must_use]
     pub fn is_subset_of(&self, other: &Self) -> bool {
-        with_twins(&self.nodes, &other.nodes).all(|(node, twin)| {
+        with_matches(&self.nodes, &other.nodes).all(|(node, twin)| {
             twin.is_some_and(|twin| {
                 (twin.is_member || !node.is_member) && node.below.is_subset_of(&twin.below)
             })
@@ -259,8 +259,8 @@ impl FieldSet {
 }
 
 /// A node, if anything is left of it.
-fn kept(node: &Node, is_member: bool, below: FieldSet) -> Option<Node> {
-    (is_member || !below.is_empty()).then(|| Node {
+fn non_empty_node(node: &FieldNode, is_member: bool, below: FieldSet) -> Option<FieldNode> {
+    (is_member || !below.is_empty()).then(|| FieldNode {
         element: node.element.clone(),
         is_member,
         below,
@@ -275,7 +275,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn set(of: &BTreeSet<i64>) -> FieldSet {
-        let nodes = of.iter().map(|at| Node {
+        let nodes = of.iter().map(|at| FieldNode {
             element: PathElement::Index(*at),
             is_member: true,
             below: FieldSet::new(),
@@ -292,7 +292,7 @@ mod tests {
     proptest! {
         /// What is skipped is skipped rightly, far or near.
         #[test]
-        fn wide_sets_are_sets(left in indices(), right in indices()) {
+        fn fieldset_operations_match_btreeset(left in indices(), right in indices()) {
             let (a, b) = (set(&left), set(&right));
             prop_assert_eq!(a.union(&b), set(&(&left | &right)));
             prop_assert_eq!(a.intersection(&b), set(&(&left & &right)));
@@ -309,7 +309,7 @@ mod tests {
 
     /// As if one after the other had been joined.
     #[test]
-    fn joined_at_once() {
+    fn fieldset_union_all_equals_repeated_union() {
         let read = |fields| FieldSet::decode(&fields).unwrap();
         let sets = [
             read(json!({"f:a": {"v:1": {}}, "f:b": {"f:x": {}}})),
@@ -318,7 +318,7 @@ mod tests {
             read(json!({"f:a": {"v:2": {}}, "f:b": {}, "f:c": {}})),
         ];
         let one_by_one = sets.iter().fold(FieldSet::new(), |all, set| all.union(set));
-        let at_once = FieldSet::union_of(sets.clone());
+        let at_once = FieldSet::union_all(sets.clone());
         assert_eq!(at_once.encode(), one_by_one.encode());
         let expected = json!({"f:a": {".": {}, "v:1": {}, "v:2": {}},
             "f:b": {".": {}, "f:x": {}}, "f:c": {}});

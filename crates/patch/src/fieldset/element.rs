@@ -46,7 +46,7 @@ impl PathElement {
 
     /// As a member of fieldsV1: `f:name`, `k:{"port":80,"protocol":"TCP"}`, `v:"a"`, `i:0`.
     #[must_use]
-    pub fn encoded(&self) -> String {
+    pub fn encode(&self) -> String {
         match self {
             Self::Field(name) => ["f:", &**name].concat(),
             Self::Key(keys) => {

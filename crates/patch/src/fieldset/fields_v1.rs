@@ -5,7 +5,7 @@
 //!  "f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}
 //! ```
 
-use super::{FieldSet, Node, PathElement};
+use super::{FieldNode, FieldSet, PathElement};
 use optik_object::{Map, Value, to_bytes};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl FieldSet {
         // One by one: to collect them would sort them first.
         let mut members = Map::new();
         for node in &self.nodes {
-            members.insert(node.element.encoded(), node.encode());
+            members.insert(node.element.encode(), node.encode());
         }
         Value::Object(members)
     }
@@ -60,7 +60,7 @@ impl FieldSet {
             if at > 0 || is_member {
                 out.push(b',');
             }
-            out.extend_from_slice(&to_bytes(&node.element.encoded()));
+            out.extend_from_slice(&to_bytes(&node.element.encode()));
             out.push(b':');
             node.below.write(node.is_member, out);
         }
@@ -68,7 +68,7 @@ impl FieldSet {
     }
 }
 
-impl Node {
+impl FieldNode {
     fn encode(&self) -> Value {
         let mut members = self.below.encode();
         if let Value::Object(members) = &mut members
@@ -83,7 +83,7 @@ impl Node {
 
 /// The set, and whether the node itself is a member.
 fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
-    let mut nodes: Vec<Node> = Vec::with_capacity(members.len());
+    let mut nodes: Vec<FieldNode> = Vec::with_capacity(members.len());
     let mut is_member = false;
     for (name, value) in members {
         if name == "." {
@@ -98,7 +98,7 @@ fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
             Value::Null => (FieldSet::new(), true),
             _ => return Err(FieldsV1Error::NotAnObject),
         };
-        nodes.push(Node {
+        nodes.push(FieldNode {
             element,
             is_member,
             below,
@@ -106,7 +106,7 @@ fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
     }
     let is_leaf = nodes.is_empty();
     // Different spellings may be the same element: `v:1` and `v:1.0`.
-    Ok((FieldSet::of_any_nodes(nodes), is_member || is_leaf))
+    Ok((FieldSet::from_unsorted_nodes(nodes), is_member || is_leaf))
 }
 
 /// `None` for kinds of elements that we do not know.
@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn there_and_back() {
+    fn fields_v1_round_trips() {
         for fields in [
             json!({}),
             json!({"f:data": {"f:a": {}}}),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_in_their_order() {
+    fn fields_v1_json_keeps_sibling_order() {
         let set = FieldSet::decode(&json!({
             "i:1": {}, "v:\"b\"": {}, "v:2": {}, "v:10": {}, "f:b": {}, "f:a": {".": {}, "f:x": {}},
             "k:{\"p\":443}": {}, "k:{\"p\":80}": {},
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_input() {
+    fn fields_v1_decodes_odd_input() {
         let set = |fields: Value| FieldSet::decode(&fields).map(|set| set.paths());
         assert_eq!(
             set(json!({"z:future": {"f:a": {}}, "f:a": null})),

@@ -4,7 +4,7 @@
 //! way to others. `spec.containers[name="a"]` and its `image` make
 //!
 //! ```text
-//! .spec ─ .containers ─ [name="a"] (member) ─ .image (member)
+//! .spec ─ .containers ─ [name="a"] (member_wire_encoding) ─ .image (member_wire_encoding)
 //! ```
 
 mod algebra;
@@ -19,12 +19,12 @@ use std::fmt;
 /// A set of paths. Sorted on each level: fields, keys, values, indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<FieldNode>,
 }
 
 /// A step from its parent. It is a member, or something below it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct FieldNode {
     pub(crate) element: PathElement,
     pub(crate) is_member: bool,
     pub(crate) below: FieldSet,
@@ -38,7 +38,7 @@ impl FieldSet {
 
     /// A set of fields, each given by the names that lead to it.
     #[must_use]
-    pub fn of_fields(paths: &[&[&str]]) -> Self {
+    pub fn from_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::new();
         for path in paths {
             let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
@@ -69,7 +69,7 @@ impl FieldSet {
         let at = match self.place(first) {
             Ok(at) => at,
             Err(at) => {
-                let node = Node {
+                let node = FieldNode {
                     element: first.clone(),
                     is_member: false,
                     below: Self::new(),
@@ -98,11 +98,11 @@ impl FieldSet {
 
     /// What is below a step.
     #[must_use]
-    pub fn below(&self, element: &PathElement) -> Option<&Self> {
+    pub fn with_prefix(&self, element: &PathElement) -> Option<&Self> {
         self.node(element).map(|node| &node.below)
     }
 
-    pub(crate) fn node(&self, element: &PathElement) -> Option<&Node> {
+    pub(crate) fn node(&self, element: &PathElement) -> Option<&FieldNode> {
         self.place(element).ok().map(|at| &self.nodes[at])
     }
 
@@ -112,7 +112,7 @@ impl FieldSet {
     }
 
     /// Makes a set of nodes in any order; of equal elements there must be one only.
-    pub(crate) fn of_nodes(mut nodes: Vec<Node>) -> Self {
+    pub(crate) fn from_unique_nodes(mut nodes: Vec<FieldNode>) -> Self {
         if !nodes.is_sorted_by(|a, b| a.element < b.element) {
             nodes.sort_by(|a, b| a.element.cmp(&b.element));
         }

@@ -12,29 +12,29 @@ use std::collections::BTreeMap;
 const CHUNK_ITEMS: usize = 512;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum DocumentNode {
     /// Nothing has been changed in here yet.
     Plain(Value),
-    Members(BTreeMap<String, Node>),
-    Items(Items),
+    Members(BTreeMap<String, DocumentNode>),
+    Items(ChunkedList),
 }
 
 /// A node that others are in.
 pub(super) enum Container<'d> {
-    Members(&'d mut BTreeMap<String, Node>),
-    Items(&'d mut Items),
+    Members(&'d mut BTreeMap<String, DocumentNode>),
+    Items(&'d mut ChunkedList),
 }
 
-impl Node {
+impl DocumentNode {
     /// What is in here; `None` if nothing can be.
-    pub(super) fn open(&mut self) -> Option<Container<'_>> {
+    pub(super) fn expand(&mut self) -> Option<Container<'_>> {
         if let Self::Plain(value) = self {
             *self = match std::mem::take(value) {
                 Value::Object(members) => {
                     let members = members.into_iter();
                     Self::Members(members.map(|(k, v)| (k, Self::Plain(v))).collect())
                 }
-                Value::Array(items) => Self::Items(Items::of(items)),
+                Value::Array(items) => Self::Items(ChunkedList::from_values(items)),
                 other => Self::Plain(other),
             };
         }
@@ -45,17 +45,17 @@ impl Node {
         }
     }
 
-    pub(super) fn close(self) -> Value {
+    pub(super) fn collapse(self) -> Value {
         match self {
             Self::Plain(value) => value,
             Self::Members(members) => {
-                let members = members.into_iter().map(|(k, v)| (k, v.close()));
+                let members = members.into_iter().map(|(k, v)| (k, v.collapse()));
                 Value::Object(members.collect::<Map>())
             }
             Self::Items(items) => {
                 let mut values = Vec::with_capacity(items.len());
                 let chunks = items.chunks.into_iter();
-                chunks.for_each(|chunk| values.extend(chunk.into_iter().map(Self::close)));
+                chunks.for_each(|chunk| values.extend(chunk.into_iter().map(Self::collapse)));
                 Value::Array(values)
             }
         }
@@ -122,16 +122,16 @@ fn depth(value: &Value, counted: &mut usize) -> usize {
 
 /// A list in chunks, none of which is empty.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Items {
-    chunks: Vec<Vec<Node>>,
+pub(super) struct ChunkedList {
+    chunks: Vec<Vec<DocumentNode>>,
     count: usize,
 }
 
-impl Items {
-    fn of(values: Vec<Value>) -> Self {
+impl ChunkedList {
+    fn from_values(values: Vec<Value>) -> Self {
         let count = values.len();
         let mut chunks = Vec::with_capacity(count.div_ceil(CHUNK_ITEMS));
-        let mut nodes = values.into_iter().map(Node::Plain);
+        let mut nodes = values.into_iter().map(DocumentNode::Plain);
         while nodes.len() > 0 {
             chunks.push(nodes.by_ref().take(CHUNK_ITEMS).collect());
         }
@@ -142,7 +142,7 @@ impl Items {
         self.count
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Node> {
+    fn iter(&self) -> impl Iterator<Item = &DocumentNode> {
         self.chunks.iter().flatten()
     }
 
@@ -160,12 +160,12 @@ impl Items {
     }
 
     /// The item at a place that there is.
-    pub(super) fn at(&mut self, at: usize) -> &mut Node {
+    pub(super) fn at(&mut self, at: usize) -> &mut DocumentNode {
         let (number, at) = self.find(at);
         &mut self.chunks[number][at]
     }
 
-    pub(super) fn insert(&mut self, at: usize, node: Node) {
+    pub(super) fn insert(&mut self, at: usize, node: DocumentNode) {
         if self.chunks.is_empty() {
             self.chunks.push(Vec::new());
         }
@@ -179,7 +179,7 @@ impl Items {
         }
     }
 
-    pub(super) fn remove(&mut self, at: usize) -> Node {
+    pub(super) fn remove(&mut self, at: usize) -> DocumentNode {
         let (number, at) = self.find(at);
         let chunk = &mut self.chunks[number];
         let node = chunk.remove(at);
@@ -199,25 +199,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn items_are_those_of_a_vector(
+        fn chunked_list_behaves_as_a_vector(
             count in 0usize..3_000,
             edits in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..3_000),
         ) {
             let mut vector: Vec<Value> = (0..count).map(Value::from).collect();
-            let mut items = Items::of(vector.clone());
+            let mut items = ChunkedList::from_values(vector.clone());
             for (number, (inserts, index)) in edits.into_iter().enumerate() {
                 if inserts || vector.is_empty() {
                     let at = index.index(vector.len() + 1);
                     vector.insert(at, json!({"new": number}));
-                    items.insert(at, Node::Plain(json!({"new": number})));
+                    items.insert(at, DocumentNode::Plain(json!({"new": number})));
                 } else {
                     let at = index.index(vector.len());
                     prop_assert!(items.at(at).equals(&vector[at]));
-                    prop_assert_eq!(items.remove(at).close(), vector.remove(at));
+                    prop_assert_eq!(items.remove(at).collapse(), vector.remove(at));
                 }
                 prop_assert_eq!(items.len(), vector.len());
             }
-            prop_assert_eq!(Node::Items(items).close(), Value::Array(vector));
+            prop_assert_eq!(DocumentNode::Items(items).collapse(), Value::Array(vector));
         }
     }
 }

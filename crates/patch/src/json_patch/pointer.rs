@@ -1,6 +1,6 @@
 //! JSON pointers (RFC 6901), as far as Kubernetes follows them.
 
-use super::document::{Container, Node};
+use super::document::{Container, DocumentNode};
 
 /// `/metadata/annotations/a.io~1b`
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Pointer<'_> {
 
     /// The container that it ends in, and the last word. All words before that must lead
     /// somewhere.
-    pub(super) fn find(self, document: &mut Node) -> Option<(Container<'_>, String)> {
+    pub(super) fn find(self, document: &mut DocumentNode) -> Option<(Container<'_>, String)> {
         // What stands before the first slash is not looked at.
         let (_, words) = self.0.split_once('/')?;
         let (parents, last) = match words.rsplit_once('/') {
@@ -29,7 +29,7 @@ impl Pointer<'_> {
         let mut place = document;
         for word in parents.into_iter().flat_map(|words| words.split('/')) {
             let word = unescape(word);
-            place = match place.open()? {
+            place = match place.expand()? {
                 Container::Members(members) => members.get_mut(&word)?,
                 Container::Items(items) => {
                     let at = index(&word, items.len())?;
@@ -37,7 +37,7 @@ impl Pointer<'_> {
                 }
             };
         }
-        Some((place.open()?, unescape(last)))
+        Some((place.expand()?, unescape(last)))
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes() {
+    fn json_pointer_unescapes_in_one_pass() {
         for (word, expected) in [
             ("a.io~1b", "a.io/b"),
             ("~01", "~1"),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn indices() {
+    fn json_pointer_indices_are_parsed() {
         for (word, expected) in [
             ("0", Some(0)),
             ("2", Some(2)),

@@ -1,6 +1,6 @@
 //! The list in `metadata.managedFields`, read and written.
 
-use super::{Entry, Managed, Manager, Operation};
+use super::{FieldManager, Managed, ManagedFieldsEntry, ManagedFieldsOperation};
 use crate::fieldset::{FieldSet, FieldsV1Error};
 use optik_object::{Map, Object, Timestamp, Value, quote};
 use std::cmp::Ordering;
@@ -27,7 +27,7 @@ pub enum ManagedFieldsError {
 
 impl Managed {
     /// Reads the list of an object; no list is an empty one.
-    pub fn of_object(object: &Object) -> Result<Self, ManagedFieldsError> {
+    pub fn from_object(object: &Object) -> Result<Self, ManagedFieldsError> {
         match object.metadata().and_then(|it| it.get(MANAGED_FIELDS)) {
             None | Some(Value::Null) => Ok(Self::default()),
             Some(Value::Array(list)) => Self::decode(list),
@@ -41,13 +41,13 @@ impl Managed {
             let members = entry.as_object().ok_or(ManagedFieldsError::NotAList)?;
             decode_entry(members, at)
         });
-        Ok(Self::of_entries(entries.collect::<Result<_, _>>()?))
+        Ok(Self::from_entries(entries.collect::<Result<_, _>>()?))
     }
 
     /// The list, sorted: those who apply first, then by time.
     #[must_use]
     pub fn encode(&self) -> Vec<Value> {
-        let mut sorted: Vec<&Entry> = self.entries.iter().collect();
+        let mut sorted: Vec<&ManagedFieldsEntry> = self.entries.iter().collect();
         sorted.sort_by(|a, b| compare(a, b));
         sorted.into_iter().map(encode_entry).collect()
     }
@@ -55,7 +55,7 @@ impl Managed {
     /// Puts the list into an object, in the place of the one that is there.
     pub fn write_to(&self, object: &mut Object) {
         if self.is_empty() {
-            object.remove(MANAGED_FIELDS);
+            object.remove_metadata_member(MANAGED_FIELDS);
         } else {
             let list = self.encode().into();
             object.metadata_mut().insert(MANAGED_FIELDS.into(), list);
@@ -63,11 +63,11 @@ impl Managed {
     }
 }
 
-fn decode_entry(members: &Map, at: usize) -> Result<Entry, ManagedFieldsError> {
+fn decode_entry(members: &Map, at: usize) -> Result<ManagedFieldsEntry, ManagedFieldsError> {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or("");
     let operation = match text("operation") {
-        "Apply" => Operation::Apply,
-        "Update" => Operation::Update,
+        "Apply" => ManagedFieldsOperation::Apply,
+        "Update" => ManagedFieldsOperation::Update,
         _ => return Err(ManagedFieldsError::BadOperation),
     };
     if text("apiVersion").is_empty() {
@@ -89,8 +89,8 @@ fn decode_entry(members: &Map, at: usize) -> Result<Entry, ManagedFieldsError> {
             Some(time.ok_or(ManagedFieldsError::BadTime(at))?)
         }
     };
-    Ok(Entry {
-        manager: Manager {
+    Ok(ManagedFieldsEntry {
+        manager: FieldManager {
             name: text("manager").into(),
             operation,
             api_version: text("apiVersion").into(),
@@ -101,7 +101,7 @@ fn decode_entry(members: &Map, at: usize) -> Result<Entry, ManagedFieldsError> {
     })
 }
 
-fn encode_entry(entry: &Entry) -> Value {
+fn encode_entry(entry: &ManagedFieldsEntry) -> Value {
     let manager = &entry.manager;
     let mut members = Map::new();
     let mut set = |name: &str, value: Value| drop(members.insert(name.into(), value));
@@ -121,8 +121,8 @@ fn encode_entry(entry: &Entry) -> Value {
     members.into()
 }
 
-fn compare(a: &Entry, b: &Entry) -> Ordering {
-    let seconds = |entry: &Entry| entry.time.map_or(0, Timestamp::seconds);
+fn compare(a: &ManagedFieldsEntry, b: &ManagedFieldsEntry) -> Ordering {
+    let seconds = |entry: &ManagedFieldsEntry| entry.time.map_or(0, Timestamp::seconds);
     a.manager
         .operation
         .cmp(&b.manager.operation)

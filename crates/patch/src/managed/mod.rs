@@ -1,12 +1,12 @@
 //! `metadata.managedFields`: which manager owns which fields.
 
-mod cap;
-mod check;
+mod cap_managers;
 mod codec;
+mod validation;
 
-pub use check::check_managers;
 pub(crate) use codec::MANAGED_FIELDS;
 pub use codec::ManagedFieldsError;
+pub use validation::validate_managed_fields;
 
 use crate::fieldset::FieldSet;
 use optik_object::{Timestamp, quote, to_bytes};
@@ -15,12 +15,12 @@ use std::fmt;
 
 /// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagedFieldsOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagedFieldsOperation {
     fn name(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -32,29 +32,29 @@ impl Operation {
 /// Who owns fields, and through what. Whoever applies has one entry, whatever version
 /// it applies; whoever updates has one for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manager {
+pub struct FieldManager {
     pub name: String,
-    pub operation: Operation,
+    pub operation: ManagedFieldsOperation,
     /// The version its fields are of.
     pub api_version: String,
     /// Empty for the object itself.
     pub subresource: String,
 }
 
-impl Manager {
+impl FieldManager {
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    fn key(&self) -> Key<'_> {
-        Key {
+    fn key(&self) -> ManagerKey<'_> {
+        ManagerKey {
             name: &self.name,
             operation: self.operation,
             subresource: &self.subresource,
             api_version: match self.operation {
-                Operation::Apply => "",
-                Operation::Update => &self.api_version,
+                ManagedFieldsOperation::Apply => "",
+                ManagedFieldsOperation::Update => &self.api_version,
             },
         }
     }
@@ -67,7 +67,7 @@ impl Manager {
             members.push(format!("\"manager\":{}", text(&self.name)));
         }
         members.push(format!("\"operation\":\"{}\"", self.operation.name()));
-        if self.operation == Operation::Update && !self.api_version.is_empty() {
+        if self.operation == ManagedFieldsOperation::Update && !self.api_version.is_empty() {
             members.push(format!("\"apiVersion\":{}", text(&self.api_version)));
         }
         if !self.subresource.is_empty() {
@@ -79,32 +79,32 @@ impl Manager {
 
 /// What managers are told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+struct ManagerKey<'a> {
     name: &'a str,
-    operation: Operation,
+    operation: ManagedFieldsOperation,
     subresource: &'a str,
     /// Empty for who applies.
     api_version: &'a str,
 }
 
 /// As conflicts name it.
-impl fmt::Display for Manager {
+impl fmt::Display for FieldManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&quote(&self.name))?;
         if !self.subresource.is_empty() {
             write!(f, " with subresource {}", quote(&self.subresource))?;
         }
         match self.operation {
-            Operation::Apply => Ok(()),
-            Operation::Update => write!(f, " using {}", self.api_version),
+            ManagedFieldsOperation::Apply => Ok(()),
+            ManagedFieldsOperation::Update => write!(f, " using {}", self.api_version),
         }
     }
 }
 
 /// What one manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub manager: Manager,
+pub struct ManagedFieldsEntry {
+    pub manager: FieldManager,
     pub fields: FieldSet,
     pub time: Option<Timestamp>,
 }
@@ -112,22 +112,22 @@ pub struct Entry {
 /// What everybody owns. One entry for each manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
-    entries: Vec<Entry>,
+    entries: Vec<ManagedFieldsEntry>,
 }
 
 /// Entries found by their managers, when there are many to be found.
-pub(crate) struct Index<'a>(BTreeMap<Key<'a>, &'a Entry>);
+pub(crate) struct ManagerIndex<'a>(BTreeMap<ManagerKey<'a>, &'a ManagedFieldsEntry>);
 
-impl<'a> Index<'a> {
-    pub(crate) fn find(&self, manager: &Manager) -> Option<&'a Entry> {
+impl<'a> ManagerIndex<'a> {
+    pub(crate) fn find(&self, manager: &FieldManager) -> Option<&'a ManagedFieldsEntry> {
         self.0.get(&manager.key()).copied()
     }
 }
 
 impl Managed {
     /// Of several entries for one manager the last counts, in the place of the first.
-    pub(crate) fn of_entries(entries: Vec<Entry>) -> Self {
-        let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    pub(crate) fn from_entries(entries: Vec<ManagedFieldsEntry>) -> Self {
+        let mut places: BTreeMap<ManagerKey<'_>, usize> = BTreeMap::new();
         let mut chosen = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
             let place = *places.entry(entry.manager.key()).or_insert(chosen.len());
@@ -136,16 +136,16 @@ impl Managed {
                 None => chosen.push(at),
             }
         }
-        let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
+        let mut entries: Vec<Option<ManagedFieldsEntry>> = entries.into_iter().map(Some).collect();
         let chosen = chosen.into_iter().filter_map(|at| entries[at].take());
         Self {
             entries: chosen.collect(),
         }
     }
 
-    pub(crate) fn index(&self) -> Index<'_> {
+    pub(crate) fn index(&self) -> ManagerIndex<'_> {
         let entries = self.entries.iter();
-        Index(entries.map(|entry| (entry.manager.key(), entry)).collect())
+        ManagerIndex(entries.map(|entry| (entry.manager.key(), entry)).collect())
     }
 
     #[must_use]
@@ -154,22 +154,22 @@ impl Managed {
     }
 
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ManagedFieldsEntry] {
         &self.entries
     }
 
-    pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
+    pub(crate) fn entries_mut(&mut self) -> &mut Vec<ManagedFieldsEntry> {
         &mut self.entries
     }
 
     #[must_use]
-    pub fn find(&self, manager: &Manager) -> Option<&Entry> {
+    pub fn find(&self, manager: &FieldManager) -> Option<&ManagedFieldsEntry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.manager.is_same_as(manager))
     }
 
     /// In the place of what the manager had.
-    pub(crate) fn set(&mut self, entry: Entry) {
+    pub(crate) fn set(&mut self, entry: ManagedFieldsEntry) {
         let mut known = self.entries.iter_mut();
         match known.find(|known| known.manager.is_same_as(&entry.manager)) {
             Some(known) => *known = entry,
@@ -177,14 +177,14 @@ impl Managed {
         }
     }
 
-    pub(crate) fn take(&mut self, manager: &Manager) -> Option<Entry> {
+    pub(crate) fn take(&mut self, manager: &FieldManager) -> Option<ManagedFieldsEntry> {
         let mut entries = self.entries.iter();
         let at = entries.position(|entry| entry.manager.is_same_as(manager))?;
         Some(self.entries.swap_remove(at))
     }
 
     /// An entry of a manager that has none; nothing if it owns nothing.
-    pub(crate) fn add(&mut self, entry: Entry) {
+    pub(crate) fn add(&mut self, entry: ManagedFieldsEntry) {
         if !entry.fields.is_empty() {
             self.entries.push(entry);
         }

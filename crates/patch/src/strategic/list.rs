@@ -7,7 +7,7 @@
 use super::{PATCH, StrategicError, merge_maps};
 use crate::go;
 use optik_object::{Map, Value};
-use optik_schema::{Merge, Type};
+use optik_schema::{PatchStrategy, TypeRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Two lists of one field.
@@ -15,12 +15,12 @@ pub(super) struct ListMerge<'a> {
     pub(super) live: Vec<Value>,
     pub(super) patch: Vec<Value>,
     /// The type of the items.
-    pub(super) of: Type<'a>,
-    pub(super) merge: &'a Merge,
+    pub(super) of: TypeRef<'a>,
+    pub(super) merge: &'a PatchStrategy,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Items {
+enum ItemKind {
     Scalars,
     Maps,
 }
@@ -34,7 +34,7 @@ impl ListMerge<'_> {
     }
 
     /// All items are of one type, and not lists.
-    fn items(&self) -> Result<Items, StrategicError> {
+    fn item_kind(&self) -> Result<ItemKind, StrategicError> {
         let mut all = self.live.iter().chain(&self.patch);
         let first = all.next().ok_or(StrategicError::NoItems)?;
         if first.is_array() {
@@ -45,9 +45,9 @@ impl ListMerge<'_> {
             return Err(StrategicError::MixedItems(format!("[{}]", lists.join(" "))));
         }
         Ok(if first.is_object() {
-            Items::Maps
+            ItemKind::Maps
         } else {
-            Items::Scalars
+            ItemKind::Scalars
         })
     }
 
@@ -90,12 +90,12 @@ impl ListMerge<'_> {
     /// list: what follows a deleted item moves up, and new items come to lie in the
     /// room that makes, as if they had been there. Live `[a,b,c]` without `a` and with a
     /// new `n` is `[b,c,n]`.
-    fn live_as_left_over(&self) -> Result<Vec<Value>, StrategicError> {
+    fn live_after_go_merge(&self) -> Result<Vec<Value>, StrategicError> {
         if self.key().is_empty() || self.patch.is_empty() || !self.merge.merge {
             return Ok(self.live.clone());
         }
-        let special = Special::of(self)?;
-        let mut left = special.kept(&self.live, self.key());
+        let special = DirectiveItems::from_patch(self)?;
+        let mut left = special.retain_live(&self.live, self.key());
         if special.replaces {
             return Ok(left);
         }
@@ -114,7 +114,7 @@ impl ListMerge<'_> {
         if self.live.is_empty() && self.patch.is_empty() {
             return Ok(self.live);
         }
-        if self.items()? == Items::Maps {
+        if self.item_kind()? == ItemKind::Maps {
             return merge_lists(&self);
         }
         let deleted: BTreeSet<Identity> = self.patch.iter().map(Value::to_string).collect();
@@ -130,8 +130,8 @@ pub(super) fn merge_lists(lists: &ListMerge<'_>) -> Result<Vec<Value>, Strategic
     if lists.live.is_empty() && lists.patch.is_empty() {
         return Ok(Vec::new());
     }
-    match lists.items()? {
-        Items::Scalars => {
+    match lists.item_kind()? {
+        ItemKind::Scalars => {
             let both = lists.live.iter().chain(&lists.patch);
             let mut seen = BTreeSet::new();
             let union = both.filter(|item| seen.insert(item.to_string()));
@@ -142,17 +142,17 @@ pub(super) fn merge_lists(lists: &ListMerge<'_>) -> Result<Vec<Value>, Strategic
                 lists.key(),
             )
         }
-        Items::Maps if lists.key().is_empty() => Err(StrategicError::NoKeyDeclared),
-        Items::Maps => merge_items(lists),
+        ItemKind::Maps if lists.key().is_empty() => Err(StrategicError::NoKeyDeclared),
+        ItemKind::Maps => merge_items(lists),
     }
 }
 
 fn merge_items(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
-    let special = Special::of(lists)?;
+    let special = DirectiveItems::from_patch(lists)?;
     let live = if special.replaces {
         special.plain.clone()
     } else {
-        special.kept(&lists.live, lists.key())
+        special.retain_live(&lists.live, lists.key())
     };
     let patch = if special.replaces {
         Vec::new()
@@ -186,14 +186,14 @@ fn merge_items(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
 }
 
 /// The items of a patch, sorted by what their `$patch` says.
-struct Special {
+struct DirectiveItems {
     plain: Vec<Value>,
     deleted: BTreeSet<Identity>,
     replaces: bool,
 }
 
-impl Special {
-    fn of(lists: &ListMerge<'_>) -> Result<Self, StrategicError> {
+impl DirectiveItems {
+    fn from_patch(lists: &ListMerge<'_>) -> Result<Self, StrategicError> {
         let mut special = Self {
             plain: Vec::new(),
             deleted: BTreeSet::new(),
@@ -215,7 +215,7 @@ impl Special {
     }
 
     /// The live items that are not deleted.
-    fn kept(&self, live: &[Value], key: &str) -> Vec<Value> {
+    fn retain_live(&self, live: &[Value], key: &str) -> Vec<Value> {
         let is_deleted = |item: &&Value| {
             let value = item.get(key).map(Value::to_string);
             value.is_some_and(|value| self.deleted.contains(&value))
@@ -234,10 +234,10 @@ pub(super) fn order_by(
     lists: &ListMerge<'_>,
 ) -> Result<Vec<Value>, StrategicError> {
     if lists.key().is_empty() {
-        lists.items()?;
+        lists.item_kind()?;
     }
-    let ordered = interleave(merged, order, &lists.live_as_left_over()?, lists.key())?;
-    lists.items()?;
+    let ordered = interleave(merged, order, &lists.live_after_go_merge()?, lists.key())?;
+    lists.item_kind()?;
     Ok(ordered)
 }
 
@@ -249,7 +249,10 @@ fn interleave(
     live: &[Value],
     key: &str,
 ) -> Result<Vec<Value>, StrategicError> {
-    let (wanted, lived) = (Places::of(order, key)?, Places::of(live, key)?);
+    let (wanted, lived) = (
+        ItemPositions::new(order, key)?,
+        ItemPositions::new(live, key)?,
+    );
     let mut ordered: Vec<(usize, Option<usize>, Value)> = Vec::new();
     let mut others: Vec<(Option<usize>, Value)> = Vec::new();
     for item in merged {
@@ -278,10 +281,10 @@ fn interleave(
 }
 
 /// Where the first item of each identity is.
-struct Places(BTreeMap<Identity, usize>);
+struct ItemPositions(BTreeMap<Identity, usize>);
 
-impl Places {
-    fn of(list: &[Value], key: &str) -> Result<Self, StrategicError> {
+impl ItemPositions {
+    fn new(list: &[Value], key: &str) -> Result<Self, StrategicError> {
         let mut places = BTreeMap::new();
         for (at, item) in list.iter().enumerate() {
             places.entry(identity(item, key)?).or_insert(at);

@@ -11,11 +11,11 @@ mod list;
 
 pub use error::StrategicError;
 
-use crate::Checks;
-use crate::go::{self, complaint};
+use crate::StrictDecoding;
+use crate::go::{self, strict_error};
 use list::{ListMerge, merge_lists, order_by};
 use optik_object::{Map, Value, drop_nulls, json_type, parse};
-use optik_schema::{Merge, Node, Type, Untyped};
+use optik_schema::{PatchStrategy, TypeNode, TypeRef, Untyped};
 use std::collections::BTreeSet;
 
 const PATCH: &str = "$patch";
@@ -28,12 +28,12 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 pub struct StrategicPatch {
     pub members: Map,
     /// `duplicate field "data.a"`; empty if checks are off.
-    pub complaints: Vec<String>,
+    pub strict_errors: Vec<String>,
 }
 
 impl StrategicPatch {
     /// Reads a body. Null changes nothing.
-    pub fn decode(body: &[u8], checks: Checks) -> Result<Self, StrategicError> {
+    pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, StrategicError> {
         let parsed = parse(body).map_err(|error| StrategicError::Malformed(error.to_string()))?;
         let members = match parsed.value {
             Value::Object(members) => members,
@@ -46,31 +46,35 @@ impl StrategicPatch {
             }
         };
         let duplicates = parsed.duplicates.iter();
-        let complaints = duplicates.map(|path| complaint("duplicate", path));
+        let complaints = duplicates.map(|path| strict_error("duplicate", path));
         let complaints = match checks {
-            Checks::On => complaints.collect(),
-            Checks::Off => Vec::new(),
+            StrictDecoding::On => complaints.collect(),
+            StrictDecoding::Off => Vec::new(),
         };
         Ok(Self {
             members,
-            complaints,
+            strict_errors: complaints,
         })
     }
 
     /// The patch as a message about it quotes it: `map[spec:map[replicas:x]]`.
     #[must_use]
-    pub fn printed(&self) -> String {
+    pub fn to_go_string(&self) -> String {
         go::print(&Value::Object(self.members.clone()))
     }
 }
 
 /// Merges a patch into an object of this type.
-pub fn strategic_merge_patch(live: Map, patch: Map, of: Type<'_>) -> Result<Map, StrategicError> {
+pub fn strategic_merge_patch(
+    live: Map,
+    patch: Map,
+    of: TypeRef<'_>,
+) -> Result<Map, StrategicError> {
     merge_maps(live, patch, of)
 }
 
 /// `of` is what Go would use to decode the object; it need not be a structure.
-fn merge_maps(mut live: Map, mut patch: Map, of: Type<'_>) -> Result<Map, StrategicError> {
+fn merge_maps(mut live: Map, mut patch: Map, of: TypeRef<'_>) -> Result<Map, StrategicError> {
     if let Some(directive) = patch.get(PATCH) {
         return match directive.as_str() {
             Some("replace") => {
@@ -110,7 +114,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), StrategicError> {
 
 /// Merges and orders the lists for which the patch gives an order, and takes them out of
 /// the patch.
-fn set_orders(live: &mut Map, patch: &mut Map, of: Type<'_>) -> Result<(), StrategicError> {
+fn set_orders(live: &mut Map, patch: &mut Map, of: TypeRef<'_>) -> Result<(), StrategicError> {
     let orders: Vec<String> = patch
         .keys()
         .filter(|name| name.starts_with(SET_ORDER))
@@ -121,7 +125,8 @@ fn set_orders(live: &mut Map, patch: &mut Map, of: Type<'_>) -> Result<(), Strat
         let Value::Array(order) = order else {
             return Err(StrategicError::wrong_type("[]interface {}", &order));
         };
-        let name = field_of(&directive, SET_ORDER).ok_or(StrategicError::BadSetElementOrder)?;
+        let name =
+            directive_field(&directive, SET_ORDER).ok_or(StrategicError::BadSetElementOrder)?;
         let live_list = list_at(live.get(name))?;
         let patch_list = list_at(patch.get(name))?;
         let (found_live, found_patch) = (live_list.is_some(), patch_list.is_some());
@@ -159,10 +164,10 @@ fn merge_member(
     live: &mut Map,
     name: &str,
     change: Value,
-    of: Type<'_>,
+    of: TypeRef<'_>,
 ) -> Result<(), StrategicError> {
     if name.starts_with(DELETE_FROM) {
-        let name = field_of(name, DELETE_FROM).ok_or(StrategicError::BadPrimitiveList)?;
+        let name = directive_field(name, DELETE_FROM).ok_or(StrategicError::BadPrimitiveList)?;
         return delete_items(live, name, change, of);
     }
     if change.is_null() {
@@ -192,7 +197,7 @@ fn merge_member(
                 Some(patch.into())
             }
         }
-        (_, change) => clean(change),
+        (_, change) => strip_directives_and_nulls(change),
     };
     if let Some(merged) = merged {
         live.insert(name.to_owned(), merged);
@@ -205,7 +210,7 @@ fn delete_items(
     live: &mut Map,
     name: &str,
     deleted: Value,
-    of: Type<'_>,
+    of: TypeRef<'_>,
 ) -> Result<(), StrategicError> {
     if deleted.is_null() {
         live.remove(name);
@@ -227,12 +232,12 @@ fn delete_items(
 }
 
 /// The field a directive such as `$setElementOrder/finalizers` is about.
-fn field_of<'n>(name: &'n str, directive: &str) -> Option<&'n str> {
+fn directive_field<'n>(name: &'n str, directive: &str) -> Option<&'n str> {
     name.strip_prefix(directive)?.strip_prefix('/')
 }
 
 /// What stands in for something else has no nulls and no objects with directives.
-fn clean(mut value: Value) -> Option<Value> {
+fn strip_directives_and_nulls(mut value: Value) -> Option<Value> {
     drop_nulls(&mut value);
     without_directives(value)
 }
@@ -256,26 +261,34 @@ fn without_directives(value: Value) -> Option<Value> {
 }
 
 /// The type and the merge facts of a member that is an object.
-fn field<'a>(of: Type<'a>, name: &str) -> Result<(Type<'a>, &'a Merge), StrategicError> {
+fn field<'a>(
+    of: TypeRef<'a>,
+    name: &str,
+) -> Result<(TypeRef<'a>, &'a PatchStrategy), StrategicError> {
     match of.node() {
-        Node::Struct(structure) => match structure.field(name) {
-            Some(field) => Ok((of.at(field.of), &field.merge)),
+        TypeNode::Struct(structure) => match structure.field(name) {
+            Some(field) => Ok((of.at(field.of), &field.patch_strategy)),
             None => Err(StrategicError::no_such_field(&structure.name, name)),
         },
-        Node::Map(_) => Err(StrategicError::NotAStruct("map")),
-        Node::List(_) => Err(StrategicError::NotAStruct("slice")),
-        Node::Scalar(_) => Err(StrategicError::NotAStruct("string")),
+        TypeNode::Map(_) => Err(StrategicError::NotAStruct("map")),
+        TypeNode::List(_) => Err(StrategicError::NotAStruct("slice")),
+        TypeNode::Scalar(_) => Err(StrategicError::NotAStruct("string")),
         // Both are structures in Go, whose members JSON does not show.
-        Node::Untyped(Untyped::Atomic) => Err(StrategicError::no_such_field("RawExtension", name)),
-        Node::Untyped(Untyped::Deduced) => Err(StrategicError::no_such_field("JSON", name)),
+        TypeNode::Untyped(Untyped::Atomic) => {
+            Err(StrategicError::no_such_field("RawExtension", name))
+        }
+        TypeNode::Untyped(Untyped::Deduced) => Err(StrategicError::no_such_field("JSON", name)),
     }
 }
 
 /// The type of the items and the merge facts of a member that is a list.
-fn list_field<'a>(of: Type<'a>, name: &str) -> Result<(Type<'a>, &'a Merge), StrategicError> {
+fn list_field<'a>(
+    of: TypeRef<'a>,
+    name: &str,
+) -> Result<(TypeRef<'a>, &'a PatchStrategy), StrategicError> {
     let (field, merge) = field(of, name)?;
     match field.node() {
-        Node::List(list) => Ok((field.at(list.of), merge)),
+        TypeNode::List(list) => Ok((field.at(list.of), merge)),
         _ => Err(StrategicError::NotAList),
     }
 }

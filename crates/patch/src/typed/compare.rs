@@ -1,11 +1,11 @@
 //! What changed between two values.
 
-use super::Owned;
-use super::shape::{ListShape, MapShape, Shape, items, members, root, shape};
+use super::OwnedNodes;
+use super::shape::{ListShape, MapShape, ValueShape, items, members, root, shape};
 use crate::fieldset::{FieldSet, PathElement};
-use crate::value::same;
+use crate::value::is_equal;
 use optik_object::{Map, Value};
-use optik_schema::Type;
+use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
 /// Paths by what happened to them. A container that is new or gone counts itself and
@@ -27,7 +27,7 @@ impl Comparison {
     /// As [`Self::written`], when the rest is not needed any more.
     #[must_use]
     pub fn into_written(self) -> FieldSet {
-        self.modified.joined(self.added)
+        self.modified.into_union(self.added)
     }
 
     /// Leaves out some fields and everything below them.
@@ -46,8 +46,8 @@ impl Comparison {
 
 /// Compares two objects of one type.
 #[must_use]
-pub fn compare(of: Type<'_>, old: &Map, new: &Map) -> Comparison {
-    let mut change = Change::default();
+pub fn compare(of: TypeRef<'_>, old: &Map, new: &Map) -> Comparison {
+    let mut change = ComparisonNodes::default();
     visit_members(root(of), Some(old), Some(new), &mut change);
     Comparison {
         added: change.added.into_set(),
@@ -57,14 +57,14 @@ pub fn compare(of: Type<'_>, old: &Map, new: &Map) -> Comparison {
 }
 
 #[derive(Default)]
-struct Change {
-    added: Owned,
-    modified: Owned,
-    removed: Owned,
+struct ComparisonNodes {
+    added: OwnedNodes,
+    modified: OwnedNodes,
+    removed: OwnedNodes,
 }
 
-impl Change {
-    fn push(&mut self, element: &PathElement, child: Change) {
+impl ComparisonNodes {
+    fn push(&mut self, element: &PathElement, child: ComparisonNodes) {
         for (side, below) in [
             (&mut self.added, child.added),
             (&mut self.modified, child.modified),
@@ -83,7 +83,7 @@ impl Change {
 }
 
 /// At least one side is there.
-fn visit(of: Type<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut Change) {
+fn visit(of: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut ComparisonNodes) {
     let (before, after) = (shape(of, old), shape(of, new));
     let is_leaf = if new.is_none() {
         visit_as(before, old, new, change)
@@ -103,20 +103,20 @@ fn visit(of: Type<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut Ch
 /// Says whether it was compared as one value. Empty containers are: otherwise the
 /// difference between `{}` and null would be lost.
 fn visit_as(
-    shape: Shape<'_>,
+    shape: ValueShape<'_>,
     old: Option<&Value>,
     new: Option<&Value>,
-    change: &mut Change,
+    change: &mut ComparisonNodes,
 ) -> bool {
     match shape {
-        Shape::Map(map) if !map.atomic => match (members(old), members(new)) {
+        ValueShape::Map(map) if !map.atomic => match (members(old), members(new)) {
             (None, None) => leaf(old, new, change),
             (old, new) => {
                 visit_members(map, old, new, change);
                 return false;
             }
         },
-        Shape::List(list) if !list.is_atomic() => match (items(old), items(new)) {
+        ValueShape::List(list) if !list.is_atomic() => match (items(old), items(new)) {
             ([], []) => leaf(old, new, change),
             (old, new) => {
                 visit_items(list, old, new, change);
@@ -128,15 +128,20 @@ fn visit_as(
     true
 }
 
-fn leaf(old: Option<&Value>, new: Option<&Value>, change: &mut Change) {
+fn leaf(old: Option<&Value>, new: Option<&Value>, change: &mut ComparisonNodes) {
     match (old, new) {
         (None, _) => change.added.this = true,
         (_, None) => change.removed.this = true,
-        (Some(old), Some(new)) => change.modified.this |= !same(old, new),
+        (Some(old), Some(new)) => change.modified.this |= !is_equal(old, new),
     }
 }
 
-fn visit_members(map: MapShape<'_>, old: Option<&Map>, new: Option<&Map>, change: &mut Change) {
+fn visit_members(
+    map: MapShape<'_>,
+    old: Option<&Map>,
+    new: Option<&Map>,
+    change: &mut ComparisonNodes,
+) {
     let mut olds = old.into_iter().flatten().peekable();
     let mut news = new.into_iter().flatten().peekable();
     loop {
@@ -151,9 +156,9 @@ fn visit_members(map: MapShape<'_>, old: Option<&Map>, new: Option<&Map>, change
         let Some((name, _)) = old.or(new) else {
             return;
         };
-        let mut below = Change::default();
+        let mut below = ComparisonNodes::default();
         let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
-        visit(map.member(name).of(), old, new, &mut below);
+        visit(map.member(name).type_ref(), old, new, &mut below);
         if !below.is_empty() {
             change.push(&PathElement::field(name), below);
         }
@@ -162,13 +167,13 @@ fn visit_members(map: MapShape<'_>, old: Option<&Map>, new: Option<&Map>, change
 
 /// The items of one identity, on both sides.
 #[derive(Default)]
-struct Twins<'v> {
+struct MatchedItems<'v> {
     old: Vec<&'v Value>,
     new: Vec<&'v Value>,
 }
 
-fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut Change) {
-    let mut twins: BTreeMap<PathElement, Twins<'_>> = BTreeMap::new();
+fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut ComparisonNodes) {
+    let mut twins: BTreeMap<PathElement, MatchedItems<'_>> = BTreeMap::new();
     for item in old {
         if let Ok(element) = list.identity(item) {
             twins.entry(element).or_default().old.push(item);
@@ -180,7 +185,7 @@ fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut C
         }
     }
     for (element, twins) in twins {
-        let mut below = Change::default();
+        let mut below = ComparisonNodes::default();
         visit_twins(list.of, &twins, &mut below);
         if !below.is_empty() {
             change.push(&element, below);
@@ -190,7 +195,7 @@ fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut C
 
 /// Items that share an identity are one value, which is replaced by an item of its own
 /// or the other way round.
-fn visit_twins(of: Type<'_>, twins: &Twins<'_>, change: &mut Change) {
+fn visit_twins(of: TypeRef<'_>, twins: &MatchedItems<'_>, change: &mut ComparisonNodes) {
     match (&twins.old[..], &twins.new[..]) {
         ([], []) => {}
         ([], [new]) => visit(of, None, Some(new), change),
@@ -198,7 +203,11 @@ fn visit_twins(of: Type<'_>, twins: &Twins<'_>, change: &mut Change) {
         ([old], [new]) => visit(of, Some(old), Some(new), change),
         ([_, _, ..], [_, _, ..]) => {
             let is_same = twins.old.len() == twins.new.len()
-                && twins.old.iter().zip(&twins.new).all(|(a, b)| same(a, b));
+                && twins
+                    .old
+                    .iter()
+                    .zip(&twins.new)
+                    .all(|(a, b)| is_equal(a, b));
             change.modified.this = !is_same;
         }
         ([_, _, ..], new) => {

@@ -1,32 +1,33 @@
 //! A configuration laid over an object.
 
-use super::shape::{ListShape, MapShape, Shape, root, shape};
+use super::shape::{ListShape, MapShape, ValueShape, root, shape};
 use crate::fieldset::PathElement;
 use optik_object::{Map, Value};
-use optik_schema::Type;
+use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
 /// Merges `config` into `live`: what is one value comes from the configuration, objects
 /// and lists with identities are merged.
-pub fn merge(of: Type<'_>, live: &mut Map, config: &Map) {
+pub fn merge(of: TypeRef<'_>, live: &mut Map, config: &Map) {
     merge_members(root(of), live, config);
 }
 
-fn merge_values(of: Type<'_>, live: &mut Value, config: &Value) {
+fn merge_values(of: TypeRef<'_>, live: &mut Value, config: &Value) {
     match (shape(of, Some(config)), &mut *live, config) {
-        (Shape::Map(map), Value::Object(live), Value::Object(config))
+        (ValueShape::Map(map), Value::Object(live), Value::Object(config))
             if !map.atomic && !live.is_empty() =>
         {
             merge_members(map, live, config);
         }
         // Nothing is no reason to drop what others have put there.
-        (Shape::Map(map), Value::Object(live), Value::Null) if !map.atomic && !live.is_empty() => {}
-        (Shape::List(list), Value::Array(live), Value::Array(config))
+        (ValueShape::Map(map), Value::Object(live), Value::Null)
+            if !map.atomic && !live.is_empty() => {}
+        (ValueShape::List(list), Value::Array(live), Value::Array(config))
             if !list.is_atomic() && !live.is_empty() =>
         {
             *live = merge_items(list, std::mem::take(live), config);
         }
-        (Shape::List(list), Value::Array(live), Value::Null)
+        (ValueShape::List(list), Value::Array(live), Value::Null)
             if !list.is_atomic() && !live.is_empty() => {}
         _ => *live = config.clone(),
     }
@@ -35,7 +36,7 @@ fn merge_values(of: Type<'_>, live: &mut Value, config: &Value) {
 fn merge_members(map: MapShape<'_>, live: &mut Map, config: &Map) {
     for (name, value) in config {
         match live.get_mut(name) {
-            Some(live) => merge_values(map.member(name).of(), live, value),
+            Some(live) => merge_values(map.member(name).type_ref(), live, value),
             None => drop(live.insert(name.clone(), value.clone())),
         }
     }
@@ -44,7 +45,7 @@ fn merge_members(map: MapShape<'_>, live: &mut Map, config: &Map) {
 /// Where the items of one identity are in the live list, and whether they are in the
 /// configuration, too.
 #[derive(Default)]
-struct Place {
+struct ItemPlacement {
     live: Vec<usize>,
     config: Option<usize>,
     is_merged: bool,
@@ -59,7 +60,7 @@ fn merge_items(list: ListShape<'_>, live: Vec<Value>, config: &[Value]) -> Vec<V
     let lives: Vec<Option<PathElement>> = live.iter().map(|it| list.identity(it).ok()).collect();
     let configs: Vec<Option<PathElement>> =
         config.iter().map(|it| list.identity(it).ok()).collect();
-    let mut places: BTreeMap<&PathElement, Place> = BTreeMap::new();
+    let mut places: BTreeMap<&PathElement, ItemPlacement> = BTreeMap::new();
     for (at, element) in lives.iter().enumerate() {
         if let Some(element) = element {
             places.entry(element).or_default().live.push(at);
@@ -75,11 +76,11 @@ fn merge_items(list: ListShape<'_>, live: Vec<Value>, config: &[Value]) -> Vec<V
     let mut shared: Vec<&PathElement> = shared.collect();
     shared.reverse();
 
-    let mut merging = Merging {
+    let mut merging = ItemMerger {
         list,
         live: live.into_iter().map(Some).collect(),
         config,
-        places,
+        placements: places,
         out: Vec::new(),
     };
     let (mut l, mut c) = (0, 0);
@@ -121,22 +122,22 @@ fn merge_items(list: ListShape<'_>, live: Vec<Value>, config: &[Value]) -> Vec<V
     merging.out
 }
 
-struct Merging<'a> {
+struct ItemMerger<'a> {
     list: ListShape<'a>,
     live: Vec<Option<Value>>,
     config: &'a [Value],
-    places: BTreeMap<&'a PathElement, Place>,
+    placements: BTreeMap<&'a PathElement, ItemPlacement>,
     out: Vec<Value>,
 }
 
-impl Merging<'_> {
+impl ItemMerger<'_> {
     fn is_in_config(&self, element: &PathElement) -> bool {
-        let place = self.places.get(element);
+        let place = self.placements.get(element);
         place.is_some_and(|place| place.config.is_some())
     }
 
     fn is_merged(&self, element: &PathElement) -> bool {
-        self.places
+        self.placements
             .get(element)
             .is_some_and(|place| place.is_merged)
     }
@@ -148,7 +149,7 @@ impl Merging<'_> {
     /// Merged with its live twin. Of several there is no telling which, so the
     /// configuration replaces them all.
     fn take_config(&mut self, at: usize, element: &PathElement) {
-        let Some(place) = self.places.get_mut(element) else {
+        let Some(place) = self.placements.get_mut(element) else {
             return;
         };
         place.is_merged = true;

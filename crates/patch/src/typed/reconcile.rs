@@ -1,21 +1,21 @@
 //! Sets seen through types.
 
-use super::shape::{Shape, shape};
-use crate::fieldset::{FieldSet, Node, PathElement};
-use optik_schema::{Node as TypeNode, Type, Untyped};
+use super::shape::{ValueShape, shape};
+use crate::fieldset::{FieldNode, FieldSet, PathElement};
+use optik_schema::{TypeNode, TypeRef, Untyped};
 
 /// A set that was recorded when the types may have been others: who owned something
 /// inside of what has become one value owns that value. `None` if nothing changes.
 #[must_use]
-pub fn reconcile(of: Type<'_>, fields: &FieldSet) -> Option<FieldSet> {
+pub fn reconcile(of: TypeRef<'_>, fields: &FieldSet) -> Option<FieldSet> {
     if is_deduced_map(of) {
         return None;
     }
     let changed = fields.nodes.iter().map(|node| {
-        let of = inner(of, &node.element)?;
+        let of = child_type(of, &node.element)?;
         reconcile_node(of, node)
     });
-    let changed: Vec<Option<Node>> = changed.collect();
+    let changed: Vec<Option<FieldNode>> = changed.collect();
     if changed.iter().all(Option::is_none) {
         return None;
     }
@@ -26,23 +26,23 @@ pub fn reconcile(of: Type<'_>, fields: &FieldSet) -> Option<FieldSet> {
     })
 }
 
-fn reconcile_node(of: Type<'_>, node: &Node) -> Option<Node> {
+fn reconcile_node(of: TypeRef<'_>, node: &FieldNode) -> Option<FieldNode> {
     let is_whole = node.is_member && node.below.is_empty();
     let is_atomic = match shape(of, None) {
         _ if is_deduced_map(of) => return None,
-        Shape::Scalar(_) => return None,
-        Shape::List(list) => list.is_atomic(),
-        Shape::Map(map) => map.atomic,
+        ValueShape::Scalar(_) => return None,
+        ValueShape::List(list) => list.is_atomic(),
+        ValueShape::Map(map) => map.atomic,
     };
     if is_atomic && !is_whole {
-        return Some(Node {
+        return Some(FieldNode {
             element: node.element.clone(),
             is_member: true,
             below: FieldSet::new(),
         });
     }
     let below = reconcile(of, &node.below)?;
-    Some(Node {
+    Some(FieldNode {
         element: node.element.clone(),
         is_member: node.is_member,
         below,
@@ -50,7 +50,7 @@ fn reconcile_node(of: Type<'_>, node: &Node) -> Option<Node> {
 }
 
 /// Types that nobody declared cannot have changed.
-fn is_deduced_map(of: Type<'_>) -> bool {
+fn is_deduced_map(of: TypeRef<'_>) -> bool {
     match of.node() {
         TypeNode::Untyped(untyped) => *untyped == Untyped::Deduced,
         TypeNode::Map(map) => {
@@ -61,27 +61,27 @@ fn is_deduced_map(of: Type<'_>) -> bool {
 }
 
 /// The type one step further in; `None` for what no type declares.
-fn inner<'a>(of: Type<'a>, element: &PathElement) -> Option<Type<'a>> {
+fn child_type<'a>(of: TypeRef<'a>, element: &PathElement) -> Option<TypeRef<'a>> {
     match (shape(of, None), element) {
-        (Shape::Map(map), PathElement::Field(name)) => {
+        (ValueShape::Map(map), PathElement::Field(name)) => {
             let member = map.member(name);
-            (member.is_declared() || map.others.is_some()).then(|| member.of())
+            (member.is_declared() || map.others.is_some()).then(|| member.type_ref())
         }
-        (Shape::List(list), _) => Some(list.of),
+        (ValueShape::List(list), _) => Some(list.of),
         _ => None,
     }
 }
 
 /// The set, and every declared member that leads to something in it.
 #[must_use]
-pub fn with_declared(of: Type<'_>, fields: &FieldSet) -> FieldSet {
+pub fn with_declared(of: TypeRef<'_>, fields: &FieldSet) -> FieldSet {
     let nodes = fields.nodes.iter().map(|node| {
         let declares = match (&node.element, of.as_struct()) {
             (PathElement::Field(name), Some(structure)) => structure.field(name).is_some(),
             _ => false,
         };
-        let inner = inner(of, &node.element).unwrap_or_else(|| of.deduced());
-        Node {
+        let inner = child_type(of, &node.element).unwrap_or_else(|| of.deduced());
+        FieldNode {
             element: node.element.clone(),
             is_member: node.is_member || (declares && !node.below.is_empty()),
             below: with_declared(inner, &node.below),

@@ -1,13 +1,13 @@
 //! Values without some of their fields, or with nothing else.
 
-use super::shape::{MapShape, Shape, root, shape};
+use super::shape::{MapShape, ValueShape, root, shape};
 use crate::fieldset::{FieldSet, PathElement};
 use optik_object::{Map, Value};
-use optik_schema::Type;
+use optik_schema::TypeRef;
 
 /// Removes the members of a set with everything in them. A container that is left
 /// without content becomes null.
-pub fn remove(of: Type<'_>, object: &mut Map, fields: &FieldSet) {
+pub fn remove(of: TypeRef<'_>, object: &mut Map, fields: &FieldSet) {
     remove_members(root(of), object, fields);
 }
 
@@ -19,24 +19,24 @@ fn remove_members(map: MapShape<'_>, members: &mut Map, fields: &FieldSet) {
         if node.is_member {
             members.remove(&**name);
         } else if let Some(member) = members.get_mut(&**name) {
-            remove_within(map.member(name).of(), member, &node.below);
+            remove_within(map.member(name).type_ref(), member, &node.below);
         }
     }
 }
 
-fn remove_within(of: Type<'_>, value: &mut Value, fields: &FieldSet) {
+fn remove_within(of: TypeRef<'_>, value: &mut Value, fields: &FieldSet) {
     if fields.is_empty() {
         return;
     }
     match (shape(of, Some(value)), &mut *value) {
-        (Shape::Scalar(_), _) => return,
-        (Shape::Map(map), Value::Object(members)) if !map.atomic => {
+        (ValueShape::Scalar(_), _) => return,
+        (ValueShape::Map(map), Value::Object(members)) if !map.atomic => {
             remove_members(map, members, fields);
             if !members.is_empty() {
                 return;
             }
         }
-        (Shape::List(list), Value::Array(items)) if !list.is_atomic() => {
+        (ValueShape::List(list), Value::Array(items)) if !list.is_atomic() => {
             items.retain_mut(|item| {
                 let element = list.identity(item).ok();
                 match element.and_then(|element| fields.node(&element)) {
@@ -61,22 +61,22 @@ fn remove_within(of: Type<'_>, value: &mut Value, fields: &FieldSet) {
 /// that is on the way to something keeps nothing else but its keys, if the set names
 /// them.
 #[must_use]
-pub fn extract(of: Type<'_>, object: &Map, fields: &FieldSet) -> Map {
+pub fn extract(of: TypeRef<'_>, object: &Map, fields: &FieldSet) -> Map {
     extract_members(root(of), object, fields)
 }
 
 fn extract_members(map: MapShape<'_>, members: &Map, fields: &FieldSet) -> Map {
     let kept = members.iter().filter_map(|(name, member)| {
         let node = fields.node(&PathElement::field(name))?;
-        let kept = extract_within(map.member(name).of(), member, &node.below);
+        let kept = extract_within(map.member(name).type_ref(), member, &node.below);
         Some((name.clone(), kept))
     });
     kept.collect()
 }
 
-fn extract_within(of: Type<'_>, value: &Value, fields: &FieldSet) -> Value {
+fn extract_within(of: TypeRef<'_>, value: &Value, fields: &FieldSet) -> Value {
     match (shape(of, Some(value)), value) {
-        (Shape::Map(map), Value::Object(members)) if !map.atomic && !members.is_empty() => {
+        (ValueShape::Map(map), Value::Object(members)) if !map.atomic && !members.is_empty() => {
             let kept = extract_members(map, members, fields);
             if kept.is_empty() {
                 Value::Null
@@ -84,7 +84,7 @@ fn extract_within(of: Type<'_>, value: &Value, fields: &FieldSet) -> Value {
                 kept.into()
             }
         }
-        (Shape::List(list), Value::Array(items)) if !list.is_atomic() && !items.is_empty() => {
+        (ValueShape::List(list), Value::Array(items)) if !list.is_atomic() && !items.is_empty() => {
             let kept = items.iter().filter_map(|item| {
                 let node = fields.node(&list.identity(item).ok()?)?;
                 if node.below.is_empty() {

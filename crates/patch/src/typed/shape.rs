@@ -3,11 +3,13 @@
 
 use crate::fieldset::PathElement;
 use optik_object::{Map, Value, quote};
-use optik_schema::{Item, Node, Scalar, Struct, Type, Unknown, Untyped};
+use optik_schema::{
+    ElementRelationship, Scalar, Struct, TypeNode, TypeRef, UnknownFields, Untyped,
+};
 use std::sync::Arc;
 
 #[derive(Clone, Copy)]
-pub(super) enum Shape<'a> {
+pub(super) enum ValueShape<'a> {
     Scalar(Option<Scalar>),
     List(ListShape<'a>),
     Map(MapShape<'a>),
@@ -15,50 +17,50 @@ pub(super) enum Shape<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) struct ListShape<'a> {
-    pub(super) of: Type<'a>,
-    pub(super) item: &'a Item,
+    pub(super) of: TypeRef<'a>,
+    pub(super) item: &'a ElementRelationship,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct MapShape<'a> {
-    of: Type<'a>,
+    of: TypeRef<'a>,
     structure: Option<&'a Struct>,
     /// The type of members that are not declared; none may be there if there is none.
-    pub(super) others: Option<Type<'a>>,
+    pub(super) others: Option<TypeRef<'a>>,
     pub(super) atomic: bool,
 }
 
 /// No value, and null, are maps where nothing is declared.
-pub(super) fn shape<'a>(of: Type<'a>, value: Option<&Value>) -> Shape<'a> {
+pub(super) fn shape<'a>(of: TypeRef<'a>, value: Option<&Value>) -> ValueShape<'a> {
     match of.node() {
         // Go decodes it by itself, so upstream's schema says nothing.
-        Node::Scalar(Scalar::IntOrString) => deduced(of.deduced(), false, value),
-        Node::Scalar(scalar) => Shape::Scalar(Some(*scalar)),
-        Node::List(list) => Shape::List(ListShape {
+        TypeNode::Scalar(Scalar::IntOrString) => deduced(of.deduced(), false, value),
+        TypeNode::Scalar(scalar) => ValueShape::Scalar(Some(*scalar)),
+        TypeNode::List(list) => ValueShape::List(ListShape {
             of: of.at(list.of),
-            item: &list.item,
+            item: &list.relationship,
         }),
-        Node::Struct(structure) => Shape::Map(MapShape {
+        TypeNode::Struct(structure) => ValueShape::Map(MapShape {
             of,
             structure: Some(structure),
-            others: (structure.unknown == Unknown::Kept).then(|| of.deduced()),
+            others: (structure.unknown == UnknownFields::Kept).then(|| of.deduced()),
             atomic: structure.atomic,
         }),
-        Node::Map(map) => Shape::Map(MapShape {
+        TypeNode::Map(map) => ValueShape::Map(MapShape {
             of,
             structure: None,
             others: Some(of.at(map.value)),
             atomic: map.atomic,
         }),
-        Node::Untyped(untyped) => deduced(of, *untyped == Untyped::Atomic, value),
+        TypeNode::Untyped(untyped) => deduced(of, *untyped == Untyped::Atomic, value),
     }
 }
 
 /// A whole object. Whatever its type says, it is not one value.
-pub(super) fn root(of: Type<'_>) -> MapShape<'_> {
+pub(super) fn root(of: TypeRef<'_>) -> MapShape<'_> {
     match shape(of, None) {
-        Shape::Map(map) => map,
-        Shape::List(_) | Shape::Scalar(_) => MapShape {
+        ValueShape::Map(map) => map,
+        ValueShape::List(_) | ValueShape::Scalar(_) => MapShape {
             of,
             structure: None,
             others: Some(of.deduced()),
@@ -67,53 +69,53 @@ pub(super) fn root(of: Type<'_>) -> MapShape<'_> {
     }
 }
 
-fn deduced<'a>(of: Type<'a>, atomic: bool, value: Option<&Value>) -> Shape<'a> {
+fn deduced<'a>(of: TypeRef<'a>, atomic: bool, value: Option<&Value>) -> ValueShape<'a> {
     match value {
-        None | Some(Value::Null | Value::Object(_)) => Shape::Map(MapShape {
+        None | Some(Value::Null | Value::Object(_)) => ValueShape::Map(MapShape {
             of,
             structure: None,
             others: Some(of),
             atomic,
         }),
-        Some(Value::Array(_)) => Shape::List(ListShape {
+        Some(Value::Array(_)) => ValueShape::List(ListShape {
             of,
-            item: &Item::Atomic,
+            item: &ElementRelationship::Atomic,
         }),
-        Some(_) => Shape::Scalar(None),
+        Some(_) => ValueShape::Scalar(None),
     }
 }
 
 impl<'a> MapShape<'a> {
     /// What is not declared although it should be is looked at as if nothing was.
-    pub(super) fn member(&self, name: &str) -> Member<'a> {
+    pub(super) fn member(&self, name: &str) -> MemberType<'a> {
         let declared = self.structure.and_then(|it| it.field(name));
         match (declared, self.others) {
-            (Some(field), _) => Member::Declared(self.of.at(field.of)),
-            (None, Some(others)) => Member::Other(others),
-            (None, None) => Member::Undeclared(self.of.deduced()),
+            (Some(field), _) => MemberType::Declared(self.of.at(field.of)),
+            (None, Some(others)) => MemberType::Other(others),
+            (None, None) => MemberType::Undeclared(self.of.deduced()),
         }
     }
 }
 
-pub(super) enum Member<'a> {
-    Declared(Type<'a>),
-    Other(Type<'a>),
-    Undeclared(Type<'a>),
+pub(super) enum MemberType<'a> {
+    Declared(TypeRef<'a>),
+    Other(TypeRef<'a>),
+    Undeclared(TypeRef<'a>),
 }
 
-impl<'a> Member<'a> {
+impl<'a> MemberType<'a> {
     pub(super) fn is_declared(&self) -> bool {
         matches!(self, Self::Declared(_))
     }
 
-    pub(super) fn of(&self) -> Type<'a> {
+    pub(super) fn type_ref(&self) -> TypeRef<'a> {
         match self {
             Self::Declared(of) | Self::Other(of) | Self::Undeclared(of) => *of,
         }
     }
 }
 
-impl Shape<'_> {
+impl ValueShape<'_> {
     pub(super) fn is_same_kind(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -121,14 +123,14 @@ impl Shape<'_> {
 
 impl ListShape<'_> {
     pub(super) fn is_atomic(&self) -> bool {
-        *self.item == Item::Atomic
+        *self.item == ElementRelationship::Atomic
     }
 
     /// What an item is known by. The text says why it is not known by anything.
     pub(super) fn identity(&self, item: &Value) -> Result<PathElement, String> {
         match self.item {
-            Item::Atomic => Err("invalid indexing of non-associative list".into()),
-            Item::Value => match item {
+            ElementRelationship::Atomic => Err("invalid indexing of non-associative list".into()),
+            ElementRelationship::Value => match item {
                 Value::Object(_) => {
                     Err("associative list without keys has an element that's a map type".into())
                 }
@@ -140,7 +142,7 @@ impl ListShape<'_> {
                 ),
                 scalar => Ok(PathElement::value(scalar.clone())),
             },
-            Item::Keys(names) => match item {
+            ElementRelationship::Keys(names) => match item {
                 Value::Null => Err("associative list with keys may not have a null element".into()),
                 Value::Object(members) => self.keys(names, members),
                 _ => Err("associative list with keys may not have non-map elements".into()),

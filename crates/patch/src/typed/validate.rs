@@ -1,10 +1,10 @@
 //! Is a configuration one that can be applied?
 
-use super::shape::{ListShape, MapShape, Member, Shape, root, shape};
+use super::shape::{ListShape, MapShape, MemberType, ValueShape, root, shape};
 use crate::fieldset::PathElement;
 use crate::go;
 use optik_object::{Map, Value, quote};
-use optik_schema::{Scalar, Type};
+use optik_schema::{Scalar, TypeRef};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -13,19 +13,19 @@ const PROBLEMS_MAX: usize = 100;
 
 /// Whether lists may have two items of one identity. Updates may bring them about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum DuplicateItems {
     Refused,
     Allowed,
 }
 
 /// Everything that is wrong: paths and texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid(Vec<(String, String)>);
+pub struct ValidationErrors(Vec<(String, String)>);
 
-impl std::error::Error for Invalid {}
+impl std::error::Error for ValidationErrors {}
 
 /// One in a line, several in a list.
-impl fmt::Display for Invalid {
+impl fmt::Display for ValidationErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [(path, text)] = &self.0[..] {
             return write!(f, "{path}: {text}");
@@ -39,86 +39,90 @@ impl fmt::Display for Invalid {
 }
 
 /// Checks an object against its type.
-pub fn validate(of: Type<'_>, object: &Map, duplicates: Duplicates) -> Result<(), Invalid> {
-    let mut walk = Walk {
+pub fn validate(
+    of: TypeRef<'_>,
+    object: &Map,
+    duplicates: DuplicateItems,
+) -> Result<(), ValidationErrors> {
+    let mut walk = TypeValidator {
         duplicates,
         problems: Vec::new(),
     };
-    walk.members(root(of), object, &Path::Root);
+    walk.members(root(of), object, &ValidationPath::Root);
     if walk.problems.is_empty() {
         Ok(())
     } else {
-        Err(Invalid(walk.problems))
+        Err(ValidationErrors(walk.problems))
     }
 }
 
 /// Printed only if something is wrong.
-enum Path<'p> {
+enum ValidationPath<'p> {
     Root,
-    Member(&'p Path<'p>, &'p str),
-    Item(&'p Path<'p>, &'p PathElement),
+    Member(&'p ValidationPath<'p>, &'p str),
+    Item(&'p ValidationPath<'p>, &'p PathElement),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for ValidationPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Path::Root => Ok(()),
-            Path::Member(parent, name) => write!(f, "{parent}.{name}"),
-            Path::Item(parent, element) => write!(f, "{parent}{element}"),
+            ValidationPath::Root => Ok(()),
+            ValidationPath::Member(parent, name) => write!(f, "{parent}.{name}"),
+            ValidationPath::Item(parent, element) => write!(f, "{parent}{element}"),
         }
     }
 }
 
-struct Walk {
-    duplicates: Duplicates,
+struct TypeValidator {
+    duplicates: DuplicateItems,
     problems: Vec<(String, String)>,
 }
 
-impl Walk {
-    fn note(&mut self, path: &Path<'_>, text: String) {
+impl TypeValidator {
+    fn add_error(&mut self, path: &ValidationPath<'_>, text: String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push((path.to_string(), text));
         }
     }
 
-    fn visit(&mut self, of: Type<'_>, value: &Value, path: &Path<'_>) {
+    fn visit(&mut self, of: TypeRef<'_>, value: &Value, path: &ValidationPath<'_>) {
         if value.is_null() {
             return;
         }
         match shape(of, Some(value)) {
-            Shape::Scalar(scalar) => {
-                if let Some(text) = misfit(scalar, value) {
-                    self.note(path, text);
+            ValueShape::Scalar(scalar) => {
+                if let Some(text) = scalar_mismatch(scalar, value) {
+                    self.add_error(path, text);
                 }
             }
-            Shape::List(list) => self.list(list, value, path),
-            Shape::Map(map) => self.map(map, value, path),
+            ValueShape::List(list) => self.list(list, value, path),
+            ValueShape::Map(map) => self.map(map, value, path),
         }
     }
 
-    fn map(&mut self, map: MapShape<'_>, value: &Value, path: &Path<'_>) {
+    fn map(&mut self, map: MapShape<'_>, value: &Value, path: &ValidationPath<'_>) {
         match value {
             Value::Object(members) => self.members(map, members, path),
-            _ => self.note(path, format!("expected map, got &{{{}}}", go::print(value))),
+            _ => self.add_error(path, format!("expected map, got &{{{}}}", go::print(value))),
         }
     }
 
-    fn members(&mut self, map: MapShape<'_>, members: &Map, path: &Path<'_>) {
+    fn members(&mut self, map: MapShape<'_>, members: &Map, path: &ValidationPath<'_>) {
         for (name, value) in members {
-            let path = Path::Member(path, name);
+            let path = ValidationPath::Member(path, name);
             match map.member(name) {
                 // As upstream, the rest of this object goes unchecked.
-                Member::Undeclared(_) => {
-                    return self.note(&path, "field not declared in schema".into());
+                MemberType::Undeclared(_) => {
+                    return self.add_error(&path, "field not declared in schema".into());
                 }
-                member => self.visit(member.of(), value, &path),
+                member => self.visit(member.type_ref(), value, &path),
             }
         }
     }
 
-    fn list(&mut self, list: ListShape<'_>, value: &Value, path: &Path<'_>) {
+    fn list(&mut self, list: ListShape<'_>, value: &Value, path: &ValidationPath<'_>) {
         let Value::Array(items) = value else {
-            return self.note(
+            return self.add_error(
                 path,
                 format!("expected list, got &{{{}}}", go::print(value)),
             );
@@ -130,16 +134,16 @@ impl Walk {
             } else {
                 match list.identity(item) {
                     Ok(element) => element,
-                    Err(text) => return self.note(path, format!("element {index}: {text}")),
+                    Err(text) => return self.add_error(path, format!("element {index}: {text}")),
                 }
             };
-            self.visit(list.of, item, &Path::Item(path, &element));
-            if !list.is_atomic() && self.duplicates == Duplicates::Refused {
+            self.visit(list.of, item, &ValidationPath::Item(path, &element));
+            if !list.is_atomic() && self.duplicates == DuplicateItems::Refused {
                 let text = seen
                     .contains(&element)
                     .then(|| format!("duplicate entries for key {element}"));
                 if let Some(text) = text {
-                    self.note(path, text);
+                    self.add_error(path, text);
                 }
                 seen.insert(element);
             }
@@ -147,14 +151,14 @@ impl Walk {
     }
 }
 
-fn misfit(scalar: Option<Scalar>, value: &Value) -> Option<String> {
+fn scalar_mismatch(scalar: Option<Scalar>, value: &Value) -> Option<String> {
     match scalar {
         Some(Scalar::Int32 | Scalar::Int64 | Scalar::Number) if !value.is_number() => {
             let found = go::type_name(value);
             Some(format!("expected numeric (int or float), got {found}"))
         }
         Some(Scalar::String | Scalar::Bytes) if !value.is_string() => {
-            let value = in_go(value);
+            let value = go_syntax(value);
             Some(format!(
                 "expected string, got &value.valueUnstructured{{Value:{value}}}"
             ))
@@ -171,18 +175,18 @@ fn misfit(scalar: Option<Scalar>, value: &Value) -> Option<String> {
 }
 
 /// A value as `%#v` prints it.
-fn in_go(value: &Value) -> String {
+fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(in_go).collect();
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(members) => {
             let members = members
                 .iter()
-                .map(|(name, member)| format!("{}:{}", quote(name), in_go(member)));
+                .map(|(name, member)| format!("{}:{}", quote(name), go_syntax(member)));
             let members: Vec<String> = members.collect();
             format!("map[string]interface {{}}{{{}}}", members.join(", "))
         }

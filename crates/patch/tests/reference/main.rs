@@ -4,7 +4,7 @@ mod model;
 #[path = "../world/mod.rs"]
 mod world;
 
-use model::{Model, Wish, fields};
+use model::{DesiredFields, Model, fields};
 use optik_object::Value;
 use optik_patch::{ApplyError, Managed};
 use proptest::prelude::*;
@@ -13,14 +13,14 @@ use world::World;
 
 const MANAGERS: [&str; 3] = ["m1", "m2", "m3"];
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn desired_fields() -> impl Strategy<Value = DesiredFields> {
     (
         prop::option::of(0..3_u8),
         prop::collection::btree_map(0..3_u8, 0..3_u8, 0..3),
         prop::collection::btree_set(0..4_u8, 0..3),
         prop::collection::btree_map(0..3_u8, prop::option::of(0..3_u8), 0..3),
     )
-        .prop_map(|(text, map, set, keyed)| Wish {
+        .prop_map(|(text, map, set, keyed)| DesiredFields {
             text,
             map,
             set,
@@ -30,7 +30,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 
 /// The paths that a manager is recorded to own.
 fn owned(world: &World, manager: &str) -> BTreeSet<String> {
-    let live = world.live.as_ref().map(Managed::of_object);
+    let live = world.live.as_ref().map(Managed::from_object);
     let managed = live.map(Result::unwrap).unwrap_or_default();
     let entries = managed.entries().iter();
     let own = entries.filter(|entry| entry.manager.name == manager);
@@ -41,8 +41,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_sequence_agrees_with_the_reference(
-        steps in prop::collection::vec((0..3_usize, any::<bool>(), wish()), 1..12),
+    fn apply_sequence_matches_reference_model(
+        steps in prop::collection::vec((0..3_usize, any::<bool>(), desired_fields()), 1..12),
     ) {
         let mut world = World::thing();
         let mut model = Model::default();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a manager asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct DesiredFields {
     pub(crate) text: Option<u8>,
     pub(crate) map: BTreeMap<u8, u8>,
     pub(crate) set: BTreeSet<u8>,
@@ -19,7 +19,7 @@ fn word(number: u8) -> String {
     format!("w{}", number % 4)
 }
 
-impl Wish {
+impl DesiredFields {
     /// As the content of an object of the custom kind. What is empty is left out.
     pub(crate) fn content(&self) -> Value {
         let mut spec = json!({});
@@ -91,7 +91,12 @@ struct Field {
 
 impl Model {
     /// Whether it was carried out; otherwise how many fields of others it would change.
-    pub(crate) fn apply(&mut self, manager: &str, force: bool, wish: &Wish) -> Result<(), usize> {
+    pub(crate) fn apply(
+        &mut self,
+        manager: &str,
+        force: bool,
+        wish: &DesiredFields,
+    ) -> Result<(), usize> {
         let wanted = fields(&wish.content());
         let conflicts: usize = wanted
             .iter()

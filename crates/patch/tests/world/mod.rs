@@ -3,16 +3,16 @@
 
 use optik_object::{Object, Timestamp, Value};
 use optik_patch::{
-    Applied, Apply, ApplyError, Endpoint, Family, FieldSet, MergePatch, OneVersion, Update, apply,
-    merge_patch, update,
+    ApplyError, ApplyRequest, ApplyResult, Endpoint, Family, FieldSet, MergePatch, OneVersion,
+    UpdateRequest, apply, merge_patch, update,
 };
-use optik_schema::{Schema, Type, builtin};
+use optik_schema::{Schema, TypeRef, builtin_type};
 use std::sync::OnceLock;
 
 pub(crate) struct World {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) of: Type<'static>,
+    pub(crate) of: TypeRef<'static>,
     pub(crate) family: Family,
     pub(crate) live: Option<Object>,
     pub(crate) seconds: i64,
@@ -59,7 +59,7 @@ static CUSTOM: &str = "\
  deep @3
 ";
 
-pub(crate) fn custom() -> Type<'static> {
+pub(crate) fn custom() -> TypeRef<'static> {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA
         .get_or_init(|| Schema::parse(CUSTOM).expect("a table"))
@@ -75,13 +75,13 @@ impl World {
         Self::of(
             "v1",
             "ConfigMap",
-            builtin("", "v1", "ConfigMap").unwrap(),
+            builtin_type("", "v1", "ConfigMap").unwrap(),
             Family::BuiltIn,
         )
     }
 
     pub(crate) fn deployment() -> Self {
-        let of = builtin("apps", "v1", "Deployment").unwrap();
+        let of = builtin_type("apps", "v1", "Deployment").unwrap();
         Self::of("apps/v1", "Deployment", of, Family::BuiltIn)
     }
 
@@ -92,7 +92,7 @@ impl World {
     pub(crate) fn of(
         api_version: &'static str,
         kind: &'static str,
-        of: Type<'static>,
+        of: TypeRef<'static>,
         family: Family,
     ) -> Self {
         Self {
@@ -117,8 +117,8 @@ impl World {
 
     fn reset(subresource: &str) -> FieldSet {
         match subresource {
-            "" => FieldSet::of_fields(&[&["status"]]),
-            _ => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
+            "" => FieldSet::from_fields(&[&["status"]]),
+            _ => FieldSet::from_fields(&[&["spec"], &["metadata", "labels"]]),
         }
     }
 
@@ -129,7 +129,7 @@ impl World {
         subresource: &str,
         config: &Object,
         force: bool,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Result<ApplyResult, ApplyError> {
         let reset = Self::reset(subresource);
         let versions = OneVersion {
             api_version: self.api_version,
@@ -142,7 +142,7 @@ impl World {
             subresource,
             versions: &versions,
         };
-        let request = Apply {
+        let request = ApplyRequest {
             live: self.live.as_ref(),
             config,
             manager,
@@ -153,7 +153,11 @@ impl World {
     }
 
     /// `force` if the name ends with an exclamation mark.
-    pub(crate) fn apply(&mut self, manager: &str, content: Value) -> Result<Applied, ApplyError> {
+    pub(crate) fn apply(
+        &mut self,
+        manager: &str,
+        content: Value,
+    ) -> Result<ApplyResult, ApplyError> {
         self.apply_to("", manager, content)
     }
 
@@ -162,7 +166,7 @@ impl World {
         subresource: &str,
         manager: &str,
         content: Value,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Result<ApplyResult, ApplyError> {
         let config = self.body(content);
         let name = manager.trim_end_matches('!');
         let applied = self.try_apply(name, subresource, &config, name != manager)?;
@@ -185,7 +189,7 @@ impl World {
             subresource,
             versions: &versions,
         };
-        let write = Update {
+        let write = UpdateRequest {
             live: self.live.as_ref(),
             manager,
             now: Timestamp::from_seconds(self.seconds),
@@ -209,7 +213,7 @@ impl World {
 
     pub(crate) fn patch_to(&mut self, subresource: &str, manager: &str, patch: &Value) {
         let body = patch.to_string();
-        let patch = MergePatch::decode(body.as_bytes(), optik_patch::Checks::On).unwrap();
+        let patch = MergePatch::decode(body.as_bytes(), optik_patch::StrictDecoding::On).unwrap();
         let mut new = self.live.clone().expect("an object");
         merge_patch(new.members_mut(), patch.members);
         self.write(subresource, manager, new);

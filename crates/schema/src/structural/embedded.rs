@@ -1,20 +1,25 @@
 //! Resources inside of resources: their type and their metadata.
 
 use super::node::Structural;
-use super::path::At;
-use crate::builtin::builtin;
-use crate::unknown::prune;
-use optik_object::{FieldError, Map, Value, dns_1035_label};
+use super::structural_path::StructuralPath;
+use crate::builtin::builtin_type;
+use crate::unknown_fields::prune;
+use optik_object::{FieldError, Map, Value, dns1035_label};
 
 /// Every embedded resource has a type; its metadata is cut to what metadata is.
 #[must_use]
 pub fn check_embedded(schema: &Structural, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    visit(schema, value, &At::root(""), &mut errors);
+    visit(schema, value, &StructuralPath::root(""), &mut errors);
     errors
 }
 
-pub(super) fn visit(schema: &Structural, value: &Value, at: &At<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn visit(
+    schema: &Structural,
+    value: &Value,
+    at: &StructuralPath<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     match value {
         Value::Object(members) => {
             if schema.embedded {
@@ -39,9 +44,9 @@ pub(super) fn visit(schema: &Structural, value: &Value, at: &At<'_>, errors: &mu
     }
 }
 
-fn check(members: &Map, at: &At<'_>, errors: &mut Vec<FieldError>) {
+fn check(members: &Map, at: &StructuralPath<'_>, errors: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
-        let path = || at.member(name).text();
+        let path = || at.member(name).render();
         match members.get(name) {
             None => errors.push(FieldError::required(path(), "")),
             Some(Value::String(text)) if text.is_empty() => {
@@ -67,7 +72,7 @@ fn check_text(name: &str, text: &str, path: String, errors: &mut Vec<FieldError>
         }
         return;
     }
-    let problems = dns_1035_label(&text.to_lowercase());
+    let problems = dns1035_label(&text.to_lowercase());
     if !problems.is_empty() {
         let problems: Vec<String> = problems.into_iter().collect();
         let text_of = format!(
@@ -79,26 +84,26 @@ fn check_text(name: &str, text: &str, path: String, errors: &mut Vec<FieldError>
 }
 
 /// Drops what is no metadata from the metadata of embedded resources.
-pub fn settle_embedded(schema: &Structural, value: &mut Value) {
+pub fn coerce_embedded_metadata(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(members) => {
             if schema.embedded
                 && let Some(metadata) = members.get_mut("metadata")
-                && let Some(pod) = builtin("", "v1", "ConfigMap")
+                && let Some(pod) = builtin_type("", "v1", "ConfigMap")
                 && let Some(field) = pod.field("metadata")
             {
                 prune(pod.at(field.of), metadata);
             }
             for (name, member) in members {
                 if let Some(of) = schema.member(name) {
-                    settle_embedded(of, member);
+                    coerce_embedded_metadata(of, member);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(of) = &schema.items {
                 for item in items {
-                    settle_embedded(of, item);
+                    coerce_embedded_metadata(of, item);
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! Formats of strings, as far as a definition can ask for them.
 
-use super::node::TypeName;
-use optik_rules::Pattern;
+use super::node::SchemaTypeName;
+use optik_cel::GoRegex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 /// Spelt without hyphens.
-const TEXTUAL: &[&str] = &[
+const STRING_FORMATS: &[&str] = &[
     "bsonobjectid",
     "uri",
     "email",
@@ -37,26 +37,26 @@ const TEXTUAL: &[&str] = &[
 
 /// Whether a format is checked for a type; others are ignored.
 #[must_use]
-pub fn is_known_format(type_name: &TypeName, format: &str) -> bool {
+pub fn is_known_format(type_name: &SchemaTypeName, format: &str) -> bool {
     match type_name {
-        TypeName::Unset | TypeName::String => is_textual(format),
-        TypeName::Integer => matches!(format, "int32" | "int64"),
-        TypeName::Number => matches!(format, "float" | "double"),
+        SchemaTypeName::Unset | SchemaTypeName::String => is_string_format(format),
+        SchemaTypeName::Integer => matches!(format, "int32" | "int64"),
+        SchemaTypeName::Number => matches!(format, "float" | "double"),
         _ => false,
     }
 }
 
-pub(super) fn is_textual(format: &str) -> bool {
-    TEXTUAL.contains(&plain(format).as_str())
+pub(super) fn is_string_format(format: &str) -> bool {
+    STRING_FORMATS.contains(&without_hyphens(format).as_str())
 }
 
 /// Hyphens do not matter.
-fn plain(format: &str) -> String {
+fn without_hyphens(format: &str) -> String {
     format.chars().filter(|c| *c != '-').collect()
 }
 
 pub(super) fn matches(format: &str, text: &str) -> bool {
-    match plain(format).as_str() {
+    match without_hyphens(format).as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
         "uri" => is_request_uri(text),
         "email" => is_email(text),
@@ -88,28 +88,28 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
 }
 
 struct Patterns {
-    uuid: Pattern,
-    uuid3: Pattern,
-    uuid4: Pattern,
-    uuid5: Pattern,
-    label: Pattern,
-    lone_label: Pattern,
-    top_label: Pattern,
-    ssn: Pattern,
-    hex_color: Pattern,
-    rgb_color: Pattern,
-    base64: Pattern,
-    credit_card: Pattern,
-    short_name: Pattern,
-    long_name: Pattern,
-    time: Pattern,
-    clumsy_duration: Pattern,
+    uuid: GoRegex,
+    uuid3: GoRegex,
+    uuid4: GoRegex,
+    uuid5: GoRegex,
+    label: GoRegex,
+    lone_label: GoRegex,
+    top_label: GoRegex,
+    ssn: GoRegex,
+    hex_color: GoRegex,
+    rgb_color: GoRegex,
+    base64: GoRegex,
+    credit_card: GoRegex,
+    short_name: GoRegex,
+    long_name: GoRegex,
+    time: GoRegex,
+    human_duration: GoRegex,
 }
 
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let uuid = |third: &str, fourth: &str| {
         let (start, end) = ("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?", "-?[0-9a-f]{12}$");
-        Pattern::new(&format!("{start}{third}-?{fourth}{end}"))
+        GoRegex::new(&format!("{start}{third}-?{fourth}{end}"))
     };
     let part = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*";
     let name = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -119,25 +119,25 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
         uuid3: uuid("3[0-9a-f]{3}", "[0-9a-f]{4}"),
         uuid4: uuid("4[0-9a-f]{3}", "[89ab][0-9a-f]{3}"),
         uuid5: uuid("5[0-9a-f]{3}", "[89ab][0-9a-f]{3}"),
-        label: Pattern::new(&format!("^[{letter}]([-{letter}]*[{letter}])?$")),
-        lone_label: Pattern::new(&format!("^[{letter}]-?[{letter}]*$")),
-        top_label: Pattern::new(r"^[a-zA-Z\p{L}]+$"),
-        ssn: Pattern::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
-        hex_color: Pattern::new("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
-        rgb_color: Pattern::new(&format!(r"^rgb\({part},{part},{part}\)$")),
-        base64: Pattern::new(
+        label: GoRegex::new(&format!("^[{letter}]([-{letter}]*[{letter}])?$")),
+        lone_label: GoRegex::new(&format!("^[{letter}]-?[{letter}]*$")),
+        top_label: GoRegex::new(r"^[a-zA-Z\p{L}]+$"),
+        ssn: GoRegex::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
+        hex_color: GoRegex::new("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
+        rgb_color: GoRegex::new(&format!(r"^rgb\({part},{part},{part}\)$")),
+        base64: GoRegex::new(
             "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$",
         ),
-        credit_card: Pattern::new(
+        credit_card: GoRegex::new(
             "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|\
              3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11})$",
         ),
-        short_name: Pattern::new(&format!("^{name}$")),
-        long_name: Pattern::new(&format!(r"^{name}(\.{name})*$")),
-        time: Pattern::new(
+        short_name: GoRegex::new(&format!("^{name}$")),
+        long_name: GoRegex::new(&format!(r"^{name}(\.{name})*$")),
+        time: GoRegex::new(
             r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$",
         ),
-        clumsy_duration: Pattern::new(
+        human_duration: GoRegex::new(
             r"(?i)\d+\s*(ns|nano[a-z]*|us|µs|micro[a-z]*|ms|milli[a-z]*|s|sec[a-z]*|m|min[a-z]*|h|hr[a-z]*|hour[a-z]*|d|day[a-z]*|w|wk[a-z]*|week[a-z]*)([^A-Za-zµ]|$)",
         ),
     }
@@ -309,7 +309,7 @@ fn is_date_time(text: &str) -> bool {
 
 /// As Go spells it (`1h30m`), or as people do (`3 days`).
 fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || PATTERNS.clumsy_duration.matches(text)
+    is_go_duration(text) || PATTERNS.human_duration.matches(text)
 }
 
 fn is_go_duration(text: &str) -> bool {
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples() {
+    fn string_formats_match_examples() {
         for (format, yes, no) in [
             ("date", "2024-02-29", "2023-02-29"),
             (
@@ -386,12 +386,12 @@ mod tests {
             ("k8s-short-name", "a-b", "a.b"),
             ("k8s-long-name", "a.b", "A.b"),
         ] {
-            assert!(is_known_format(&TypeName::String, format), "{format}");
+            assert!(is_known_format(&SchemaTypeName::String, format), "{format}");
             assert!(matches(format, yes), "{format} {yes}");
             assert!(!matches(format, no), "{format} {no}");
         }
-        assert!(!is_known_format(&TypeName::String, "int32"));
-        assert!(is_known_format(&TypeName::Integer, "int32"));
-        assert!(!is_known_format(&TypeName::Object, "date"));
+        assert!(!is_known_format(&SchemaTypeName::String, "int32"));
+        assert!(is_known_format(&SchemaTypeName::Integer, "int32"));
+        assert!(!is_known_format(&SchemaTypeName::Object, "date"));
     }
 }

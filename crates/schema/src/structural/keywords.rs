@@ -1,8 +1,8 @@
 //! Which keywords a definition's schema may use where.
 
-use super::node::{Additional, ListType, Structural, TypeName};
-use super::path::At;
-use super::rules::leads_somewhere;
+use super::node::{AdditionalProperties, ListType, SchemaTypeName, Structural};
+use super::rules::is_valid_field_path;
+use super::structural_path::StructuralPath;
 use optik_object::{FieldError, Value};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const QUOTED_KEYS_MAX: usize = 100_000;
 
 /// What is forgiven because the stored definition does it already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leniency {
+pub struct Ratcheting {
     /// Types that are none.
     pub types: bool,
     /// Sets whose items are not atomic.
@@ -29,20 +29,20 @@ const REASONS: &[&str] = &[
     "FieldValueRequired",
 ];
 
-/// Everything that is wrong, `path` being where the schema is in its definition.
+/// Everything that is wrong, `structural_path` being where the schema is in its definition.
 #[must_use]
-pub fn check_keywords(schema: &Structural, path: &str, lenient: Leniency) -> Vec<FieldError> {
-    let mut checker = Checker {
-        lenient,
+pub fn check_keywords(schema: &Structural, path: &str, lenient: Ratcheting) -> Vec<FieldError> {
+    let mut checker = KeywordChecker {
+        ratcheting: lenient,
         errors: Vec::new(),
     };
-    checker.visit(schema, &At::root(path), Place::root());
+    checker.visit(schema, &StructuralPath::root(path), SchemaPosition::root());
     checker.errors
 }
 
 /// Where in a resource the schema stands.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SchemaPosition<'a> {
     root: bool,
     in_metadata: bool,
     /// Why no defaults may be here.
@@ -55,7 +55,7 @@ enum NoDefaults<'a> {
     MetadataMap,
 }
 
-impl Place<'_> {
+impl SchemaPosition<'_> {
     fn root() -> Self {
         Self {
             root: true,
@@ -72,31 +72,37 @@ impl Place<'_> {
     }
 }
 
-struct Checker {
-    lenient: Leniency,
+struct KeywordChecker {
+    ratcheting: Ratcheting,
     errors: Vec<FieldError>,
 }
 
-impl Checker {
-    fn forbid(&mut self, at: &At<'_>, member: &str, text: &str) {
-        let path = at.member(member).text();
+impl KeywordChecker {
+    fn forbid(&mut self, at: &StructuralPath<'_>, member: &str, text: &str) {
+        let path = at.member(member).render();
         self.errors.push(FieldError::forbidden(path, text));
     }
 
-    fn require(&mut self, at: &At<'_>, member: &str, text: &str) {
-        let path = at.member(member).text();
+    fn require(&mut self, at: &StructuralPath<'_>, member: &str, text: &str) {
+        let path = at.member(member).render();
         self.errors.push(FieldError::required(path, text));
     }
 
-    fn refuse(&mut self, at: &At<'_>, member: &str, value: impl Into<Value>, text: &str) {
-        let path = at.member(member).text();
+    fn refuse(
+        &mut self,
+        at: &StructuralPath<'_>,
+        member: &str,
+        value: impl Into<Value>,
+        text: &str,
+    ) {
+        let path = at.member(member).render();
         self.errors.push(FieldError::invalid(path, value, text));
     }
 
-    fn visit(&mut self, node: &Structural, at: &At<'_>, place: Place<'_>) {
+    fn visit(&mut self, node: &Structural, at: &StructuralPath<'_>, place: SchemaPosition<'_>) {
         self.check_own(node, at, place);
         if node
-            .checks
+            .value_validation
             .as_ref()
             .is_some_and(|checks| checks.unique_items)
         {
@@ -125,15 +131,20 @@ impl Checker {
         self.check_rules(node, at);
     }
 
-    fn visit_additional(&mut self, node: &Structural, at: &At<'_>, place: Place<'_>) {
+    fn visit_additional(
+        &mut self,
+        node: &Structural,
+        at: &StructuralPath<'_>,
+        place: SchemaPosition<'_>,
+    ) {
         let Some(additional) = node.additional() else {
             return;
         };
-        if !node.properties.is_empty() && !matches!(additional, Additional::Any) {
+        if !node.properties.is_empty() && !matches!(additional, AdditionalProperties::Any) {
             let text = "additionalProperties and properties are mutual exclusive";
             self.forbid(at, "additionalProperties", text);
         }
-        if let Additional::Of(of) = additional {
+        if let AdditionalProperties::Of(of) = additional {
             let mut below = place.below();
             if place.in_metadata {
                 below.no_defaults = Some(NoDefaults::MetadataMap);
@@ -142,7 +153,12 @@ impl Checker {
         }
     }
 
-    fn visit_junctors(&mut self, node: &Structural, at: &At<'_>, place: Place<'_>) {
+    fn visit_junctors(
+        &mut self,
+        node: &Structural,
+        at: &StructuralPath<'_>,
+        place: SchemaPosition<'_>,
+    ) {
         let Some(junctors) = node.junctors() else {
             return;
         };
@@ -161,11 +177,11 @@ impl Checker {
         }
     }
 
-    fn check_own(&mut self, node: &Structural, at: &At<'_>, place: Place<'_>) {
-        if let TypeName::Other(text) = &node.type_name
-            && !self.lenient.types
+    fn check_own(&mut self, node: &Structural, at: &StructuralPath<'_>, place: SchemaPosition<'_>) {
+        if let SchemaTypeName::Other(text) = &node.type_name
+            && !self.ratcheting.types
         {
-            let path = at.member("type").text();
+            let path = at.member("type").render();
             let error = FieldError::not_supported(path, &**text, TYPES);
             self.errors.push(error);
         }
@@ -178,14 +194,14 @@ impl Checker {
             };
             self.forbid(at, "default", &text);
         }
-        for name in &node.odd().unsupported {
+        for name in &node.disallowed_keywords().unsupported {
             self.forbid(at, name, &format!("{name} is not supported"));
         }
         if node.type_name.as_str() == "null" {
             let text = "type cannot be set to null, use nullable as an alternative";
             self.forbid(at, "type", text);
         }
-        if node.odd().many_items {
+        if node.disallowed_keywords().items_is_array {
             self.forbid(
                 at,
                 "items",
@@ -198,43 +214,43 @@ impl Checker {
         }
     }
 
-    fn check_extensions(&mut self, node: &Structural, at: &At<'_>) {
-        if node.odd().preserve_false {
+    fn check_extensions(&mut self, node: &Structural, at: &StructuralPath<'_>) {
+        if node.disallowed_keywords().preserve_false {
             let name = "x-kubernetes-preserve-unknown-fields";
             self.refuse(at, name, false, "must be true or undefined");
         }
         let Some(map_type) = node.map_type() else {
             return;
         };
-        if node.type_name != TypeName::Object {
+        if node.type_name != SchemaTypeName::Object {
             let text = "must be object if x-kubernetes-map-type is specified";
             self.wrong_type(node, at, text);
         }
         if !matches!(map_type, "atomic" | "granular") {
-            let path = at.member("x-kubernetes-map-type").text();
+            let path = at.member("x-kubernetes-map-type").render();
             let error = FieldError::not_supported(path, map_type, &["atomic", "granular"]);
             self.errors.push(error);
         }
     }
 
-    fn wrong_type(&mut self, node: &Structural, at: &At<'_>, text: &str) {
+    fn wrong_type(&mut self, node: &Structural, at: &StructuralPath<'_>, text: &str) {
         match node.type_name.as_str() {
             "" => self.require(at, "type", text),
             given => self.refuse(at, "type", given, text),
         }
     }
 
-    fn check_list(&mut self, node: &Structural, at: &At<'_>) {
+    fn check_list(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         const TYPE: &str = "x-kubernetes-list-type";
         let list_type = node.list_type_text();
-        if list_type.is_some() && node.type_name != TypeName::Array {
+        if list_type.is_some() && node.type_name != SchemaTypeName::Array {
             let text = "must be array if x-kubernetes-list-type is specified";
             self.wrong_type(node, at, text);
-        } else if node.list == ListType::Set && !self.lenient.sets {
+        } else if node.list == ListType::Set && !self.ratcheting.sets {
             self.check_set_items(node, at);
         }
         if let (ListType::Other, Some(text)) = (node.list, list_type) {
-            let path = at.member(TYPE).text();
+            let path = at.member(TYPE).render();
             let supported = &["atomic", "set", "map"];
             let error = FieldError::not_supported(path, text, supported);
             self.errors.push(error);
@@ -250,12 +266,12 @@ impl Checker {
         if node.list == ListType::Map {
             self.check_map_items(node, at);
         }
-        if !self.lenient.list_keys {
+        if !self.ratcheting.list_keys {
             self.check_identity(node, at);
         }
     }
 
-    fn check_set_items(&mut self, node: &Structural, at: &At<'_>) {
+    fn check_set_items(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         let Some(items) = node.items.as_deref() else {
             return;
         };
@@ -263,31 +279,31 @@ impl Checker {
         let at_items = at.member("items");
         let list_type = items.list_type_text();
         match items.type_name {
-            TypeName::Array if list_type.is_some_and(|text| text != "atomic") => {
+            SchemaTypeName::Array if list_type.is_some_and(|text| text != "atomic") => {
                 self.refuse(&at_items, "x-kubernetes-list-type", list_type, text);
             }
-            TypeName::Object if items.map_type() != Some("atomic") => {
+            SchemaTypeName::Object if items.map_type() != Some("atomic") => {
                 self.refuse(&at_items, "x-kubernetes-map-type", list_type, text);
             }
             _ => {}
         }
     }
 
-    fn check_map_items(&mut self, node: &Structural, at: &At<'_>) {
+    fn check_map_items(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         const KEYS: &str = "x-kubernetes-list-map-keys";
         if node.list_keys().is_empty() {
             let text = "must not be empty if x-kubernetes-list-type is map";
             self.require(at, KEYS, text);
         }
         let Some(items) = node.items.as_deref() else {
-            if !node.odd().many_items {
+            if !node.disallowed_keywords().items_is_array {
                 let text = "must have a schema if x-kubernetes-list-type is map";
                 self.require(at, "items", text);
             }
             return;
         };
         let at_items = at.member("items");
-        if items.type_name != TypeName::Object {
+        if items.type_name != SchemaTypeName::Object {
             let text = "must be object if parent array's x-kubernetes-list-type is map";
             self.refuse(&at_items, "type", items.type_name.as_str(), text);
             return;
@@ -309,7 +325,9 @@ impl Checker {
             }
             let before = self.errors.len();
             match items.property(key) {
-                Some(of) if matches!(of.type_name, TypeName::Array | TypeName::Object) => {
+                Some(of)
+                    if matches!(of.type_name, SchemaTypeName::Array | SchemaTypeName::Object) =>
+                {
                     let text =
                         "must be a scalar type if parent array's x-kubernetes-list-type is map";
                     let of_properties = at_items.member("properties");
@@ -331,7 +349,7 @@ impl Checker {
     }
 
     /// What identifies an item is always there.
-    fn check_identity(&mut self, node: &Structural, at: &At<'_>) {
+    fn check_identity(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         let (ListType::Set | ListType::Map, Some(items)) = (node.list, node.items.as_deref())
         else {
             return;
@@ -346,7 +364,7 @@ impl Checker {
             return;
         }
         let required = items
-            .checks
+            .value_validation
             .as_ref()
             .map_or(&[][..], |checks| &checks.required);
         let required: BTreeSet<&str> = required.iter().map(|name| &**name).collect();
@@ -369,7 +387,7 @@ impl Checker {
         }
     }
 
-    fn check_rules(&mut self, node: &Structural, at: &At<'_>) {
+    fn check_rules(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         let at_rules = at.member("x-kubernetes-validations");
         for (index, rule) in node.rules().iter().enumerate() {
             let at = at_rules.index(index);
@@ -394,7 +412,7 @@ impl Checker {
             if let Some(reason) = &rule.reason
                 && !REASONS.contains(&reason.as_str())
             {
-                let path = at.member("reason").text();
+                let path = at.member("reason").render();
                 let error = FieldError::not_supported(path, reason.as_str(), REASONS);
                 self.errors.push(error);
             }
@@ -406,7 +424,7 @@ impl Checker {
                 let text = "must not contain line breaks";
                 self.refuse(&at, "fieldPath", rule.field_path.as_str(), text);
             }
-            if !rule.field_path.is_empty() && !leads_somewhere(&rule.field_path, node) {
+            if !rule.field_path.is_empty() && !is_valid_field_path(&rule.field_path, node) {
                 let text = "must be a valid path";
                 self.refuse(&at, "fieldPath", rule.field_path.as_str(), text);
             }

@@ -5,32 +5,35 @@
 //! thousand definitions fit in memory; descriptions are not kept at all. Patterns are
 //! compiled when they are first used.
 
-mod coherence;
-mod compare;
-mod defaults;
+mod convert;
+mod correlation;
+mod default_validation;
+mod defaulting;
 mod embedded;
-mod filling;
 mod format;
 mod keywords;
-mod lists;
+mod list_type;
 mod node;
 mod number;
-mod path;
 mod pruning;
-mod read;
 mod rules;
-mod types;
+mod schemaconv;
+mod structural_path;
+mod structural_validation;
 mod validate;
 
-pub use coherence::check_coherence;
-pub use defaults::check_defaults;
-pub use embedded::{check_embedded, settle_embedded};
-pub use filling::{drop_unset, fill};
+pub use default_validation::check_defaults;
+pub use defaulting::{apply_defaults, prune_non_nullable_nulls};
+pub use embedded::{check_embedded, coerce_embedded_metadata};
 pub use format::is_known_format;
-pub use keywords::{Leniency, check_keywords};
-pub use lists::check_lists;
-pub use node::{Additional, Checks, Junctors, ListType, Rule, Structural, TypeName};
-pub use pruning::{prune_structural, unknown_in};
-pub use rules::{Found, OBJECT_COST_MAX, Rules, check_rules, shape_of};
-pub use types::types_of;
-pub use validate::{Validation, validate};
+pub use keywords::{Ratcheting, check_keywords};
+pub use list_type::check_lists;
+pub use node::{
+    AdditionalProperties, Junctors, ListType, SchemaTypeName, Structural, ValidationRule,
+    ValueValidation,
+};
+pub use pruning::{prune_structural, prune_structural_tracking_unknown};
+pub use rules::{OBJECT_COST_MAX, RuleTree, RulesResult, check_rules, shape_of};
+pub use schemaconv::to_typed_schema;
+pub use structural_validation::check_structural;
+pub use validate::{ValidationOptions, validate};

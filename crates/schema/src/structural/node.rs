@@ -1,12 +1,12 @@
 //! One place of a custom schema.
 
+use optik_cel::GoRegex;
 use optik_object::Value;
-use optik_rules::Pattern;
 
 /// A place of a schema, and everything below it.
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
-    pub type_name: TypeName,
+    pub type_name: SchemaTypeName,
     pub nullable: bool,
     /// `x-kubernetes-int-or-string`
     pub int_or_string: bool,
@@ -15,46 +15,46 @@ pub struct Structural {
     /// `x-kubernetes-preserve-unknown-fields`
     pub preserve: bool,
     /// A title is there; what it says is kept with the definition.
-    pub(super) titled: bool,
-    pub(super) described: bool,
+    pub(super) has_title: bool,
+    pub(super) has_description: bool,
     pub list: ListType,
     /// Sorted by name.
     pub properties: Vec<(Box<str>, Structural)>,
     pub items: Option<Box<Structural>>,
     /// What values must look like.
-    pub checks: Option<Box<Checks>>,
-    pub(super) rare: Option<Box<Rare>>,
+    pub value_validation: Option<Box<ValueValidation>>,
+    pub(super) rare: Option<Box<RareKeywords>>,
 }
 
 /// What most places do not have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rare {
+pub(super) struct RareKeywords {
     pub(super) default: Option<Value>,
-    pub(super) additional: Option<Additional>,
+    pub(super) additional: Option<AdditionalProperties>,
     pub(super) list_keys: Vec<Box<str>>,
     /// `x-kubernetes-map-type`
     pub(super) map_type: Option<Box<str>>,
     /// A list type that there is none of.
-    pub(super) odd_list_type: Option<Box<str>>,
-    pub(super) rules: Vec<Rule>,
-    pub(super) odd: Odd,
+    pub(super) unknown_list_type: Option<Box<str>>,
+    pub(super) rules: Vec<ValidationRule>,
+    pub(super) disallowed: DisallowedKeywords,
 }
 
 /// Members that a definition must not have in some or all places.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Odd {
+pub(super) struct DisallowedKeywords {
     /// Keywords of JSON schema that are not supported: `$ref`, `definitions`.
     pub(super) unsupported: Vec<&'static str>,
     /// `x-kubernetes-preserve-unknown-fields: false`
     pub(super) preserve_false: bool,
     /// `items` is a list of schemas.
-    pub(super) many_items: bool,
+    pub(super) items_is_array: bool,
     pub(super) external_docs: bool,
     pub(super) example: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TypeName {
+pub enum SchemaTypeName {
     #[default]
     Unset,
     Object,
@@ -81,7 +81,7 @@ pub enum ListType {
 
 /// `additionalProperties`
 #[derive(Clone, Debug)]
-pub enum Additional {
+pub enum AdditionalProperties {
     Any,
     None,
     Of(Box<Structural>),
@@ -89,7 +89,7 @@ pub enum Additional {
 
 /// Validations of values.
 #[derive(Clone, Debug, Default)]
-pub struct Checks {
+pub struct ValueValidation {
     pub format: Box<str>,
     pub maximum: Option<f64>,
     pub exclusive_maximum: bool,
@@ -103,7 +103,7 @@ pub struct Checks {
     pub max_properties: Option<i64>,
     pub min_properties: Option<i64>,
     pub unique_items: bool,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<GoRegex>,
     pub enumeration: Vec<Value>,
     pub required: Vec<Box<str>>,
     pub junctors: Option<Box<Junctors>>,
@@ -120,7 +120,7 @@ pub struct Junctors {
 
 /// One of `x-kubernetes-validations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct ValidationRule {
     pub rule: String,
     pub message: String,
     pub message_expression: String,
@@ -129,8 +129,8 @@ pub struct Rule {
     pub optional_old_self: Option<bool>,
 }
 
-impl TypeName {
-    pub(super) fn read(text: &str) -> Self {
+impl SchemaTypeName {
+    pub(super) fn parse(text: &str) -> Self {
         match text {
             "" => Self::Unset,
             "object" => Self::Object,
@@ -173,7 +173,7 @@ impl Structural {
     }
 
     #[must_use]
-    pub fn additional(&self) -> Option<&Additional> {
+    pub fn additional(&self) -> Option<&AdditionalProperties> {
         self.rare.as_ref()?.additional.as_ref()
     }
 
@@ -181,8 +181,8 @@ impl Structural {
     #[must_use]
     pub fn additional_schema(&self) -> Option<&Self> {
         match self.additional()? {
-            Additional::Of(schema) => Some(schema),
-            Additional::Any | Additional::None => None,
+            AdditionalProperties::Of(schema) => Some(schema),
+            AdditionalProperties::Any | AdditionalProperties::None => None,
         }
     }
 
@@ -197,24 +197,26 @@ impl Structural {
     }
 
     #[must_use]
-    pub fn rules(&self) -> &[Rule] {
+    pub fn rules(&self) -> &[ValidationRule] {
         self.rare.as_ref().map_or(&[], |rare| &rare.rules)
     }
 
     #[must_use]
     pub fn format(&self) -> &str {
-        self.checks.as_ref().map_or("", |checks| &checks.format)
+        self.value_validation
+            .as_ref()
+            .map_or("", |checks| &checks.format)
     }
 
-    pub(super) fn odd(&self) -> &Odd {
-        static NONE: Odd = Odd {
+    pub(super) fn disallowed_keywords(&self) -> &DisallowedKeywords {
+        static NONE: DisallowedKeywords = DisallowedKeywords {
             unsupported: Vec::new(),
             preserve_false: false,
-            many_items: false,
+            items_is_array: false,
             external_docs: false,
             example: false,
         };
-        self.rare.as_ref().map_or(&NONE, |rare| &rare.odd)
+        self.rare.as_ref().map_or(&NONE, |rare| &rare.disallowed)
     }
 
     /// As a definition spells it.
@@ -224,12 +226,12 @@ impl Structural {
             ListType::Atomic => Some("atomic"),
             ListType::Set => Some("set"),
             ListType::Map => Some("map"),
-            ListType::Other => Some(self.rare.as_ref()?.odd_list_type.as_deref()?),
+            ListType::Other => Some(self.rare.as_ref()?.unknown_list_type.as_deref()?),
         }
     }
 
     pub(super) fn junctors(&self) -> Option<&Junctors> {
-        self.checks.as_ref()?.junctors.as_deref()
+        self.value_validation.as_ref()?.junctors.as_deref()
     }
 
     /// The schema of a member, declared or not.
@@ -258,8 +260,11 @@ impl Structural {
 
     /// Whether no keyword is used that cannot be understood.
     #[must_use]
-    pub fn is_understood(&self) -> bool {
-        !self.any(&mut |node| !node.odd().unsupported.is_empty() || node.odd().many_items)
+    pub fn is_supported(&self) -> bool {
+        !self.any(&mut |node| {
+            !node.disallowed_keywords().unsupported.is_empty()
+                || node.disallowed_keywords().items_is_array
+        })
     }
 
     /// Whether any rule must be run for objects of this schema.

@@ -1,6 +1,6 @@
 //! Numbers as Go's validation sees them.
 
-use super::node::TypeName;
+use super::node::SchemaTypeName;
 use optik_object::Value;
 
 /// A JSON number: whole if it is written without a fraction and fits.
@@ -11,7 +11,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
         let number = value.as_number()?;
         match number.as_i64() {
             Some(whole) => Some(Self::Whole(whole)),
@@ -28,7 +28,7 @@ impl Number {
     }
 
     /// As `%v` prints it.
-    pub(super) fn text(self) -> String {
+    pub(super) fn to_go_string(self) -> String {
         match self {
             Self::Whole(whole) => whole.to_string(),
             Self::Float(float) => optik_object::plain_float(float),
@@ -43,12 +43,12 @@ impl Number {
     }
 
     /// Whether it fits a type with a format.
-    pub(super) fn fits(self, type_name: &TypeName, format: &str) -> bool {
+    pub(super) fn fits(self, type_name: &SchemaTypeName, format: &str) -> bool {
         match (type_name, format) {
-            (TypeName::Integer, "int32") => {
+            (SchemaTypeName::Integer, "int32") => {
                 matches!(self.exactly(), Some(whole) if i32::try_from(whole).is_ok())
             }
-            (TypeName::Integer, _) => self.exactly().is_some(),
+            (SchemaTypeName::Integer, _) => self.exactly().is_some(),
             (_, "float") => {
                 let size = self.as_float().abs();
                 size <= f64::from(f32::MAX)

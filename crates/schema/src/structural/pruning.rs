@@ -12,7 +12,11 @@ pub fn prune_structural(schema: &Structural, value: &mut Value, root: bool) {
 }
 
 /// Drops them and says what they were, sorted: `spec.ports[1].bogus`.
-pub fn unknown_in(schema: &Structural, value: &mut Value, root: bool) -> Vec<String> {
+pub fn prune_structural_tracking_unknown(
+    schema: &Structural,
+    value: &mut Value,
+    root: bool,
+) -> Vec<String> {
     let mut found = walk(schema, value, root, Some(Vec::new()));
     found.sort();
     found
@@ -24,11 +28,11 @@ fn walk(
     root: bool,
     found: Option<Vec<String>>,
 ) -> Vec<String> {
-    let mut walk = Walk {
+    let mut walk = Pruner {
         found,
         path: String::new(),
     };
-    let keeping = Keeping {
+    let keeping = PruneOptions {
         resource: root,
         all: false,
     };
@@ -37,25 +41,25 @@ fn walk(
 }
 
 /// More of them are dropped without a word.
-const NAMED_MAX: usize = 128;
+const UNKNOWN_FIELDS_MAX: usize = 128;
 
 /// What stays although nobody declared it.
 #[derive(Clone, Copy, Default)]
-struct Keeping {
+struct PruneOptions {
     /// Type and metadata, as every resource has them.
     resource: bool,
     all: bool,
 }
 
-struct Walk {
+struct Pruner {
     /// The names of what is dropped, if somebody asks.
     found: Option<Vec<String>>,
     path: String,
 }
 
-impl Walk {
-    fn prune(&mut self, schema: Option<&Structural>, value: &mut Value, keeping: Keeping) {
-        let keeping = Keeping {
+impl Pruner {
+    fn prune(&mut self, schema: Option<&Structural>, value: &mut Value, keeping: PruneOptions) {
+        let keeping = PruneOptions {
             resource: keeping.resource || schema.is_some_and(|schema| schema.embedded),
             all: keeping.all || schema.is_some_and(|schema| schema.preserve),
         };
@@ -68,7 +72,7 @@ impl Walk {
                     return;
                 }
                 // Items of a list that preserves preserve, too.
-                let keeping = Keeping {
+                let keeping = PruneOptions {
                     resource: false,
                     all: keeping.all,
                 };
@@ -82,7 +86,7 @@ impl Walk {
         }
     }
 
-    fn members(&mut self, schema: Option<&Structural>, members: &mut Map, keeping: Keeping) {
+    fn members(&mut self, schema: Option<&Structural>, members: &mut Map, keeping: PruneOptions) {
         let preserve = keeping.all;
         members.retain(|name, value| {
             if keeping.resource && RESOURCE_MEMBERS.contains(&name.as_str()) {
@@ -92,21 +96,21 @@ impl Walk {
             let additional = schema.and_then(Structural::additional);
             if declared.is_none() && additional.is_none() {
                 if !preserve {
-                    self.note(name);
+                    self.record_unknown(name);
                 }
                 return preserve;
             }
             let of = declared.or_else(|| schema.and_then(Structural::additional_schema));
             let mark = self.enter(name);
-            self.prune(of, value, Keeping::default());
+            self.prune(of, value, PruneOptions::default());
             self.leave(mark);
             true
         });
     }
 
-    fn note(&mut self, name: &str) {
+    fn record_unknown(&mut self, name: &str) {
         if let Some(found) = &mut self.found
-            && found.len() < NAMED_MAX
+            && found.len() < UNKNOWN_FIELDS_MAX
         {
             let dot = if self.path.is_empty() { "" } else { "." };
             found.push(format!("{}{dot}{name}", self.path));
@@ -143,9 +147,12 @@ mod tests {
     use serde_json::json;
 
     fn check(schema: &Value, value: Value, expected: &Value, unknown: &[&str]) {
-        let schema = Structural::read(schema);
+        let schema = Structural::from_json(schema);
         let mut named = value.clone();
-        assert_eq!(unknown_in(&schema, &mut named, true), unknown);
+        assert_eq!(
+            prune_structural_tracking_unknown(&schema, &mut named, true),
+            unknown
+        );
         let mut pruned = value;
         prune_structural(&schema, &mut pruned, true);
         assert_eq!(&pruned, expected);
@@ -153,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_declared_stays() {
+    fn pruning_drops_undeclared_members() {
         check(
             &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
                 "a": {"type": "string"},
@@ -171,7 +178,7 @@ mod tests {
 
     /// Assertion 31: what is preserved stays, what is declared below it is pruned again.
     #[test]
-    fn what_is_preserved_stays() {
+    fn pruning_keeps_preserved_unknown_fields() {
         check(
             &json!({"type": "object", "properties": {"spec": {"type": "object",
                 "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -183,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn embedded_resources_keep_their_metadata() {
+    fn pruning_keeps_embedded_resource_metadata() {
         check(
             &json!({"type": "object", "properties": {"t": {"type": "object",
                 "x-kubernetes-embedded-resource": true,

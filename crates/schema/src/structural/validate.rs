@@ -3,16 +3,16 @@
 //! Follows upstream's validator step by step where its order can be seen: which errors
 //! come first, which alternatives count as closest, what is said twice.
 
-use super::compare::{Before, Judged};
+use super::correlation::{ComparisonCache, CorrelatedValue};
 use super::format;
-use super::node::{Additional, Checks, Junctors, Structural, TypeName};
+use super::node::{AdditionalProperties, Junctors, SchemaTypeName, Structural, ValueValidation};
 use super::number::Number;
-use super::path::{At, NOWHERE};
+use super::structural_path::{NIL_PATH, StructuralPath};
 use optik_object::{FieldError, FieldErrorKind, Map, Value, quote};
 
 /// What to check, and how the result is told.
 #[derive(Clone, Copy)]
-pub struct Validation<'a> {
+pub struct ValidationOptions<'a> {
     /// What the paths of errors begin with: empty, or `status`.
     pub base: &'a str,
     /// The value before an update: what has not changed since is not complained about.
@@ -21,23 +21,25 @@ pub struct Validation<'a> {
 
 /// Everything that is wrong with a value.
 #[must_use]
-pub fn validate(schema: &Structural, value: &Value, how: Validation<'_>) -> Vec<FieldError> {
-    let judged = Judged::default();
-    let before = how.old.map(|old| Before {
+pub fn validate(schema: &Structural, value: &Value, how: ValidationOptions<'_>) -> Vec<FieldError> {
+    let judged = ComparisonCache::default();
+    let before = how.old.map(|old| CorrelatedValue {
         schema,
         old,
         new: value,
-        judged: &judged,
+        cache: &judged,
     });
-    let root = At::root("");
+    let root = StructuralPath::root("");
     let outcome = ratcheted(schema, value, &root, before);
     let errors = outcome.errors.into_iter();
-    errors.map(|error| error.told(how.base)).collect()
+    errors
+        .map(|error| error.into_field_error(how.base))
+        .collect()
 }
 
 /// Something wrong, as it is told and as it is compared.
 #[derive(Clone, Debug)]
-struct Complaint {
+struct SchemaViolation {
     /// Where, in the value: `.a` and `a` are the same place. `None`: nowhere.
     place: Option<String>,
     kind: FieldErrorKind,
@@ -47,12 +49,12 @@ struct Complaint {
     detail: String,
 }
 
-impl Complaint {
-    fn told(self, base: &str) -> FieldError {
+impl SchemaViolation {
+    fn into_field_error(self, base: &str) -> FieldError {
         let place = self.place.unwrap_or_default();
         let place = place.strip_prefix('.').unwrap_or(&place);
         let path = match (base, place) {
-            ("", "") => NOWHERE.into(),
+            ("", "") => NIL_PATH.into(),
             (base, "") => base.into(),
             ("", place) => place.into(),
             (base, place) => format!("{base}.{place}"),
@@ -66,13 +68,13 @@ const ERRORS_MAX: usize = 1000;
 
 /// What a check found, and how much it had to like.
 #[derive(Debug, Default)]
-struct Outcome {
-    errors: Vec<Complaint>,
-    liked: u32,
+struct ValidationResult {
+    errors: Vec<SchemaViolation>,
+    match_count: u32,
 }
 
-impl Outcome {
-    fn add(&mut self, error: Complaint) {
+impl ValidationResult {
+    fn add(&mut self, error: SchemaViolation) {
         if self.errors.len() < ERRORS_MAX
             && !self
                 .errors
@@ -84,14 +86,14 @@ impl Outcome {
     }
 
     fn merge(&mut self, other: Self) {
-        self.liked += other.liked;
+        self.match_count += other.match_count;
         for error in other.errors {
             self.add(error);
         }
     }
 
-    fn like(&mut self) {
-        self.liked += 1;
+    fn increment_match_count(&mut self) {
+        self.match_count += 1;
     }
 
     fn is_valid(&self) -> bool {
@@ -99,10 +101,10 @@ impl Outcome {
     }
 
     /// An error about a value, with the whole sentence.
-    fn refuse(&mut self, at: &At<'_>, value: Value, sentence: &str) {
-        let place = at.text();
+    fn refuse(&mut self, at: &StructuralPath<'_>, value: Value, sentence: &str) {
+        let place = at.render();
         let message = format!("{place} in body {sentence}");
-        self.add(Complaint {
+        self.add(SchemaViolation {
             detail: message.clone(),
             message,
             place: Some(place),
@@ -111,9 +113,9 @@ impl Outcome {
     }
 
     /// An error of a kind that has words of its own.
-    fn refuse_as(&mut self, at: &At<'_>, sentence: &str, error: FieldError) {
-        let place = at.text();
-        self.add(Complaint {
+    fn refuse_as(&mut self, at: &StructuralPath<'_>, sentence: &str, error: FieldError) {
+        let place = at.render();
+        self.add(SchemaViolation {
             message: format!("{place} in body {sentence}"),
             place: Some(place),
             kind: error.kind,
@@ -122,8 +124,8 @@ impl Outcome {
     }
 
     /// An error that is nobody's in particular.
-    fn complain(&mut self, message: String) {
-        self.add(Complaint {
+    fn add_message(&mut self, message: String) {
+        self.add(SchemaViolation {
             place: None,
             kind: FieldErrorKind::Invalid { value: "".into() },
             detail: message.clone(),
@@ -136,21 +138,29 @@ impl Outcome {
 fn ratcheted(
     schema: &Structural,
     value: &Value,
-    at: &At<'_>,
-    before: Option<Before<'_>>,
-) -> Outcome {
-    let mut outcome = check(schema, value, at, before);
-    if !outcome.is_valid() && before.is_some_and(Before::unchanged) {
+    at: &StructuralPath<'_>,
+    before: Option<CorrelatedValue<'_>>,
+) -> ValidationResult {
+    let mut outcome = validate_value(schema, value, at, before);
+    if !outcome.is_valid() && before.is_some_and(CorrelatedValue::unchanged) {
         outcome.errors.clear();
     }
     outcome
 }
 
-fn check(schema: &Structural, value: &Value, at: &At<'_>, before: Option<Before<'_>>) -> Outcome {
-    let mut outcome = Outcome::default();
+fn validate_value(
+    schema: &Structural,
+    value: &Value,
+    at: &StructuralPath<'_>,
+    before: Option<CorrelatedValue<'_>>,
+) -> ValidationResult {
+    let mut outcome = ValidationResult::default();
     let format = supported_format(schema);
-    let typed = schema.type_name != TypeName::Unset || schema.int_or_string;
-    let enumeration = schema.checks.as_ref().map(|checks| &checks.enumeration);
+    let typed = schema.type_name != SchemaTypeName::Unset || schema.int_or_string;
+    let enumeration = schema
+        .value_validation
+        .as_ref()
+        .map(|checks| &checks.enumeration);
     let enumeration = enumeration.map_or(&[][..], |values| values);
     if value.is_null() {
         check_type(schema, format, value, at, &mut outcome);
@@ -159,25 +169,25 @@ fn check(schema: &Structural, value: &Value, at: &At<'_>, before: Option<Before<
     }
     if typed || !format.is_empty() {
         check_type(schema, format, value, at, &mut outcome);
-        outcome.like();
+        outcome.increment_match_count();
     }
     match schema.junctors() {
         Some(junctors) => outcome.merge(check_junctors(junctors, value, at, before)),
-        None => outcome.like(),
+        None => outcome.increment_match_count(),
     }
-    outcome.like();
+    outcome.increment_match_count();
     check_scalar(schema, format, value, at, &mut outcome);
     if let Value::Array(items) = value {
         check_items(schema, items, at, before, &mut outcome);
-        outcome.liked += 2;
+        outcome.match_count += 2;
     }
     check_enum(enumeration, value, at, &mut outcome);
-    outcome.like();
+    outcome.increment_match_count();
     if let Value::Object(members) = value {
         check_members(schema, members, at, before, &mut outcome);
-        outcome.like();
+        outcome.increment_match_count();
     }
-    outcome.like();
+    outcome.increment_match_count();
     outcome
 }
 
@@ -185,7 +195,7 @@ fn check(schema: &Structural, value: &Value, at: &At<'_>, before: Option<Before<
 fn supported_format(schema: &Structural) -> &str {
     let format = schema.format();
     let type_name = if schema.int_or_string {
-        &TypeName::Unset
+        &SchemaTypeName::Unset
     } else {
         &schema.type_name
     };
@@ -197,7 +207,7 @@ fn supported_format(schema: &Structural) -> &str {
 }
 
 fn type_of(value: &Value) -> (&'static str, &'static str) {
-    match Number::of(value) {
+    match Number::from_value(value) {
         Some(Number::Whole(_)) => ("integer", "int64"),
         Some(Number::Float(_)) => ("number", "float64"),
         None => match value {
@@ -214,8 +224,8 @@ fn check_type(
     schema: &Structural,
     format: &str,
     value: &Value,
-    at: &At<'_>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
 ) {
     let wanted = if schema.int_or_string {
         "integer,string"
@@ -232,11 +242,11 @@ fn check_type(
         if !wanted.is_empty() && !schema.nullable {
             refuse_type(at, wanted, found, outcome);
         } else {
-            outcome.like();
+            outcome.increment_match_count();
         }
         return;
     }
-    let number = Number::of(value);
+    let number = Number::from_value(value);
     let whole = found == "number" && wants("integer") && number.is_some_and(Number::is_whole);
     let wider = found == "integer" && wants("number");
     let fits = wants(found) || whole || wider;
@@ -247,16 +257,16 @@ fn check_type(
     }
     let by_format = !wants("number") && !wants("integer") && !format.is_empty() && textual;
     if by_format || fits {
-        outcome.like();
+        outcome.increment_match_count();
     } else {
         refuse_type(at, wanted, found, outcome);
     }
 }
 
-fn refuse_type(at: &At<'_>, wanted: &str, found: &str, outcome: &mut Outcome) {
-    let place = at.text();
+fn refuse_type(at: &StructuralPath<'_>, wanted: &str, found: &str, outcome: &mut ValidationResult) {
+    let place = at.render();
     let message = format!("{place} in body must be of type {wanted}: {}", quote(found));
-    outcome.add(Complaint {
+    outcome.add(SchemaViolation {
         detail: message.clone(),
         message,
         place: Some(place),
@@ -270,33 +280,33 @@ fn check_scalar(
     schema: &Structural,
     format: &str,
     value: &Value,
-    at: &At<'_>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
 ) {
-    let checks = schema.checks.as_deref();
+    let checks = schema.value_validation.as_deref();
     match value {
         Value::String(text) => {
             if let Some(checks) = checks {
                 check_text(checks, text, at, outcome);
             }
-            outcome.like();
-            if !format.is_empty() && format::is_textual(format) {
+            outcome.increment_match_count();
+            if !format.is_empty() && format::is_string_format(format) {
                 if !format::matches(format, text) {
                     let message = format!(
                         "{} in body must be of type {format}: {}",
-                        at.text(),
+                        at.render(),
                         quote(text)
                     );
-                    outcome.add(Complaint {
+                    outcome.add(SchemaViolation {
                         detail: message.clone(),
                         message,
-                        place: Some(at.text()),
+                        place: Some(at.render()),
                         kind: FieldErrorKind::TypeInvalid {
                             value: value.clone(),
                         },
                     });
                 }
-                outcome.like();
+                outcome.increment_match_count();
             }
         }
         Value::Number(_) => {
@@ -304,14 +314,19 @@ fn check_scalar(
             if let Some(checks) = checks {
                 check_bounds(schema, checks, format, value, at, outcome);
             }
-            outcome.liked += 2;
+            outcome.match_count += 2;
         }
         _ => {}
     }
 }
 
 /// Only the first of these is told.
-fn check_text(checks: &Checks, text: &str, at: &At<'_>, outcome: &mut Outcome) {
+fn check_text(
+    checks: &ValueValidation,
+    text: &str,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
     let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     if let Some(most) = checks.max_length
         && length() > most
@@ -335,16 +350,16 @@ fn check_text(checks: &Checks, text: &str, at: &At<'_>, outcome: &mut Outcome) {
 }
 
 /// The format of a number counts only if the type is one of numbers.
-fn number_format<'f>(schema: &Structural, format: &'f str) -> (TypeName, &'f str) {
+fn number_format<'f>(schema: &Structural, format: &'f str) -> (SchemaTypeName, &'f str) {
     if schema.int_or_string {
-        return (TypeName::Unset, "");
+        return (SchemaTypeName::Unset, "");
     }
     match (&schema.type_name, format) {
-        (TypeName::Integer, "int32" | "int64") => (TypeName::Integer, format),
-        (TypeName::Integer, _) => (TypeName::Integer, ""),
-        (TypeName::Number, "float" | "double") => (TypeName::Number, format),
-        (TypeName::Number, _) => (TypeName::Number, ""),
-        _ => (TypeName::Unset, ""),
+        (SchemaTypeName::Integer, "int32" | "int64") => (SchemaTypeName::Integer, format),
+        (SchemaTypeName::Integer, _) => (SchemaTypeName::Integer, ""),
+        (SchemaTypeName::Number, "float" | "double") => (SchemaTypeName::Number, format),
+        (SchemaTypeName::Number, _) => (SchemaTypeName::Number, ""),
+        _ => (SchemaTypeName::Unset, ""),
     }
 }
 
@@ -352,10 +367,10 @@ fn check_range(
     schema: &Structural,
     format: &str,
     value: &Value,
-    at: &At<'_>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
 ) {
-    if let Some(number) = Number::of(value) {
+    if let Some(number) = Number::from_value(value) {
         in_range(schema, format, (number, "Checked"), at, outcome);
     }
 }
@@ -365,8 +380,8 @@ fn in_range(
     schema: &Structural,
     format: &str,
     (number, what): (Number, &str),
-    at: &At<'_>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
 ) {
     let (type_name, format) = number_format(schema, format);
     if number.fits(&type_name, format) {
@@ -376,43 +391,43 @@ fn in_range(
         "" => "(default format)".to_owned(),
         format => format!("with format {format}"),
     };
-    let (type_name, place) = (type_name.as_str(), at.text());
-    outcome.complain(format!(
+    let (type_name, place) = (type_name.as_str(), at.render());
+    outcome.add_message(format!(
         "{what} value must be of type {type_name} {of} in {place}"
     ));
 }
 
 fn check_bounds(
     schema: &Structural,
-    checks: &Checks,
+    checks: &ValueValidation,
     format: &str,
     value: &Value,
-    at: &At<'_>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
 ) {
-    let Some(number) = Number::of(value) else {
+    let Some(number) = Number::from_value(value) else {
         return;
     };
-    let bound = |bound: f64, what: &str, outcome: &mut Outcome| {
+    let bound = |bound: f64, what: &str, outcome: &mut ValidationResult| {
         in_range(schema, format, (Number::Float(bound), what), at, outcome);
         number.bound(bound)
     };
     if let Some(factor) = checks.multiple_of {
         let factor = bound(factor, "MultipleOf", outcome);
         if factor.as_float() <= 0.0 {
-            let place = at.text();
+            let place = at.render();
             let message = format!(
                 "factor MultipleOf declared for {place} must be positive: {}",
-                factor.text()
+                factor.to_go_string()
             );
-            outcome.add(Complaint {
+            outcome.add(SchemaViolation {
                 detail: message.clone(),
                 message,
                 place: Some(place),
                 kind: FieldErrorKind::Invalid { value: 0.into() },
             });
         } else if !number.is_multiple_of(factor) {
-            let sentence = format!("should be a multiple of {}", factor.text());
+            let sentence = format!("should be a multiple of {}", factor.to_go_string());
             outcome.refuse(at, value.clone(), &sentence);
         }
     }
@@ -425,7 +440,7 @@ fn check_bounds(
             } else {
                 "or equal to "
             };
-            let sentence = format!("should be greater than {or}{}", least.text());
+            let sentence = format!("should be greater than {or}{}", least.to_go_string());
             outcome.refuse(at, value.clone(), &sentence);
         }
     }
@@ -438,7 +453,7 @@ fn check_bounds(
             } else {
                 "or equal to "
             };
-            let sentence = format!("should be less than {or}{}", most.text());
+            let sentence = format!("should be less than {or}{}", most.to_go_string());
             outcome.refuse(at, value.clone(), &sentence);
         }
     }
@@ -447,18 +462,20 @@ fn check_bounds(
 fn check_items(
     schema: &Structural,
     items: &[Value],
-    at: &At<'_>,
-    before: Option<Before<'_>>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    before: Option<CorrelatedValue<'_>>,
+    outcome: &mut ValidationResult,
 ) {
     if let Some(of) = &schema.items {
-        let before = before.and_then(Before::items);
+        let before = before.and_then(CorrelatedValue::items);
         for (index, item) in items.iter().enumerate() {
             let before = before.as_ref().and_then(|before| before.get(index));
             outcome.merge(ratcheted(of, item, &at.index(index), before));
         }
     }
-    let Some(checks) = &schema.checks else { return };
+    let Some(checks) = &schema.value_validation else {
+        return;
+    };
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
     if let Some(least) = checks.min_items
         && count < least
@@ -484,7 +501,12 @@ fn has_duplicates(items: &[Value]) -> bool {
     texts.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-fn check_enum(values: &[Value], value: &Value, at: &At<'_>, outcome: &mut Outcome) {
+fn check_enum(
+    values: &[Value],
+    value: &Value,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
     if values.is_empty() || values.iter().any(|known| is_same(known, value)) {
         return;
     }
@@ -502,7 +524,7 @@ fn check_enum(values: &[Value], value: &Value, at: &At<'_>, outcome: &mut Outcom
 
 /// Numbers are the same in whatever form; null is never.
 fn is_same(known: &Value, value: &Value) -> bool {
-    match (Number::of(known), Number::of(value)) {
+    match (Number::from_value(known), Number::from_value(value)) {
         (Some(known), Some(value)) => match (known, value) {
             (Number::Whole(known), Number::Whole(value)) => known == value,
             (known, value) => known.as_float() == value.as_float(),
@@ -514,20 +536,20 @@ fn is_same(known: &Value, value: &Value) -> bool {
 fn check_members(
     schema: &Structural,
     members: &Map,
-    at: &At<'_>,
-    before: Option<Before<'_>>,
-    outcome: &mut Outcome,
+    at: &StructuralPath<'_>,
+    before: Option<CorrelatedValue<'_>>,
+    outcome: &mut ValidationResult,
 ) {
-    if let Some(checks) = &schema.checks {
+    if let Some(checks) = &schema.value_validation {
         check_count(checks, members, at, outcome);
     }
     match schema.additional() {
-        Some(Additional::None) => {
+        Some(AdditionalProperties::None) => {
             for name in members.keys() {
                 if schema.property(name).is_none() {
-                    let place = at.text();
+                    let place = at.render();
                     let message = format!("{place}.{name} in body is a forbidden property");
-                    outcome.add(Complaint {
+                    outcome.add(SchemaViolation {
                         detail: message.clone(),
                         message,
                         place: Some(place),
@@ -538,7 +560,7 @@ fn check_members(
                 }
             }
         }
-        Some(Additional::Of(of)) => {
+        Some(AdditionalProperties::Of(of)) => {
             for (name, member) in members {
                 if schema.property(name).is_none() {
                     let before = before.and_then(|before| before.member(name));
@@ -546,7 +568,7 @@ fn check_members(
                 }
             }
         }
-        Some(Additional::Any) | None => {}
+        Some(AdditionalProperties::Any) | None => {}
     }
     for (name, of) in &schema.properties {
         if let Some(member) = members.get(&**name) {
@@ -554,7 +576,10 @@ fn check_members(
             outcome.merge(ratcheted(of, member, &at.member(name), before));
         }
     }
-    let required = schema.checks.as_ref().map(|checks| &checks.required);
+    let required = schema
+        .value_validation
+        .as_ref()
+        .map(|checks| &checks.required);
     for name in required.into_iter().flatten() {
         if !members.contains_key(&**name) {
             let child = at.member(name);
@@ -564,7 +589,12 @@ fn check_members(
     }
 }
 
-fn check_count(checks: &Checks, members: &Map, at: &At<'_>, outcome: &mut Outcome) {
+fn check_count(
+    checks: &ValueValidation,
+    members: &Map,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
     let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
     if let Some(least) = checks.min_properties
         && count < least
@@ -586,11 +616,11 @@ fn check_count(checks: &Checks, members: &Map, at: &At<'_>, outcome: &mut Outcom
 fn check_junctors(
     junctors: &Junctors,
     value: &Value,
-    at: &At<'_>,
-    before: Option<Before<'_>>,
-) -> Outcome {
-    let mut outcome = Outcome::default();
-    let run = |branch: &Structural| check(branch, value, at, before);
+    at: &StructuralPath<'_>,
+    before: Option<CorrelatedValue<'_>>,
+) -> ValidationResult {
+    let mut outcome = ValidationResult::default();
+    let run = |branch: &Structural| validate_value(branch, value, at, before);
     if !junctors.any_of.is_empty() {
         any_of(&junctors.any_of, &run, at, &mut outcome);
     }
@@ -603,17 +633,22 @@ fn check_junctors(
     if let Some(not) = &junctors.not
         && run(not).is_valid()
     {
-        let place = quote(&at.text());
-        outcome.complain(format!("{place} must not validate the schema (not)"));
+        let place = quote(&at.render());
+        outcome.add_message(format!("{place} must not validate the schema (not)"));
     }
-    outcome.like();
+    outcome.increment_match_count();
     outcome
 }
 
-type Run<'a> = &'a dyn Fn(&Structural) -> Outcome;
+type BranchValidator<'a> = &'a dyn Fn(&Structural) -> ValidationResult;
 
-fn any_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
-    let mut closest: Option<Outcome> = None;
+fn any_of(
+    branches: &[Structural],
+    run: BranchValidator<'_>,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
+    let mut closest: Option<ValidationResult> = None;
     for branch in branches {
         let result = run(branch);
         if result.is_valid() {
@@ -622,18 +657,23 @@ fn any_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outc
         }
         if closest
             .as_ref()
-            .is_none_or(|best| result.liked > best.liked)
+            .is_none_or(|best| result.match_count > best.match_count)
         {
             closest = Some(result);
         }
     }
-    let place = quote(&at.text());
-    outcome.complain(format!("{place} must validate at least one schema (anyOf)"));
+    let place = quote(&at.render());
+    outcome.add_message(format!("{place} must validate at least one schema (anyOf)"));
     outcome.merge(closest.unwrap_or_default());
 }
 
-fn one_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
-    let mut closest: Option<Outcome> = None;
+fn one_of(
+    branches: &[Structural],
+    run: BranchValidator<'_>,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
+    let mut closest: Option<ValidationResult> = None;
     let mut first = None;
     let mut valid = 0;
     for branch in branches {
@@ -645,7 +685,7 @@ fn one_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outc
         } else if valid == 0
             && closest
                 .as_ref()
-                .is_none_or(|best| result.liked > best.liked)
+                .is_none_or(|best| result.match_count > best.match_count)
         {
             closest = Some(result);
         }
@@ -657,14 +697,19 @@ fn one_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outc
         0 => "Found none valid".to_owned(),
         valid => format!("Found {valid} valid alternatives"),
     };
-    let place = quote(&at.text());
-    outcome.complain(format!(
+    let place = quote(&at.render());
+    outcome.add_message(format!(
         "{place} must validate one and only one schema (oneOf). {found}"
     ));
     outcome.merge(closest.unwrap_or_default());
 }
 
-fn all_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outcome) {
+fn all_of(
+    branches: &[Structural],
+    run: BranchValidator<'_>,
+    at: &StructuralPath<'_>,
+    outcome: &mut ValidationResult,
+) {
     let mut valid = 0;
     for branch in branches {
         let result = run(branch);
@@ -673,8 +718,8 @@ fn all_of(branches: &[Structural], run: Run<'_>, at: &At<'_>, outcome: &mut Outc
     }
     if valid < branches.len() {
         let none = if valid == 0 { ". None validated" } else { "" };
-        let place = quote(&at.text());
-        outcome.complain(format!(
+        let place = quote(&at.render());
+        outcome.add_message(format!(
             "{place} must validate all the schemas (allOf){none}"
         ));
     }

@@ -1,11 +1,13 @@
 //! Who is calling, and on whose behalf.
 
-mod asked;
-mod identity;
-mod impersonate;
+mod authentication;
+mod impersonation_filter;
+mod request_meta;
 
+pub(crate) use authentication::{
+    ConnectionIdentity, Credential, authenticate, has_ignored_token, identity_from_certificate,
+};
+pub(crate) use impersonation_filter::{ImpersonatedUser, apply_impersonation};
 #[cfg(test)]
-pub(crate) use asked::asked_for;
-pub(crate) use asked::{Asked, is_long_running};
-pub(crate) use identity::{By, Identity, authenticate, certified, has_ignored_token};
-pub(crate) use impersonate::{Impersonated, impersonated};
+pub(crate) use request_meta::with_request_meta;
+pub(crate) use request_meta::{RequestMeta, is_long_running};

@@ -1,15 +1,15 @@
 //! Who did what, written to a file line by line, in the form that Kubernetes has for it.
 
-mod beside;
-mod entry;
-mod log;
+mod event;
+mod log_file;
+mod offload;
 mod record;
 
-pub(crate) use beside::Beside;
-pub use log::{AuditFile, AuditFileError, Rotation};
-pub(crate) use record::{Heard, Record};
+pub use log_file::{AuditFile, AuditFileError, Rotation};
+pub(crate) use offload::Offload;
+pub(crate) use record::{AuditContext, AuditRecord};
 
-use optik_access::audit::AuditPolicy;
+use optik_auth::audit_policy::AuditPolicy;
 use std::fmt;
 
 /// What is recorded, and where to.

@@ -1,15 +1,15 @@
 //! One request, as it is written down.
 
 use super::Audit;
-use super::beside::{self, Beside};
-use super::entry::{Entry, micros};
-use crate::access::Asked;
+use super::event::{AuditEvent, micro_time};
+use super::offload::{self, Offload};
+use crate::access::RequestMeta;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use optik_access::User;
-use optik_access::audit::{Level, Recording, Stage};
-use optik_apiserver::{Body, Response, readable};
+use optik_apiserver::{ApiResponse, ResponseBody, parse_document};
+use optik_auth::User;
+use optik_auth::audit_policy::{AuditLevel, AuditStage, RequestAuditConfig};
 use optik_object::{Map, Value};
 use serde_json::json;
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Longer paths and messages are cut.
 const TEXT_BYTES_MAX: usize = 4096;
 /// Longer agents are cut, as upstream does it.
-const AGENT_BYTES_MAX: usize = 1024;
-const CUT: &str = "...TRUNCATED";
+const USER_AGENT_BYTES_MAX: usize = 1024;
+const TRUNCATED_SUFFIX: &str = "...TRUNCATED";
 /// Longer names are cut: there are none that are good for anything.
 const NAME_BYTES_MAX: usize = 512;
 /// Proxies beyond this many are not told.
@@ -28,80 +28,80 @@ const PROXIES_MAX: usize = 16;
 const DETAILS_BYTES_MAX: usize = 4096;
 
 /// What is known of a request when it comes.
-pub(crate) struct Heard<'a> {
+pub(crate) struct AuditContext<'a> {
     pub(crate) id: &'a str,
-    pub(crate) asked: Asked<'a>,
+    pub(crate) meta: RequestMeta<'a>,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) from: Option<IpAddr>,
+    pub(crate) client_ip: Option<IpAddr>,
     pub(crate) user: &'a User,
 }
 
 /// A request that is written down. Its end is written when this is dropped.
-pub(crate) struct Record {
-    entry: Entry,
-    recording: Recording,
+pub(crate) struct AuditRecord {
+    event: AuditEvent,
+    recording: RequestAuditConfig,
     /// How it ended so far; `None` when that has been written.
-    end: Option<Stage>,
+    final_stage: Option<AuditStage>,
     /// About how long what was sent and answered is, as far as it is written down.
     bytes: usize,
 }
 
-impl Record {
+impl AuditRecord {
     /// `None` if the policy does not want to know.
-    pub(crate) fn begin(audit: &Arc<Audit>, heard: &Heard<'_>) -> Option<Self> {
-        let attributes = heard.asked.info.attributes();
-        let recording = audit.policy.recording(heard.user, &attributes);
-        if recording.level == Level::None {
+    pub(crate) fn begin(audit: &Arc<Audit>, heard: &AuditContext<'_>) -> Option<Self> {
+        let attributes = heard.meta.info.attributes();
+        let recording = audit.policy.evaluate(heard.user, &attributes);
+        if recording.level == AuditLevel::None {
             return None;
         }
-        let mut entry = Entry::new(audit, described(heard));
-        let now = micros(audit.file.clock().wall());
+        let mut entry = AuditEvent::new(audit, event_members(heard));
+        let now = micro_time(audit.file.clock().wall());
         entry.insert("requestReceivedTimestamp", now);
         let record = Self {
-            entry,
+            event: entry,
             recording,
-            end: Some(Stage::ResponseComplete),
+            final_stage: Some(AuditStage::ResponseComplete),
             bytes: 0,
         };
-        record.write(Stage::RequestReceived);
+        record.write_stage(AuditStage::RequestReceived);
         Some(record)
     }
 
-    pub(crate) fn acting_as(&mut self, user: &User) {
-        self.entry.insert("impersonatedUser", shown(user));
+    pub(crate) fn set_impersonated_user(&mut self, user: &User) {
+        self.event.insert("impersonatedUser", user_info(user));
     }
 
-    pub(crate) fn decided(&mut self, allowed: bool, reason: String) {
+    pub(crate) fn set_decision(&mut self, allowed: bool, reason: String) {
         let decision = if allowed { "allow" } else { "forbid" };
-        let entry = &mut self.entry;
+        let entry = &mut self.event;
         entry.annotate("authorization.k8s.io/decision", decision.to_owned());
         entry.annotate("authorization.k8s.io/reason", reason);
     }
 
-    fn note_sent(&mut self, of_kind: &str, body: &[u8]) {
-        let Some(sent) = readable(of_kind, body) else {
+    fn set_request_object(&mut self, of_kind: &str, body: &[u8]) {
+        let Some(sent) = parse_document(of_kind, body) else {
             return;
         };
         // Who makes an object names it in the body.
-        if let Some(Value::Object(object)) = self.entry.get_mut("objectRef") {
+        if let Some(Value::Object(object)) = self.event.get_mut("objectRef") {
             for member in ["name", "uid"] {
                 let given = sent["metadata"][member].as_str().unwrap_or_default();
                 if !given.is_empty() {
-                    let given = cut(given, NAME_BYTES_MAX);
+                    let given = truncate(given, NAME_BYTES_MAX);
                     object.entry(member).or_insert_with(|| given.into());
                 }
             }
         }
-        if self.recording.level >= Level::Request {
-            let sent = self.trimmed(sent);
-            self.entry.insert("requestObject", sent);
+        if self.recording.level >= AuditLevel::Request {
+            let sent = self.without_managed_fields(sent);
+            self.event.insert("requestObject", sent);
             self.bytes += body.len();
         }
     }
 
-    fn note_answer(&mut self, code: u16, of_kind: &str, body: &[u8]) {
+    fn set_response(&mut self, code: u16, of_kind: &str, body: &[u8]) {
         let object = Some(body).filter(|body| !body.is_empty());
-        let object = object.and_then(|body| readable(of_kind, body));
+        let object = object.and_then(|body| parse_document(of_kind, body));
         let mut status = match &object {
             Some(Value::Object(members)) if members.get("kind") == Some(&json!("Status")) => {
                 // A complaint about a body may quote it.
@@ -119,20 +119,20 @@ impl Record {
             }
             _ => Map::new(),
         };
-        shorten(&mut status);
+        truncate_status(&mut status);
         status.entry("metadata").or_insert_with(|| json!({}));
         status.insert("code".into(), code.into());
-        self.entry.insert("responseStatus", Value::Object(status));
-        if self.recording.level >= Level::RequestResponse
+        self.event.insert("responseStatus", Value::Object(status));
+        if self.recording.level >= AuditLevel::RequestResponse
             && let Some(object) = object
         {
-            let object = self.trimmed(object);
-            self.entry.insert("responseObject", object);
+            let object = self.without_managed_fields(object);
+            self.event.insert("responseObject", object);
             self.bytes += body.len();
         }
     }
 
-    fn trimmed(&self, mut object: Value) -> Value {
+    fn without_managed_fields(&self, mut object: Value) -> Value {
         if self.recording.omit_managed_fields {
             let forget = |object: &mut Value| {
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
@@ -146,111 +146,121 @@ impl Record {
         object
     }
 
-    pub(crate) fn panicked(&mut self) {
-        self.end = Some(Stage::Panic);
+    pub(crate) fn set_panicked(&mut self) {
+        self.final_stage = Some(AuditStage::Panic);
     }
 
-    fn write(&self, stage: Stage) {
-        if self.wants(stage) {
-            self.entry.clone().write(self.recording.level, stage);
+    fn write_stage(&self, stage: AuditStage) {
+        if self.records_stage(stage) {
+            self.event.clone().write(self.recording.level, stage);
         }
     }
 
     /// Writes the end, unless that has been done.
-    fn last_words(&mut self) -> Option<impl FnOnce() + Send + 'static> {
-        let stage = self.end.take().filter(|stage| self.wants(*stage))?;
-        let (entry, level) = (self.entry.take(), self.recording.level);
+    fn take_final_event(&mut self) -> Option<impl FnOnce() + Send + 'static> {
+        let stage = self
+            .final_stage
+            .take()
+            .filter(|stage| self.records_stage(*stage))?;
+        let (entry, level) = (self.event.take(), self.recording.level);
         Some(move || entry.write(level, stage))
     }
 
-    fn wants(&self, stage: Stage) -> bool {
+    fn records_stage(&self, stage: AuditStage) -> bool {
         !self.recording.omit_stages.contains(&stage)
     }
 }
 
 /// What may be long is understood and written by another thread.
-impl Beside<Record> {
+impl Offload<AuditRecord> {
     /// What was sent.
-    pub(crate) async fn sent(&mut self, headers: &HeaderMap, body: &Bytes) {
+    pub(crate) async fn record_request(&mut self, headers: &HeaderMap, body: &Bytes) {
         if body.is_empty() {
             return;
         }
         let (of_kind, body, bytes) = (media_type(headers), body.clone(), body.len());
-        let note = move |record: &mut Record| record.note_sent(&of_kind, &body);
-        self.work(bytes, note).await;
+        let note = move |record: &mut AuditRecord| record.set_request_object(&of_kind, &body);
+        self.run(bytes, note).await;
     }
 
     /// What is answered.
-    pub(crate) fn answered(&mut self, response: &Response) -> impl Future<Output = ()> + use<'_> {
-        let wanted = self.here().map(|record| {
-            for (key, value) in &response.annotations {
-                record.entry.annotate(key, value.clone());
+    pub(crate) fn record_response(
+        &mut self,
+        response: &ApiResponse,
+    ) -> impl Future<Output = ()> + use<'_> {
+        let wanted = self.ready_mut().map(|record| {
+            for (key, value) in &response.audit_annotations {
+                record.event.annotate(key, value.clone());
             }
-            record.recording.level >= Level::RequestResponse || response.status.as_u16() >= 400
+            record.recording.level >= AuditLevel::RequestResponse || response.status.as_u16() >= 400
         });
         let body = match &response.body {
-            Body::Whole(bytes) if wanted == Some(true) => bytes.clone(),
-            Body::Whole(_) | Body::Stream(_) => Bytes::new(),
+            ResponseBody::Whole(bytes) if wanted == Some(true) => bytes.clone(),
+            ResponseBody::Whole(_) | ResponseBody::Stream(_) => Bytes::new(),
         };
         let (of_kind, bytes) = (media_type(&response.headers), body.len());
         let code = response.status.as_u16();
-        let note = move |record: &mut Record| record.note_answer(code, &of_kind, &body);
-        self.work(bytes, note)
+        let note = move |record: &mut AuditRecord| record.set_response(code, &of_kind, &body);
+        self.run(bytes, note)
     }
 
     /// The head of the answer is made. A stream ends later; everything else ends now.
-    pub(crate) async fn ended(&mut self, code: u16, long_running: bool) -> Option<Box<Record>> {
+    pub(crate) async fn finish(
+        &mut self,
+        code: u16,
+        long_running: bool,
+    ) -> Option<Box<AuditRecord>> {
         let mut record = self.take().await?;
         let status = json!({"metadata": {}, "code": code});
-        record.entry.insert_if_new("responseStatus", status);
+        record.event.insert_if_new("responseStatus", status);
         if long_running {
-            record.write(Stage::ResponseStarted);
+            record.write_stage(AuditStage::ResponseStarted);
             return Some(record);
         }
         let bytes = record.bytes;
-        *self = Self::Here(record);
-        let end = |record: &mut Record| {
-            if let Some(write) = record.last_words() {
+        *self = Self::Ready(record);
+        let end = |record: &mut AuditRecord| {
+            if let Some(write) = record.take_final_event() {
                 write();
             }
         };
-        self.work(bytes, end).await;
+        self.run(bytes, end).await;
         None
     }
 }
 
-impl Drop for Record {
+impl Drop for AuditRecord {
     fn drop(&mut self) {
-        if let Some(write) = self.last_words() {
-            beside::leave(self.bytes, write);
+        if let Some(write) = self.take_final_event() {
+            offload::run_detached(self.bytes, write);
         }
     }
 }
 
-fn described(heard: &Heard<'_>) -> Map {
-    let Asked {
+fn event_members(heard: &AuditContext<'_>) -> Map {
+    let RequestMeta {
         path, query, info, ..
-    } = heard.asked;
+    } = heard.meta;
     let mut event = Map::new();
     let question = if query.is_empty() { "" } else { "?" };
     event.insert("auditID".into(), heard.id.into());
     event.insert(
         "requestURI".into(),
-        cut(&format!("{path}{question}{query}"), TEXT_BYTES_MAX).into(),
+        truncate(&format!("{path}{question}{query}"), TEXT_BYTES_MAX).into(),
     );
-    let verb = cut(info.verb(), NAME_BYTES_MAX);
+    let verb = truncate(info.verb(), NAME_BYTES_MAX);
     event.insert("verb".into(), verb.into());
-    event.insert("user".into(), shown(heard.user));
+    event.insert("user".into(), user_info(heard.user));
     event.insert(
         "sourceIPs".into(),
-        sources(heard.headers, heard.from).into(),
+        source_ips(heard.headers, heard.client_ip).into(),
     );
     let agent = heard
         .headers
         .get(USER_AGENT)
         .and_then(|agent| agent.to_str().ok());
     if let Some(agent) = agent {
-        event.insert("userAgent".into(), shown_agent(agent).into());
+        event.insert("userAgent".into(), truncated_user_agent(agent).into());
     }
     if let Some(of) = info.resource() {
         let mut object = Map::new();
@@ -263,29 +273,33 @@ fn described(heard: &Heard<'_>) -> Map {
             ("subresource", of.subresource),
         ];
         for (member, value) in parts.into_iter().filter(|(_, value)| !value.is_empty()) {
-            object.insert(member.into(), cut(value, NAME_BYTES_MAX).into());
+            object.insert(member.into(), truncate(value, NAME_BYTES_MAX).into());
         }
         event.insert("objectRef".into(), Value::Object(object));
     }
     event
 }
 
-fn cut(text: &str, bytes_max: usize) -> &str {
+fn truncate(text: &str, bytes_max: usize) -> &str {
     let ends = (0..=text.len().min(bytes_max)).rev();
     let mut ends = ends.filter(|at| text.is_char_boundary(*at));
     &text[..ends.next().unwrap_or(0)]
 }
 
-fn shown_agent(agent: &str) -> String {
-    let shown = cut(agent, AGENT_BYTES_MAX);
-    let suffix = if shown.len() < agent.len() { CUT } else { "" };
+fn truncated_user_agent(agent: &str) -> String {
+    let shown = truncate(agent, USER_AGENT_BYTES_MAX);
+    let suffix = if shown.len() < agent.len() {
+        TRUNCATED_SUFFIX
+    } else {
+        ""
+    };
     format!("{shown}{suffix}")
 }
 
 /// What an answer says quotes what was asked.
-fn shorten(status: &mut Map) {
+fn truncate_status(status: &mut Map) {
     if let Some(Value::String(message)) = status.get_mut("message") {
-        let length = cut(message, TEXT_BYTES_MAX).len();
+        let length = truncate(message, TEXT_BYTES_MAX).len();
         message.truncate(length);
     }
     let details = status.get("details");
@@ -294,7 +308,7 @@ fn shorten(status: &mut Map) {
     }
 }
 
-fn shown(user: &User) -> Value {
+fn user_info(user: &User) -> Value {
     let mut shown = json!({"username": user.name});
     if !user.uid.is_empty() {
         shown["uid"] = user.uid.as_str().into();
@@ -309,7 +323,7 @@ fn shown(user: &User) -> Value {
 }
 
 /// Those that proxies name, then the other end.
-fn sources(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
+fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
     let listed = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         let parts = value.unwrap_or_default().split(',');
@@ -337,11 +351,11 @@ fn media_type(headers: &HeaderMap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::asked_for;
+    use crate::access::with_request_meta;
     use crate::audit::{AuditFile, Rotation};
     use futures::FutureExt;
     use http::Method;
-    use optik_access::audit::AuditPolicy;
+    use optik_auth::audit_policy::AuditPolicy;
     use optik_platform::SystemClock;
     use std::path::Path;
     use std::time::Duration;
@@ -377,20 +391,20 @@ mod tests {
             .collect()
     }
 
-    fn begin(audit: &Arc<Audit>) -> Beside<Record> {
+    fn begin(audit: &Arc<Audit>) -> Offload<AuditRecord> {
         let (headers, user) = (HeaderMap::new(), User::default());
         let path = "/api/v1/namespaces/n/configmaps";
-        let record = asked_for(&Method::POST, path, |asked| {
-            let heard = Heard {
+        let record = with_request_meta(&Method::POST, path, |asked| {
+            let heard = AuditContext {
                 id: "id",
-                asked,
+                meta: asked,
                 headers: &headers,
-                from: None,
+                client_ip: None,
                 user: &user,
             };
-            Record::begin(audit, &heard)
+            AuditRecord::begin(audit, &heard)
         });
-        Beside::Here(Box::new(record.unwrap()))
+        Offload::Ready(Box::new(record.unwrap()))
     }
 
     fn yaml(bytes: usize) -> (HeaderMap, Bytes) {
@@ -404,19 +418,19 @@ mod tests {
 
     /// Whoever has a connection on this thread does not wait for it.
     #[tokio::test]
-    async fn what_is_long_is_understood_beside_connections() {
+    async fn audit_parses_long_request_bodies_off_the_connection_task() {
         let directory = tempfile::tempdir().unwrap();
         for level in ["Metadata", "Request"] {
             let audit = audit(&directory, level);
             for (bytes, at_once) in [(10, true), (100_000, false)] {
                 let (headers, body) = yaml(bytes);
                 let mut record = begin(&audit);
-                let now = record.sent(&headers, &body).now_or_never();
+                let now = record.record_request(&headers, &body).now_or_never();
                 assert_eq!(now.is_some(), at_once, "{level} {bytes}");
                 // Whoever waited for that is too late; what was sent is not lost.
                 let ended = record.take().await.unwrap();
-                let mut record = Beside::Here(ended);
-                let now = record.ended(201, false).now_or_never();
+                let mut record = Offload::Ready(ended);
+                let now = record.finish(201, false).now_or_never();
                 let brief = at_once || level == "Metadata";
                 assert_eq!(now.is_some(), brief, "{level} {bytes}");
                 record.take().await.unwrap();
@@ -430,14 +444,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_answer_is_understood_beside_connections() {
+    async fn audit_parses_long_responses_off_the_connection_task() {
         let directory = tempfile::tempdir().unwrap();
         let audit = audit(&directory, "RequestResponse");
         let text = json!({"data": "y".repeat(100_000)}).to_string();
-        let response = Response::json(http::StatusCode::OK, text);
+        let response = ApiResponse::json(http::StatusCode::OK, text);
         let mut record = begin(&audit);
-        assert!(record.answered(&response).now_or_never().is_none());
-        record.ended(200, false).await;
+        assert!(record.record_response(&response).now_or_never().is_none());
+        record.finish(200, false).await;
         let written = lines(&log(&directory)).pop().unwrap();
         assert_eq!(written["responseStatus"]["code"], 200);
         let data = written["responseObject"]["data"].as_str();
@@ -446,13 +460,13 @@ mod tests {
 
     /// The client has gone: nobody waits for what is written.
     #[tokio::test]
-    async fn what_is_given_up_is_written_once() {
+    async fn audit_record_of_a_cancelled_request_is_written_once() {
         let directory = tempfile::tempdir().unwrap();
         let audit = audit(&directory, "Request");
         for (bytes, count) in [(10, 1), (100_000, 2)] {
             let (headers, body) = yaml(bytes);
             let mut record = begin(&audit);
-            record.sent(&headers, &body).await;
+            record.record_request(&headers, &body).await;
             drop(record);
             let written = async {
                 while lines_there(&log(&directory)) < count {

@@ -4,13 +4,13 @@
 //! writes down what the row is called. What clients make up has no row: only what is
 //! served, to somebody who may ask for it, is counted under its name.
 
-mod page;
+mod exposition;
 
-pub(crate) use page::page;
+pub(crate) use exposition::render;
 
-use crate::access::Asked;
+use crate::access::RequestMeta;
 use crate::query;
-use optik_access::Resource;
+use optik_auth::ResourceAttributes;
 use optik_platform::UnixMillis;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Requests of different kinds rarely wait for each other.
 const SHARDS: usize = 16;
 /// Definitions are the users' to make; beyond this many their kinds share a row.
-const ROWS_PER_SHARD_MAX: usize = 256;
+const SERIES_PER_SHARD_MAX: usize = 256;
 
 /// The upper bounds of the buckets of durations.
 pub(crate) const BUCKETS_SECONDS: [f64; 22] = [
@@ -28,24 +28,24 @@ pub(crate) const BUCKETS_SECONDS: [f64; 22] = [
     10.0, 15.0, 20.0, 30.0, 45.0,
 ];
 
-pub(crate) struct Metrics {
-    shards: [Mutex<BTreeMap<u64, Row>>; SHARDS],
-    in_flight: InFlight,
+pub(crate) struct RequestMetrics {
+    shards: [Mutex<BTreeMap<u64, RequestSeries>>; SHARDS],
+    in_flight: InflightGauges,
     pub(crate) started: UnixMillis,
 }
 
 /// Requests that are being answered, watches left out.
 #[derive(Debug, Default)]
-struct InFlight {
+struct InflightGauges {
     reading: AtomicI64,
     mutating: AtomicI64,
     long_running: AtomicI64,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct RequestSeries {
     /// What is served there; `None` for everything that is no resource.
-    of: Option<Served>,
+    resource: Option<ResourceLabels>,
     /// All labels but the code, as they are printed.
     labels: String,
     codes: BTreeMap<u16, u64>,
@@ -56,83 +56,87 @@ struct Row {
 
 /// The name of something that is served.
 #[derive(Clone, Debug)]
-struct Served {
+struct ResourceLabels {
     group: String,
     version: String,
     resource: String,
     subresource: String,
 }
 
-impl Served {
-    fn named(&self) -> Resource<'_> {
-        Resource {
+impl ResourceLabels {
+    fn as_resource(&self) -> ResourceAttributes<'_> {
+        ResourceAttributes {
             group: &self.group,
             version: &self.version,
             resource: &self.resource,
             subresource: &self.subresource,
-            ..Resource::default()
+            ..ResourceAttributes::default()
         }
     }
 }
 
 /// Who counts as having asked for what their path names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum RequestPhase {
     #[default]
-    Nothing,
+    Unauthorized,
     /// Somebody who may.
-    Authorizer,
+    Authorized,
 }
 
 /// A request that is being answered.
-pub(crate) struct Counted<'m> {
+pub(crate) struct InflightGuard<'m> {
     gauge: &'m AtomicI64,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for InflightGuard<'_> {
     fn drop(&mut self) {
         self.gauge.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Metrics {
+impl RequestMetrics {
     pub(crate) fn new(started: UnixMillis) -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
-            in_flight: InFlight::default(),
+            in_flight: InflightGauges::default(),
             started,
         }
     }
 
     /// Counts a request until the guard is dropped.
-    pub(crate) fn begin(&self, asked: Asked<'_>, long_running: bool) -> Counted<'_> {
+    pub(crate) fn begin_request(
+        &self,
+        asked: RequestMeta<'_>,
+        long_running: bool,
+    ) -> InflightGuard<'_> {
         let gauge = match asked.method.as_str() {
             _ if long_running => &self.in_flight.long_running,
             "GET" | "HEAD" | "OPTIONS" => &self.in_flight.reading,
             _ => &self.in_flight.mutating,
         };
         gauge.fetch_add(1, Ordering::Relaxed);
-        Counted { gauge }
+        InflightGuard { gauge }
     }
 
     /// Notes an answer. How long a watch takes says nothing. `serves` is asked about what
     /// has no row yet.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &self,
-        asked: Asked<'_>,
-        passed: Passed,
+        asked: RequestMeta<'_>,
+        passed: RequestPhase,
         answer: (u16, Option<Duration>),
-        serves: impl FnOnce(&Resource<'_>) -> bool,
+        serves: impl FnOnce(&ResourceAttributes<'_>) -> bool,
     ) {
-        let about = About::of(asked);
+        let about = RequestLabels::from_meta(asked);
         let counted = match passed {
-            Passed::Authorizer => self.count(&about, answer, serves),
-            Passed::Nothing => false,
+            RequestPhase::Authorized => self.count(&about, answer, serves),
+            RequestPhase::Unauthorized => false,
         };
         if !counted {
-            let nothing = About {
-                verb: verb(asked.method.as_str(), ""),
-                ..About::default()
+            let nothing = RequestLabels {
+                verb: verb_label(asked.method.as_str(), ""),
+                ..RequestLabels::default()
             };
             self.count(&nothing, answer, |_| true);
         }
@@ -141,55 +145,60 @@ impl Metrics {
     /// Whether there is a row for it.
     fn count(
         &self,
-        about: &About<'_>,
+        about: &RequestLabels<'_>,
         (code, took): (u16, Option<Duration>),
-        serves: impl FnOnce(&Resource<'_>) -> bool,
+        serves: impl FnOnce(&ResourceAttributes<'_>) -> bool,
     ) -> bool {
         let hash = about.hash();
-        let mut rows = self.rows(hash);
+        let mut rows = self.shard_rows(hash);
         let new = !rows.contains_key(&hash);
-        if new && about.is_named() && (rows.len() >= ROWS_PER_SHARD_MAX || !serves(&about.of)) {
+        if new
+            && about.is_resource()
+            && (rows.len() >= SERIES_PER_SHARD_MAX || !serves(&about.resource))
+        {
             return false;
         }
-        let row = rows.entry(hash).or_insert_with(|| Row::new(about));
+        let row = rows
+            .entry(hash)
+            .or_insert_with(|| RequestSeries::new(about));
         *row.codes.entry(code).or_default() += 1;
         if let Some(took) = took {
-            row.note(took.as_secs_f64());
+            row.observe(took.as_secs_f64());
         }
         true
     }
 
     /// Forgets what is not served any more.
-    pub(crate) fn forget(&self, serves: impl Fn(&Resource<'_>) -> bool) {
+    pub(crate) fn retain_served(&self, serves: impl Fn(&ResourceAttributes<'_>) -> bool) {
         for shard in 0..SHARDS as u64 {
-            self.rows(shard).retain(|_, row| {
-                let of = row.of.as_ref();
-                of.is_none_or(|of| serves(&of.named()))
+            self.shard_rows(shard).retain(|_, row| {
+                let of = row.resource.as_ref();
+                of.is_none_or(|of| serves(&of.as_resource()))
             });
         }
     }
 
-    fn rows(&self, hash: u64) -> MutexGuard<'_, BTreeMap<u64, Row>> {
+    fn shard_rows(&self, hash: u64) -> MutexGuard<'_, BTreeMap<u64, RequestSeries>> {
         let shard = &self.shards[hash as usize % SHARDS];
         // A row is only ever counted up.
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all_rows(&self) -> Vec<Row> {
+    fn all_rows(&self) -> Vec<RequestSeries> {
         let hashes = 0..SHARDS as u64;
-        let mut rows: Vec<Row> = hashes
-            .flat_map(|hash| self.rows(hash).values().cloned().collect::<Vec<_>>())
+        let mut rows: Vec<RequestSeries> = hashes
+            .flat_map(|hash| self.shard_rows(hash).values().cloned().collect::<Vec<_>>())
             .collect();
         rows.sort_by(|a, b| a.labels.cmp(&b.labels));
         rows
     }
 }
 
-impl Row {
-    fn new(about: &About<'_>) -> Self {
-        let of = about.of;
+impl RequestSeries {
+    fn new(about: &RequestLabels<'_>) -> Self {
+        let of = about.resource;
         Self {
-            of: about.is_named().then(|| Served {
+            resource: about.is_resource().then(|| ResourceLabels {
                 group: of.group.into(),
                 version: of.version.into(),
                 resource: of.resource.into(),
@@ -203,7 +212,7 @@ impl Row {
         }
     }
 
-    fn note(&mut self, seconds: f64) {
+    fn observe(&mut self, seconds: f64) {
         self.count += 1;
         self.seconds += seconds;
         let bucket = BUCKETS_SECONDS.iter().position(|bound| seconds <= *bound);
@@ -215,28 +224,28 @@ impl Row {
 
 /// What a request is about.
 #[derive(Default)]
-struct About<'a> {
+struct RequestLabels<'a> {
     verb: &'static str,
     dry_run: bool,
     /// Nothing in it if it is no resource.
-    of: Resource<'a>,
+    resource: ResourceAttributes<'a>,
     scope: &'static str,
 }
 
-impl<'a> About<'a> {
-    fn of(asked: Asked<'a>) -> Self {
+impl<'a> RequestLabels<'a> {
+    fn from_meta(asked: RequestMeta<'a>) -> Self {
         let Some(of) = asked.info.resource() else {
             return Self {
-                verb: verb(asked.method.as_str(), ""),
+                verb: verb_label(asked.method.as_str(), ""),
                 ..Self::default()
             };
         };
         let own = asked.info.verb();
         let mutates = !matches!(own, "get" | "list" | "watch" | "");
         Self {
-            verb: verb(asked.method.as_str(), own),
+            verb: verb_label(asked.method.as_str(), own),
             dry_run: mutates && query::value(asked.query, "dryRun").is_some(),
-            of,
+            resource: of,
             scope: match (of.name, of.namespace) {
                 ("", "") => "cluster",
                 ("", _) => "namespace",
@@ -245,17 +254,17 @@ impl<'a> About<'a> {
         }
     }
 
-    fn is_named(&self) -> bool {
-        self.of != Resource::default()
+    fn is_resource(&self) -> bool {
+        self.resource != ResourceAttributes::default()
     }
 
     fn hash(&self) -> u64 {
         let words = [
             self.verb,
-            self.of.group,
-            self.of.version,
-            self.of.resource,
-            self.of.subresource,
+            self.resource.group,
+            self.resource.version,
+            self.resource.resource,
+            self.resource.subresource,
             self.scope,
         ];
         let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(self.dry_run);
@@ -272,18 +281,18 @@ impl<'a> About<'a> {
             "component=\"apiserver\",dry_run=\"{}\",group={},resource={},scope=\"{}\",\
              subresource={},verb=\"{}\",version={}",
             if self.dry_run { "All" } else { "" },
-            optik_object::quote(self.of.group),
-            optik_object::quote(self.of.resource),
+            optik_object::quote(self.resource.group),
+            optik_object::quote(self.resource.resource),
             self.scope,
-            optik_object::quote(self.of.subresource),
+            optik_object::quote(self.resource.subresource),
             self.verb,
-            optik_object::quote(self.of.version),
+            optik_object::quote(self.resource.version),
         )
     }
 }
 
 /// What dashboards call it.
-fn verb(method: &str, verb: &str) -> &'static str {
+fn verb_label(method: &str, verb: &str) -> &'static str {
     match (verb, method) {
         ("get", _) => "GET",
         ("list", _) => "LIST",
@@ -304,21 +313,21 @@ fn verb(method: &str, verb: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::asked_for;
+    use crate::access::with_request_meta;
     use http::Method;
 
     /// Checklist 88: the nine labels.
     #[test]
-    fn requests_are_counted_by_what_they_are_about_88() {
-        let metrics = Metrics::new(UnixMillis(0));
+    fn request_metrics_have_the_nine_upstream_labels_88() {
+        let metrics = RequestMetrics::new(UnixMillis(0));
         let path = "/apis/apps/v1/namespaces/a/deployments/b/status";
         for (code, millis) in [(200, 20), (404, 1)] {
             let took = Some(Duration::from_millis(millis));
-            asked_for(&Method::GET, path, |asked| {
-                metrics.note(asked, Passed::Authorizer, (code, took), |_| true);
+            with_request_meta(&Method::GET, path, |asked| {
+                metrics.record(asked, RequestPhase::Authorized, (code, took), |_| true);
             });
         }
-        let text = page(&metrics);
+        let text = render(&metrics);
         let labels = "component=\"apiserver\",dry_run=\"\",group=\"apps\",\
                       resource=\"deployments\",scope=\"resource\",subresource=\"status\",\
                       verb=\"GET\",version=\"v1\"";
@@ -336,51 +345,57 @@ mod tests {
 
     /// However many paths clients think of, and whoever they are.
     #[test]
-    fn what_is_not_served_has_no_row() {
-        let metrics = Metrics::new(UnixMillis(0));
+    fn request_metrics_have_no_series_for_unserved_paths() {
+        let metrics = RequestMetrics::new(UnixMillis(0));
         let long = "x".repeat(8000);
         for number in 0..10_000 {
             for (path, passed) in [
-                (format!("/api/v1/nosuch{number}/{long}"), Passed::Authorizer),
+                (
+                    format!("/api/v1/nosuch{number}/{long}"),
+                    RequestPhase::Authorized,
+                ),
                 (
                     format!("/api/v1/pods/{number}/nosuch{number}"),
-                    Passed::Authorizer,
+                    RequestPhase::Authorized,
                 ),
-                (format!("/apis/g{number}/v1/pods"), Passed::Nothing),
-                (format!("/{number}/{long}"), Passed::Authorizer),
-                ("/api/v1/services".to_owned(), Passed::Nothing),
+                (
+                    format!("/apis/g{number}/v1/pods"),
+                    RequestPhase::Unauthorized,
+                ),
+                (format!("/{number}/{long}"), RequestPhase::Authorized),
+                ("/api/v1/services".to_owned(), RequestPhase::Unauthorized),
             ] {
-                asked_for(&Method::GET, &path, |asked| {
-                    let serves = |of: &Resource<'_>| {
+                with_request_meta(&Method::GET, &path, |asked| {
+                    let serves = |of: &ResourceAttributes<'_>| {
                         of.subresource.is_empty() && matches!(of.resource, "pods" | "services")
                     };
-                    metrics.note(asked, passed, (404, None), serves);
+                    metrics.record(asked, passed, (404, None), serves);
                 });
             }
         }
         let rows = metrics.all_rows();
         assert_eq!(rows.len(), 1, "{:?}", rows.last());
-        assert!(page(&metrics).len() < 20_000);
+        assert!(render(&metrics).len() < 20_000);
     }
 
     /// However many definitions come and go.
     #[test]
-    fn what_was_served_once_is_forgotten() {
-        let metrics = Metrics::new(UnixMillis(0));
+    fn request_metrics_drop_series_of_removed_resources() {
+        let metrics = RequestMetrics::new(UnixMillis(0));
         let ask = |path: &str| {
-            asked_for(&Method::GET, path, |asked| {
-                metrics.note(asked, Passed::Authorizer, (200, None), |_| true);
+            with_request_meta(&Method::GET, path, |asked| {
+                metrics.record(asked, RequestPhase::Authorized, (200, None), |_| true);
             });
         };
         for number in 0..100_000 {
             ask(&format!("/apis/g/v1/kind{number}"));
         }
-        assert!(metrics.all_rows().len() <= SHARDS * (ROWS_PER_SHARD_MAX + 1));
-        metrics.forget(|of| of.resource == "kind1");
+        assert!(metrics.all_rows().len() <= SHARDS * (SERIES_PER_SHARD_MAX + 1));
+        metrics.retain_served(|of| of.resource == "kind1");
         let left: Vec<_> = metrics
             .all_rows()
             .into_iter()
-            .filter_map(|row| row.of)
+            .filter_map(|row| row.resource)
             .collect();
         assert_eq!(left.len(), 1, "{left:?}");
         ask("/apis/g/v1/new");
@@ -388,20 +403,22 @@ mod tests {
             metrics
                 .all_rows()
                 .iter()
-                .filter(|row| row.of.is_some())
+                .filter(|row| row.resource.is_some())
                 .count(),
             2
         );
     }
 
     #[test]
-    fn what_is_in_flight() {
-        let metrics = Metrics::new(UnixMillis(0));
+    fn inflight_gauge_counts_running_requests() {
+        let metrics = RequestMetrics::new(UnixMillis(0));
         let path = "/api/v1/pods";
-        let first = asked_for(&Method::POST, path, |asked| metrics.begin(asked, false));
+        let first = with_request_meta(&Method::POST, path, |asked| {
+            metrics.begin_request(asked, false)
+        });
         let line = "apiserver_current_inflight_requests{request_kind=\"mutating\"}";
-        assert!(page(&metrics).contains(&format!("{line} 1\n")));
+        assert!(render(&metrics).contains(&format!("{line} 1\n")));
         drop(first);
-        assert!(page(&metrics).contains(&format!("{line} 0\n")));
+        assert!(render(&metrics).contains(&format!("{line} 0\n")));
     }
 }

@@ -1,6 +1,6 @@
 //! The authority that signs, and what it thinks of certificates.
 
-use super::{Circumstances, Pair, PkiError, pem};
+use super::{CertKeyPair, IssuanceContext, PkiError, pem};
 use optik_platform::UnixMillis;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -20,7 +20,7 @@ const AUTHORITY_AGE_MAX: Duration = DAY.saturating_mul(3650);
 const LEAF_AGE_MAX: Duration = DAY.saturating_mul(730);
 const RENEW_BEFORE_END: Duration = DAY.saturating_mul(30);
 /// Clocks differ; a certificate is valid a little before it was made.
-const BACKDATED: Duration = Duration::from_secs(60 * 60);
+const NOT_BEFORE_BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// Our authorities are called this and a random number: two of them are never confused.
 const NAME_PREFIX: &str = "optik-ca@";
 
@@ -33,25 +33,25 @@ pub(super) enum Leaf {
 
 /// What there is to say about a pair found in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    Good,
+pub(super) enum CertificateStatus {
+    Valid,
     /// Ours, or broken: to be replaced.
     Outdated,
     /// Somebody else's.
     Foreign,
 }
 
-pub(super) struct Authority {
+pub(super) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// As it stands in the certificates it signed.
     subject: Vec<u8>,
 }
 
-impl Authority {
-    pub(super) fn create(at: Circumstances<'_>) -> Result<(Self, Pair), PkiError> {
+impl CertificateAuthority {
+    pub(super) fn create(at: IssuanceContext<'_>) -> Result<(Self, CertKeyPair), PkiError> {
         let key = KeyPair::generate().map_err(PkiError::Generate)?;
         let name = format!("{NAME_PREFIX}{:016x}", at.entropy.next_u64());
-        let mut params = parameters(Vec::new(), at.now, AUTHORITY_AGE_MAX)?;
+        let mut params = certificate_params(Vec::new(), at.now, AUTHORITY_AGE_MAX)?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
@@ -60,13 +60,13 @@ impl Authority {
             KeyUsagePurpose::CrlSign,
         ];
         let certificate = params.self_signed(&key).map_err(PkiError::Generate)?;
-        let pair = pair(certificate.der(), &key);
+        let pair = to_pem_pair(certificate.der(), &key);
         let authority = Self::load(&pair).expect("what was just made can be read");
         Ok((authority, pair))
     }
 
     /// The error is a sentence.
-    pub(super) fn load(pair: &Pair) -> Result<Self, String> {
+    pub(super) fn load(pair: &CertKeyPair) -> Result<Self, String> {
         let (certificate, key) = parse(pair)?;
         let (_, parsed) = x509(&certificate)?;
         if parsed.public_key().raw != key.subject_public_key_info() {
@@ -77,12 +77,12 @@ impl Authority {
         Ok(Self { issuer, subject })
     }
 
-    pub(super) fn issue(&self, leaf: &Leaf, now: UnixMillis) -> Result<Pair, PkiError> {
+    pub(super) fn issue(&self, leaf: &Leaf, now: UnixMillis) -> Result<CertKeyPair, PkiError> {
         let (names, usage) = match leaf {
             Leaf::Server { names } => (names.clone(), ExtendedKeyUsagePurpose::ServerAuth),
             Leaf::Admin => (Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
         };
-        let mut params = parameters(names, now, LEAF_AGE_MAX)?;
+        let mut params = certificate_params(names, now, LEAF_AGE_MAX)?;
         let subject = &mut params.distinguished_name;
         match leaf {
             Leaf::Server { .. } => subject.push(DnType::CommonName, "optik"),
@@ -97,39 +97,44 @@ impl Authority {
         let key = KeyPair::generate().map_err(PkiError::Generate)?;
         let certificate = params.signed_by(&key, &self.issuer);
         let certificate = certificate.map_err(PkiError::Generate)?;
-        Ok(pair(certificate.der(), &key))
+        Ok(to_pem_pair(certificate.der(), &key))
     }
 
-    pub(super) fn judge(&self, pair: &Pair, leaf: &Leaf, now: UnixMillis) -> Standing {
+    pub(super) fn evaluate(
+        &self,
+        pair: &CertKeyPair,
+        leaf: &Leaf,
+        now: UnixMillis,
+    ) -> CertificateStatus {
         let Ok(certificate) = CertificateDer::from_pem_slice(pair.certificate.as_bytes()) else {
-            return Standing::Foreign;
+            return CertificateStatus::Foreign;
         };
         let Ok((_, certificate)) = x509(&certificate) else {
-            return Standing::Foreign;
+            return CertificateStatus::Foreign;
         };
         if certificate.issuer().as_raw() != self.subject {
             let ours = |name: &str| name.starts_with(NAME_PREFIX);
             let mut issuer = certificate.issuer().iter_common_name();
             let once_ours = issuer.any(|name| name.as_str().is_ok_and(ours));
             return if once_ours {
-                Standing::Outdated
+                CertificateStatus::Outdated
             } else {
-                Standing::Foreign
+                CertificateStatus::Foreign
             };
         }
-        let end = seconds(now, RENEW_BEFORE_END);
+        let end = unix_seconds(now, RENEW_BEFORE_END);
         let lasts = certificate.validity().not_after.timestamp() >= end;
         let matches = parse(pair)
             .is_ok_and(|(_, key)| certificate.public_key().raw == key.subject_public_key_info());
         if lasts && matches && has_names(&certificate, leaf) {
-            Standing::Good
+            CertificateStatus::Valid
         } else {
-            Standing::Outdated
+            CertificateStatus::Outdated
         }
     }
 
     /// Whether a certificate names this authority as its issuer.
-    pub(super) fn signed(&self, pair: &Pair) -> bool {
+    pub(super) fn issued(&self, pair: &CertKeyPair) -> bool {
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
         certificate.is_ok_and(|certificate| {
             x509(&certificate).is_ok_and(|(_, parsed)| parsed.issuer().as_raw() == self.subject)
@@ -138,31 +143,31 @@ impl Authority {
 }
 
 /// When a certificate runs out.
-pub(super) fn ends(certificate: &str) -> Option<UnixMillis> {
+pub(super) fn not_after(certificate: &str) -> Option<UnixMillis> {
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
     let (_, parsed) = x509(&certificate).ok()?;
     let seconds = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
     Some(UnixMillis(seconds.saturating_mul(1000)))
 }
 
-fn parameters(
+fn certificate_params(
     names: Vec<String>,
     now: UnixMillis,
     age_max: Duration,
 ) -> Result<CertificateParams, PkiError> {
     let mut params = CertificateParams::new(names).map_err(PkiError::Generate)?;
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params.not_before = moment(seconds(now.minus(BACKDATED), Duration::ZERO));
-    params.not_after = moment(seconds(now, age_max));
+    params.not_before = to_datetime(unix_seconds(now.minus(NOT_BEFORE_BACKDATE), Duration::ZERO));
+    params.not_after = to_datetime(unix_seconds(now, age_max));
     Ok(params)
 }
 
 /// Seconds since 1970, `after` the given time.
-fn seconds(at: UnixMillis, after: Duration) -> i64 {
+fn unix_seconds(at: UnixMillis, after: Duration) -> i64 {
     i64::try_from((at.0 / 1000).saturating_add(after.as_secs())).unwrap_or(i64::MAX)
 }
 
-fn moment(seconds: i64) -> OffsetDateTime {
+fn to_datetime(seconds: i64) -> OffsetDateTime {
     /// The last second that a certificate can name.
     const LAST: i64 = 253_402_300_799;
     OffsetDateTime::from_unix_timestamp(seconds.min(LAST)).unwrap_or(OffsetDateTime::UNIX_EPOCH)
@@ -190,14 +195,14 @@ fn is_name(found: &GeneralName<'_>, name: &str) -> bool {
     }
 }
 
-fn pair(certificate: &CertificateDer<'_>, key: &KeyPair) -> Pair {
-    Pair {
-        certificate: pem::certificate(certificate),
-        key: pem::key(&key.serialize_der()),
+fn to_pem_pair(certificate: &CertificateDer<'_>, key: &KeyPair) -> CertKeyPair {
+    CertKeyPair {
+        certificate: pem::encode_certificate(certificate),
+        key: pem::encode_key(&key.serialize_der()),
     }
 }
 
-fn parse(pair: &Pair) -> Result<(CertificateDer<'static>, KeyPair), String> {
+fn parse(pair: &CertKeyPair) -> Result<(CertificateDer<'static>, KeyPair), String> {
     let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
     let certificate = certificate.map_err(|error| format!("no certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes());

@@ -1,17 +1,17 @@
 //! Pairs in a directory: `NAME.crt` for everybody, `NAME.key` for its owner alone.
 
-use super::{Pair, PkiError};
+use super::{CertKeyPair, PkiError};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const OWNER_DIRECTORY: u32 = 0o700;
-const OWNER: u32 = 0o600;
-const OTHERS: u32 = 0o077;
-const EVERYBODY: u32 = 0o644;
+const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
+const PRIVATE_FILE_MODE: u32 = 0o600;
+const GROUP_OTHER_MASK: u32 = 0o077;
+const PUBLIC_FILE_MODE: u32 = 0o644;
 /// For anybody but the owner.
-const WRITABLE: u32 = 0o022;
+const GROUP_OTHER_WRITE_MASK: u32 = 0o022;
 
 pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
     create_directory(path).map_err(|cause| PkiError::Write {
@@ -23,7 +23,7 @@ pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
 fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
-        .mode(OWNER_DIRECTORY)
+        .mode(PRIVATE_DIRECTORY_MODE)
         .create(path)
 }
 
@@ -33,13 +33,13 @@ fn paths(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
 }
 
 /// `None` unless both files are there.
-pub(super) fn read_pair(directory: &Path, name: &str) -> Result<Option<Pair>, PkiError> {
+pub(super) fn read_pair(directory: &Path, name: &str) -> Result<Option<CertKeyPair>, PkiError> {
     let (certificate, key) = paths(directory, name);
-    keep_private(&key);
+    restrict_to_owner(&key);
     let (Some(certificate), Some(key)) = (read(&certificate)?, read(&key)?) else {
         return Ok(None);
     };
-    Ok(Some(Pair { certificate, key }))
+    Ok(Some(CertKeyPair { certificate, key }))
 }
 
 fn read(path: &Path) -> Result<Option<String>, PkiError> {
@@ -53,11 +53,11 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-pub(super) fn write_pair(directory: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
+pub(super) fn write_pair(directory: &Path, name: &str, pair: &CertKeyPair) -> Result<(), PkiError> {
     let (certificate, key) = paths(directory, name);
     // The key first: a certificate without its key would be taken for a whole pair's.
-    write(&key, pair.key.as_bytes(), OWNER)?;
-    write(&certificate, pair.certificate.as_bytes(), EVERYBODY)?;
+    write(&key, pair.key.as_bytes(), PRIVATE_FILE_MODE)?;
+    write(&certificate, pair.certificate.as_bytes(), PUBLIC_FILE_MODE)?;
     sync(directory)
 }
 
@@ -68,24 +68,26 @@ pub(super) fn write_pair(directory: &Path, name: &str, pair: &Pair) -> Result<()
 /// If the file system refuses.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
     let mode = fs::metadata(path).map(|found| found.permissions().mode() & 0o777);
-    if mode.is_ok_and(|mode| mode == OWNER) && fs::read(path).is_ok_and(|found| found == content) {
+    if mode.is_ok_and(|mode| mode == PRIVATE_FILE_MODE)
+        && fs::read(path).is_ok_and(|found| found == content)
+    {
         return Ok(());
     }
     make_directory(parent(path))?;
-    write(path, content, OWNER)?;
+    write(path, content, PRIVATE_FILE_MODE)?;
     sync(parent(path))
 }
 
 /// Takes the right to read a key from everybody but its owner. Where keys are handed to
 /// us, modes may be another's to set: that is said, and no reason to stop.
-pub fn keep_private(path: &Path) {
+pub fn restrict_to_owner(path: &Path) {
     let Ok(found) = fs::metadata(path) else {
         return;
     };
-    if found.permissions().mode() & OTHERS == 0 {
+    if found.permissions().mode() & GROUP_OTHER_MASK == 0 {
         return;
     }
-    if let Err(error) = fs::set_permissions(path, Permissions::from_mode(OWNER)) {
+    if let Err(error) = fs::set_permissions(path, Permissions::from_mode(PRIVATE_FILE_MODE)) {
         tracing::warn!(%error, path = %path.display(), "others on this machine may read a key");
     }
 }
@@ -93,7 +95,7 @@ pub fn keep_private(path: &Path) {
 /// Says if others may write to a directory with our keys. Who else may look into it, and
 /// what else is in it, is the business of whoever gave it to us: keys are closed one by one.
 pub fn warn_if_writable(path: &Path) {
-    let writable = |found: fs::Metadata| found.permissions().mode() & WRITABLE != 0;
+    let writable = |found: fs::Metadata| found.permissions().mode() & GROUP_OTHER_WRITE_MASK != 0;
     if fs::metadata(path).is_ok_and(writable) {
         let path = path.display();
         tracing::warn!(%path, "others on this machine may put keys of theirs in place of ours");
@@ -104,13 +106,13 @@ pub fn warn_if_writable(path: &Path) {
 ///
 /// # Errors
 /// If the file system refuses.
-pub fn private_directory(path: &Path) -> Result<(), PkiError> {
+pub fn create_private_directory(path: &Path) -> Result<(), PkiError> {
     make_directory(path)?;
     let restricted = fs::metadata(path).and_then(|found| {
-        if found.permissions().mode() & OTHERS == 0 {
+        if found.permissions().mode() & GROUP_OTHER_MASK == 0 {
             return Ok(());
         }
-        fs::set_permissions(path, Permissions::from_mode(OWNER_DIRECTORY))
+        fs::set_permissions(path, Permissions::from_mode(PRIVATE_DIRECTORY_MODE))
     });
     restricted.map_err(|cause| PkiError::Write {
         path: path.to_owned(),
@@ -130,7 +132,7 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(parent(path))?;
     fresh.write_all(content)?;
-    if mode == EVERYBODY {
+    if mode == PUBLIC_FILE_MODE {
         // The umask of the process is for what nobody else may read.
         let mode = Permissions::from_mode(mode);
         fresh.as_file().set_permissions(mode)?;

@@ -5,10 +5,10 @@ mod authority;
 mod files;
 mod pem;
 
-pub use files::{keep_private, private_directory, warn_if_writable, write_private};
-pub(crate) use pem::elliptic;
+pub use files::{create_private_directory, restrict_to_owner, warn_if_writable, write_private};
+pub(crate) use pem::to_sec1;
 
-use authority::{Authority, Leaf, Standing};
+use authority::{CertificateAuthority, CertificateStatus, Leaf};
 use optik_platform::{Entropy, UnixMillis};
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// How everything inside a cluster calls its API server.
-const NAMES: [&str; 8] = [
+const CLUSTER_SERVICE_NAMES: [&str; 8] = [
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -31,12 +31,12 @@ const NAMES: [&str; 8] = [
 
 /// A certificate and its key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
+pub struct CertKeyPair {
     pub certificate: String,
     pub key: String,
 }
 
-impl fmt::Debug for Pair {
+impl fmt::Debug for CertKeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair")
             .field("certificate", &self.certificate)
@@ -49,11 +49,11 @@ impl fmt::Debug for Pair {
 pub struct Pki {
     /// Vouches for clients, as PEM.
     pub authority: String,
-    pub server: Pair,
+    pub server: CertKeyPair,
     /// Whom clients must trust to believe the server, as PEM.
     pub server_authority: String,
     /// For a member of `system:masters`.
-    pub admin: Pair,
+    pub admin: CertKeyPair,
 }
 
 #[derive(Debug, Error)]
@@ -81,7 +81,7 @@ pub enum PkiError {
 
 /// Where time and randomness come from, for one start of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct IssuanceContext<'a> {
     pub now: UnixMillis,
     pub entropy: &'a dyn Entropy,
 }
@@ -90,10 +90,10 @@ pub struct Circumstances<'a> {
 /// and what else the machine is called.
 #[must_use]
 pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
-    let mut names: Vec<String> = NAMES.map(str::to_owned).into();
+    let mut names: Vec<String> = CLUSTER_SERVICE_NAMES.map(str::to_owned).into();
     let reached = match listen.is_unspecified() {
         false => Some(listen),
-        true => address_of_machine(listen),
+        true => outbound_address(listen),
     };
     names.extend(reached.map(|address| address.to_string()));
     let host = host.filter(|host| !host.is_empty() && host.is_ascii());
@@ -105,7 +105,7 @@ pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
 
 /// The address by which others reach this machine, if it listens on all it has: that
 /// from which it would itself reach out. Nothing is sent to find that out.
-fn address_of_machine(listen: IpAddr) -> Option<IpAddr> {
+fn outbound_address(listen: IpAddr) -> Option<IpAddr> {
     // Addresses for documentation, which lead nowhere.
     let far: IpAddr = match listen {
         IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -122,8 +122,8 @@ impl Pki {
     ///
     /// # Errors
     /// If they cannot be made.
-    pub fn in_memory(names: Vec<String>, at: Circumstances<'_>) -> Result<Self, PkiError> {
-        let (authority, pair) = Authority::create(at)?;
+    pub fn in_memory(names: Vec<String>, at: IssuanceContext<'_>) -> Result<Self, PkiError> {
+        let (authority, pair) = CertificateAuthority::create(at)?;
         Ok(Self {
             server: authority.issue(&Leaf::Server { names }, at.now)?,
             admin: authority.issue(&Leaf::Admin, at.now)?,
@@ -137,15 +137,17 @@ impl Pki {
     ///
     /// # Errors
     /// If the authority cannot be used.
-    pub fn by_authority(
-        pair: &Pair,
+    pub fn issued_by(
+        pair: &CertKeyPair,
         known: Option<&Self>,
         names: Vec<String>,
-        at: Circumstances<'_>,
+        at: IssuanceContext<'_>,
     ) -> Result<Self, PkiError> {
-        let authority = Authority::load(pair).map_err(PkiError::Authority)?;
-        let issued = |known: Option<&Pair>, leaf: &Leaf| {
-            let good = |pair: &&Pair| authority.judge(pair, leaf, at.now) == Standing::Good;
+        let authority = CertificateAuthority::load(pair).map_err(PkiError::Authority)?;
+        let issued = |known: Option<&CertKeyPair>, leaf: &Leaf| {
+            let good = |pair: &&CertKeyPair| {
+                authority.evaluate(pair, leaf, at.now) == CertificateStatus::Valid
+            };
             match known.filter(good) {
                 Some(pair) => Ok(pair.clone()),
                 None => authority.issue(leaf, at.now),
@@ -163,8 +165,8 @@ impl Pki {
     /// When our authority runs out. It is never renewed by itself: whoever trusts it would
     /// have to be told.
     #[must_use]
-    pub fn authority_ends(&self) -> Option<UnixMillis> {
-        authority::ends(&self.authority)
+    pub fn authority_not_after(&self) -> Option<UnixMillis> {
+        authority::not_after(&self.authority)
     }
 
     /// The certificates in a directory. What is missing is made; what lacks a name or
@@ -176,14 +178,14 @@ impl Pki {
     pub fn in_directory(
         directory: &Path,
         names: Vec<String>,
-        at: Circumstances<'_>,
+        at: IssuanceContext<'_>,
     ) -> Result<Self, PkiError> {
         files::make_directory(directory)?;
-        let (authority, certificate) = authority_in(directory, at)?;
+        let (authority, certificate) = load_or_create_authority(directory, at)?;
         let server = Leaf::Server { names };
-        let server = pair_in(directory, "apiserver", &authority, &server, at.now)?;
-        let admin = pair_in(directory, "admin", &authority, &Leaf::Admin, at.now)?;
-        let ours = authority.signed(&server);
+        let server = load_or_issue_pair(directory, "apiserver", &authority, &server, at.now)?;
+        let admin = load_or_issue_pair(directory, "admin", &authority, &Leaf::Admin, at.now)?;
+        let ours = authority.issued(&server);
         Ok(Self {
             server_authority: if ours {
                 certificate.clone()
@@ -201,43 +203,46 @@ impl Pki {
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn create_authority(at: Circumstances<'_>) -> Result<Pair, PkiError> {
-    Authority::create(at).map(|(_, pair)| pair)
+pub fn create_authority(at: IssuanceContext<'_>) -> Result<CertKeyPair, PkiError> {
+    CertificateAuthority::create(at).map(|(_, pair)| pair)
 }
 
 /// The authority of a directory, if it has one.
 ///
 /// # Errors
 /// If files cannot be read.
-pub fn existing_authority(directory: &Path) -> Result<Option<Pair>, PkiError> {
+pub fn load_authority(directory: &Path) -> Result<Option<CertKeyPair>, PkiError> {
     files::read_pair(directory, "ca")
 }
 
-fn authority_in(directory: &Path, at: Circumstances<'_>) -> Result<(Authority, String), PkiError> {
+fn load_or_create_authority(
+    directory: &Path,
+    at: IssuanceContext<'_>,
+) -> Result<(CertificateAuthority, String), PkiError> {
     if let Some(pair) = files::read_pair(directory, "ca")? {
-        let authority = Authority::load(&pair).map_err(|reason| PkiError::Unusable {
+        let authority = CertificateAuthority::load(&pair).map_err(|reason| PkiError::Unusable {
             path: directory.join("ca.crt"),
             reason,
         })?;
         return Ok((authority, pair.certificate));
     }
-    let (authority, pair) = Authority::create(at)?;
+    let (authority, pair) = CertificateAuthority::create(at)?;
     files::write_pair(directory, "ca", &pair)?;
     Ok((authority, pair.certificate))
 }
 
-fn pair_in(
+fn load_or_issue_pair(
     directory: &Path,
     name: &str,
-    authority: &Authority,
+    authority: &CertificateAuthority,
     leaf: &Leaf,
     now: UnixMillis,
-) -> Result<Pair, PkiError> {
+) -> Result<CertKeyPair, PkiError> {
     if let Some(pair) = files::read_pair(directory, name)? {
-        match authority.judge(&pair, leaf, now) {
-            Standing::Good => return Ok(pair),
-            Standing::Foreign if matches!(leaf, Leaf::Server { .. }) => return Ok(pair),
-            Standing::Foreign | Standing::Outdated => {}
+        match authority.evaluate(&pair, leaf, now) {
+            CertificateStatus::Valid => return Ok(pair),
+            CertificateStatus::Foreign if matches!(leaf, Leaf::Server { .. }) => return Ok(pair),
+            CertificateStatus::Foreign | CertificateStatus::Outdated => {}
         }
     }
     let pair = authority.issue(leaf, now)?;

@@ -5,15 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 
 const LINE_CHARS: usize = 64;
 
-pub(super) fn certificate(der: &[u8]) -> String {
-    text("CERTIFICATE", der)
+pub(super) fn encode_certificate(der: &[u8]) -> String {
+    encode("CERTIFICATE", der)
 }
 
-pub(super) fn key(der: &[u8]) -> String {
-    text("PRIVATE KEY", der)
+pub(super) fn encode_key(der: &[u8]) -> String {
+    encode("PRIVATE KEY", der)
 }
 
-fn text(what: &str, der: &[u8]) -> String {
+fn encode(what: &str, der: &[u8]) -> String {
     let encoded = STANDARD.encode(der);
     let mut text = format!("-----BEGIN {what}-----\n");
     let mut rest = encoded.as_str();
@@ -29,31 +29,34 @@ fn text(what: &str, der: &[u8]) -> String {
 
 /// A key on P-256 in PKCS #8, up to the structure of SEC 1 within it, without that one's
 /// head: version, the kind of key, the curve.
-const P256: [u8; 29] = [
+const PKCS8_P256_PREFIX: [u8; 29] = [
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,
     0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d,
 ];
 /// Where the structure of SEC 1 has its head, its version and secret, and the public key.
-const HEAD: usize = P256.len();
-const SECRET: usize = HEAD + 2;
-const PUBLIC: usize = SECRET + 37;
+const SEC1_OFFSET: usize = PKCS8_P256_PREFIX.len();
+const SECRET_OFFSET: usize = SEC1_OFFSET + 2;
+const PUBLIC_OFFSET: usize = SECRET_OFFSET + 37;
 /// The curve, as SEC 1 names it between the secret and the public key.
-const CURVE: [u8; 12] = [
+const SEC1_P256_PARAMETERS: [u8; 12] = [
     0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
 ];
 
 /// The same key in the older form that says what kind it is (`EC PRIVATE KEY`), because some
 /// clients take all others for RSA. `None` if it is not a key as we make them.
-pub(crate) fn elliptic(key: &str) -> Option<String> {
+pub(crate) fn to_sec1(key: &str) -> Option<String> {
     let lines = key.lines().filter(|line| !line.starts_with("-----"));
     let der = STANDARD.decode(lines.collect::<String>()).ok()?;
-    let (secret, public) = (der.get(SECRET..PUBLIC)?, der.get(PUBLIC..)?);
-    if !der.starts_with(&P256) || der.get(HEAD) != Some(&0x30) {
+    let (secret, public) = (
+        der.get(SECRET_OFFSET..PUBLIC_OFFSET)?,
+        der.get(PUBLIC_OFFSET..)?,
+    );
+    if !der.starts_with(&PKCS8_P256_PREFIX) || der.get(SEC1_OFFSET) != Some(&0x30) {
         return None;
     }
-    let length = u8::try_from(secret.len() + CURVE.len() + public.len()).ok()?;
-    let sec1 = [&[0x30, length], secret, &CURVE, public].concat();
-    (length < 0x80).then(|| text("EC PRIVATE KEY", &sec1))
+    let length = u8::try_from(secret.len() + SEC1_P256_PARAMETERS.len() + public.len()).ok()?;
+    let sec1 = [&[0x30, length], secret, &SEC1_P256_PARAMETERS, public].concat();
+    (length < 0x80).then(|| encode("EC PRIVATE KEY", &sec1))
 }
 
 #[cfg(test)]
@@ -64,17 +67,17 @@ mod tests {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
 
     #[test]
-    fn a_key_stays_the_same_in_the_older_form() {
+    fn sec1_encoding_keeps_the_p256_key() {
         let made = rcgen::KeyPair::generate().unwrap();
-        let pem = key(&made.serialize_der());
-        let older = elliptic(&pem).unwrap();
+        let pem = encode_key(&made.serialize_der());
+        let older = to_sec1(&pem).unwrap();
         assert!(older.starts_with("-----BEGIN EC PRIVATE KEY-----\n"));
         let public = |pem: &str| {
             let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap();
             any_ecdsa_type(&key).unwrap().public_key().unwrap().to_vec()
         };
         assert_eq!(public(&older), public(&pem));
-        assert_eq!(elliptic("nonsense"), None);
-        assert_eq!(elliptic(&older), None);
+        assert_eq!(to_sec1("nonsense"), None);
+        assert_eq!(to_sec1(&older), None);
     }
 }

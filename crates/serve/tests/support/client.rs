@@ -1,6 +1,6 @@
 //! HTTP clients that show everything.
 
-use super::Running;
+use super::ScriptedServer;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use optik_serve::pki::Pair;
+use optik_serve::pki::CertKeyPair;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,12 +21,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum HttpVersion {
     Http1,
     Http2,
 }
 
-pub(crate) const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
+pub(crate) const VERSIONS: [HttpVersion; 2] = [HttpVersion::Http1, HttpVersion::Http2];
 
 pub(crate) enum Client {
     Http1(http1::SendRequest<Full<Bytes>>),
@@ -57,9 +57,9 @@ impl Answer {
 }
 
 pub(crate) async fn tls(
-    running: &Running,
-    version: Version,
-    client: Option<&Pair>,
+    running: &ScriptedServer,
+    version: HttpVersion,
+    client: Option<&CertKeyPair>,
 ) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(running.address).await.expect("connects");
     let name = ServerName::try_from("localhost").expect("a name");
@@ -67,7 +67,11 @@ pub(crate) async fn tls(
     connector.connect(name, stream).await.expect("TLS")
 }
 
-fn config(authority: &str, version: Version, client: Option<&Pair>) -> Arc<ClientConfig> {
+fn config(
+    authority: &str,
+    version: HttpVersion,
+    client: Option<&CertKeyPair>,
+) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(authority.as_bytes()).expect("PEM");
     roots.add(authority).expect("an authority");
@@ -86,35 +90,39 @@ fn config(authority: &str, version: Version, client: Option<&Pair>) -> Arc<Clien
         }
     };
     config.alpn_protocols = vec![match version {
-        Version::Http1 => b"http/1.1".to_vec(),
-        Version::Http2 => b"h2".to_vec(),
+        HttpVersion::Http1 => b"http/1.1".to_vec(),
+        HttpVersion::Http2 => b"h2".to_vec(),
     }];
     Arc::new(config)
 }
 
 impl Client {
     /// Over TLS, as nobody.
-    pub(crate) async fn new(running: &Running, version: Version) -> Self {
-        Self::over(tls(running, version, None).await, version).await
+    pub(crate) async fn new(running: &ScriptedServer, version: HttpVersion) -> Self {
+        Self::connect(tls(running, version, None).await, version).await
     }
 
     /// Over TLS, with a certificate.
-    pub(crate) async fn certified(running: &Running, version: Version, pair: &Pair) -> Self {
-        Self::over(tls(running, version, Some(pair)).await, version).await
+    pub(crate) async fn certified(
+        running: &ScriptedServer,
+        version: HttpVersion,
+        pair: &CertKeyPair,
+    ) -> Self {
+        Self::connect(tls(running, version, Some(pair)).await, version).await
     }
 
-    pub(crate) async fn plain(running: &Running, version: Version) -> Self {
+    pub(crate) async fn plain(running: &ScriptedServer, version: HttpVersion) -> Self {
         Self::plain_at(running.address, version).await
     }
 
-    pub(crate) async fn plain_at(address: SocketAddr, version: Version) -> Self {
+    pub(crate) async fn plain_at(address: SocketAddr, version: HttpVersion) -> Self {
         let stream = TcpStream::connect(address).await.expect("connects");
-        Self::over(stream, version).await
+        Self::connect(stream, version).await
     }
 
     /// Over HTTP/2 and TLS, with no room for any answer.
-    pub(crate) async fn windowless(running: &Running) -> Self {
-        let stream = TokioIo::new(tls(running, Version::Http2, None).await);
+    pub(crate) async fn windowless(running: &ScriptedServer) -> Self {
+        let stream = TokioIo::new(tls(running, HttpVersion::Http2, None).await);
         let mut builder = http2::Builder::new(TokioExecutor::new());
         let handshake = builder.initial_stream_window_size(0).handshake(stream);
         let (sender, connection) = handshake.await.expect("HTTP/2");
@@ -122,18 +130,18 @@ impl Client {
         Self::Http2(sender)
     }
 
-    async fn over(
+    async fn connect(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        version: Version,
+        version: HttpVersion,
     ) -> Self {
         let stream = TokioIo::new(stream);
         match version {
-            Version::Http1 => {
+            HttpVersion::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.expect("HTTP/1.1");
                 tokio::spawn(connection);
                 Self::Http1(sender)
             }
-            Version::Http2 => {
+            HttpVersion::Http2 => {
                 let handshake = http2::handshake(TokioExecutor::new(), stream);
                 let (sender, connection) = handshake.await.expect("HTTP/2");
                 tokio::spawn(connection);

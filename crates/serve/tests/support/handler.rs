@@ -4,39 +4,39 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use http::StatusCode;
-use optik_access::{Attributes, User, without_roles};
-use optik_apiserver::{Body, Piece, Request, Response};
+use optik_apiserver::{ApiRequest, ApiResponse, ByteRope, ResponseBody};
+use optik_auth::{AuthorizationAttributes, User, authorize_without_rbac};
 use optik_object::Status;
-use optik_serve::{Handler, StillGood};
+use optik_serve::{Handler, TokenValidity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 #[derive(Clone)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedHandler {
     /// `/gate` waits for it.
     pub(crate) gate: Arc<Notify>,
     /// Requests to `/gate` that have come, and that have been carried out.
     pub(crate) begun: Arc<watch::Sender<u32>>,
     pub(crate) finished: Arc<watch::Sender<u32>>,
     /// Whether the token `signed` of a robot is good.
-    pub(crate) robot: Arc<AtomicBool>,
+    pub(crate) robot_token_valid: Arc<AtomicBool>,
     /// Whom roles let do nothing.
     pub(crate) banned: Arc<watch::Sender<Vec<&'static str>>>,
     /// What `/metrics` keeps its thread waiting for, if anything.
-    pub(crate) counting: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
+    pub(crate) metrics_gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
 
-impl Default for Scripted {
+impl Default for ScriptedHandler {
     fn default() -> Self {
         Self {
             gate: Arc::new(Notify::new()),
             begun: Arc::new(watch::channel(0).0),
             finished: Arc::new(watch::channel(0).0),
-            robot: Arc::new(AtomicBool::new(true)),
+            robot_token_valid: Arc::new(AtomicBool::new(true)),
             banned: Arc::new(watch::channel(Vec::new()).0),
-            counting: Arc::default(),
+            metrics_gate: Arc::default(),
         }
     }
 }
@@ -46,61 +46,61 @@ pub(crate) async fn reaches(counter: &watch::Sender<u32>, count: u32) {
     seen.wait_for(|seen| *seen >= count).await.expect("kept");
 }
 
-impl Scripted {
+impl ScriptedHandler {
     fn is_banned(&self, user: &User) -> bool {
         self.banned.borrow().contains(&user.name.as_str())
     }
 }
 
-impl Handler for Scripted {
-    async fn handle(&self, request: Request) -> Response {
+impl Handler for ScriptedHandler {
+    async fn handle(&self, request: ApiRequest) -> ApiResponse {
         let core = request.info.resource().is_none_or(|of| of.group.is_empty());
         let objects = if core { "/api" } else { "/apis" };
         let path = request.info.non_resource_path().unwrap_or(objects);
         let (kind, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
         match kind {
-            "who" => who(&request),
-            "whole" => Response::json(StatusCode::OK, numbers(bytes_of(rest))),
+            "who" => describe_user(&request),
+            "whole" => ApiResponse::json(StatusCode::OK, numbers(bytes_of(rest))),
             "stream" => {
                 let whole = Bytes::from(numbers(bytes_of(rest)));
                 let pieces = (0..whole.len()).step_by(1000);
                 let pieces: Vec<_> = pieces
-                    .map(|at| Piece::from(whole.slice(at..whole.len().min(at + 1000))))
+                    .map(|at| ByteRope::from(whole.slice(at..whole.len().min(at + 1000))))
                     .collect();
-                Response::json_stream(stream::iter(pieces).boxed())
+                ApiResponse::json_stream(stream::iter(pieces).boxed())
             }
             "stuck" => std::future::pending().await,
             "gate" => {
                 self.begun.send_modify(|count| *count += 1);
                 self.gate.notified().await;
                 self.finished.send_modify(|count| *count += 1);
-                Response::json(StatusCode::CREATED, "{}\n")
+                ApiResponse::json(StatusCode::CREATED, "{}\n")
             }
             // A watch: one event, then silence.
             "api" => {
-                let first = Piece::from(Bytes::from_static(b"{\"type\":\"ADDED\"}\n"));
+                let first = ByteRope::from(Bytes::from_static(b"{\"type\":\"ADDED\"}\n"));
                 let events = stream::iter([first]).chain(stream::pending());
-                let mut response = Response::json(StatusCode::OK, "");
-                response.body = Body::Stream(events.boxed());
+                let mut response = ApiResponse::json(StatusCode::OK, "");
+                response.body = ResponseBody::Stream(events.boxed());
                 response
             }
             // What is sent there is made, or quoted if it makes no sense.
             "apis" if !request.body.starts_with(b"{") => {
                 let sent = String::from_utf8_lossy(&request.body).into_owned();
-                Response::refused(&Status::bad_request(sent), &request.headers)
+                ApiResponse::from_status(&Status::bad_request(sent), &request.headers)
             }
             "apis" => {
                 let mut made = request.body.to_vec();
                 made.push(b'\n');
-                Response::json(StatusCode::CREATED, made)
+                ApiResponse::json(StatusCode::CREATED, made)
             }
             "panic" => panic!("as asked"),
-            _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            _ => ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n"),
         }
     }
 
     async fn metrics(&self) -> String {
-        if let Some(done) = self.counting.lock().expect("kept").take() {
+        if let Some(done) = self.metrics_gate.lock().expect("kept").take() {
             let waited = done.recv_timeout(Duration::from_secs(20));
             waited.expect("others are served while this thread is busy");
         }
@@ -112,20 +112,20 @@ impl Handler for Scripted {
             name: "robot".into(),
             ..User::default()
         };
-        let good = token == b"signed" && self.robot.load(Ordering::Acquire);
+        let good = token == b"signed" && self.robot_token_valid.load(Ordering::Acquire);
         good.then(|| Arc::new(robot.authenticated()))
     }
 
-    fn while_good(&self, token: &[u8]) -> StillGood {
+    fn token_validity(&self, token: &[u8]) -> TokenValidity {
         assert_eq!(token, b"signed");
-        let robot = Arc::clone(&self.robot);
+        let robot = Arc::clone(&self.robot_token_valid);
         Box::new(move || robot.load(Ordering::Acquire))
     }
 
-    fn authorize(&self, user: &User, asked: &Attributes<'_>) -> Result<(), Status> {
-        match without_roles(user, asked) && !self.is_banned(user) {
+    fn authorize(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Result<(), Status> {
+        match authorize_without_rbac(user, asked) && !self.is_banned(user) {
             true => Ok(()),
-            false => Err(asked.refuse(user, "")),
+            false => Err(asked.forbidden(user, "")),
         }
     }
 
@@ -134,12 +134,12 @@ impl Handler for Scripted {
         &self,
         caller: &User,
         wanted: &User,
-        asked: &Attributes<'_>,
+        asked: &AuthorizationAttributes<'_>,
     ) -> Result<User, Status> {
         let may = caller.name == "kim" && wanted.name == "robot" && !self.is_banned(caller);
         match may {
             true => Ok(wanted.clone()),
-            false => Err(asked.refuse(caller, "")),
+            false => Err(asked.forbidden(caller, "")),
         }
     }
 
@@ -151,7 +151,7 @@ impl Handler for Scripted {
     }
 }
 
-fn who(request: &Request) -> Response {
+fn describe_user(request: &ApiRequest) -> ApiResponse {
     let user = &request.user;
     let credentials = request.headers.contains_key(http::header::AUTHORIZATION);
     let body = serde_json::json!({
@@ -163,7 +163,7 @@ fn who(request: &Request) -> Response {
         "query": request.query,
         "credentials": credentials,
     });
-    Response::json(StatusCode::OK, format!("{body}\n"))
+    ApiResponse::json(StatusCode::OK, format!("{body}\n"))
 }
 
 fn bytes_of(rest: &str) -> usize {

@@ -4,10 +4,10 @@
 pub(crate) mod client;
 pub(crate) mod handler;
 
-use handler::Scripted;
+use handler::ScriptedHandler;
 use optik_platform::{SystemEntropy, UnixMillis};
-use optik_serve::pki::{Circumstances, Pki, server_names};
-use optik_serve::{Options, Server, TlsMaterial, Tokens};
+use optik_serve::pki::{IssuanceContext, Pki, server_names};
+use optik_serve::{ServeOptions, Server, TlsMaterial, TokenFile};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const TOKENS: &str = "secret,kim,7,\"writers,readers\"\n";
 
-pub(crate) struct Running {
+pub(crate) struct ScriptedServer {
     pub(crate) address: SocketAddr,
     pub(crate) pki: Pki,
-    pub(crate) server: Server<Scripted>,
-    pub(crate) handler: Scripted,
+    pub(crate) server: Server<ScriptedHandler>,
+    pub(crate) handler: ScriptedHandler,
     pub(crate) tls: Option<TlsMaterial>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -32,7 +32,7 @@ pub(crate) enum Port {
 }
 
 pub(crate) fn pki() -> Pki {
-    let at = Circumstances {
+    let at = IssuanceContext {
         now: now(),
         entropy: &SystemEntropy,
     };
@@ -44,46 +44,46 @@ pub(crate) fn now() -> UnixMillis {
     SystemClock::default().wall()
 }
 
-pub(crate) fn options() -> Options {
-    Options {
-        tokens: Tokens::parse(TOKENS.as_bytes()).expect("tokens"),
-        ..Options::default()
+pub(crate) fn options() -> ServeOptions {
+    ServeOptions {
+        tokens: TokenFile::parse(TOKENS.as_bytes()).expect("tokens"),
+        ..ServeOptions::default()
     }
 }
 
-impl Running {
+impl ScriptedServer {
     pub(crate) async fn start(port: Port) -> Self {
-        Self::with(port, options()).await
+        Self::start_with(port, options()).await
     }
 
-    pub(crate) async fn with(port: Port, options: Options) -> Self {
-        let running = Self::unready(port, options).await;
-        running.server.ready();
+    pub(crate) async fn start_with(port: Port, options: ServeOptions) -> Self {
+        let running = Self::start_unready(port, options).await;
+        running.server.set_ready();
         running
     }
 
     /// Nobody has said yet that it is ready.
     pub(crate) async fn starting() -> Self {
-        Self::unready(Port::Plain, options()).await
+        Self::start_unready(Port::Plain, options()).await
     }
 
     /// With these certificates.
-    pub(crate) async fn known_by(pki: Pki) -> Self {
-        let running = Self::unready_with(Port::Tls, options(), pki).await;
-        running.server.ready();
+    pub(crate) async fn start_with_pki(pki: Pki) -> Self {
+        let running = Self::start_unready_with(Port::Tls, options(), pki).await;
+        running.server.set_ready();
         running
     }
 
-    async fn unready(port: Port, options: Options) -> Self {
-        Self::unready_with(port, options, pki()).await
+    async fn start_unready(port: Port, options: ServeOptions) -> Self {
+        Self::start_unready_with(port, options, pki()).await
     }
 
-    async fn unready_with(port: Port, options: Options, pki: Pki) -> Self {
+    async fn start_unready_with(port: Port, options: ServeOptions, pki: Pki) -> Self {
         let tls = match port {
             Port::Plain => None,
             Port::Tls => Some(material(&pki)),
         };
-        let handler = Scripted::default();
+        let handler = ScriptedHandler::default();
         let server = Server::new(handler.clone(), options);
         let listener = TcpListener::bind((LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");

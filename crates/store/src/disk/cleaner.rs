@@ -8,11 +8,13 @@
 
 use super::DiskError;
 use super::frame::records;
-use super::manifest::{Listed, Manifest, sync_directory};
-use super::record::{self, Record};
-use super::segment::{self, ActiveSegment, HEAD_BYTES, Head, Kind, SegmentWriter};
-use super::segments::Segment;
-use crate::replay::Place;
+use super::manifest::{Manifest, ManifestEntry, sync_directory};
+use super::record::{self, LogRecord};
+use super::segment::{
+    self, ActiveSegment, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind, SegmentWriter,
+};
+use super::segment_gc::Segment;
+use crate::replay::VersionPosition;
 use crate::revision::Revision;
 use crate::sync::Arc;
 use std::fs::{self, File};
@@ -25,17 +27,17 @@ use std::time::Duration;
 
 /// So much is written before the disk is asked to take it: a commit that syncs meanwhile
 /// must not wait for more.
-const STRETCH_BYTES: u64 = 1 << 20;
+const SYNC_INTERVAL_BYTES: u64 = 1 << 20;
 
 /// How much it gives way to others, as `nice` counts.
 const NICENESS: i32 = 5;
 
 /// What to clean, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CleaningJob {
     /// Of the new segment.
     pub(super) number: u64,
-    pub(super) victims: Vec<Victim>,
+    pub(super) victims: Vec<VictimSegment>,
     /// Deletions before this hide nothing any more.
     pub(super) deletions_before: Revision,
     /// All that commits before this made unreachable is among the dead.
@@ -43,7 +45,7 @@ pub(super) struct Job {
 }
 
 #[derive(Debug)]
-pub(super) struct Victim {
+pub(super) struct VictimSegment {
     pub(super) number: u64,
     pub(super) end: u64,
     /// What its living versions take.
@@ -51,37 +53,37 @@ pub(super) struct Victim {
     /// There is nothing left in it.
     pub(super) is_all_dead: bool,
     /// In order.
-    pub(super) dead: Vec<Place>,
+    pub(super) dead: Vec<VersionPosition>,
 }
 
 /// What has taken the place of some segments.
 #[derive(Debug)]
-pub(super) struct Cleaned {
+pub(super) struct CleaningResult {
     /// Their numbers, and how many dead versions were known of each.
     pub(super) victims: Vec<(u64, usize)>,
-    pub(super) made: Option<Segment>,
+    pub(super) replacement: Option<Segment>,
 }
 
-enum Command {
+enum CleanerCommand {
     Prepare { number: u64, length: u64 },
     Seal { number: u64, end: u64 },
     Drop { number: u64 },
-    Clean(Job),
+    Clean(CleaningJob),
 }
 
 #[derive(Debug)]
-pub(super) enum Report {
+pub(super) enum CleanerReport {
     Prepared(ActiveSegment),
     NotPrepared(DiskError),
-    Cleaned(Cleaned),
+    Cleaned(CleaningResult),
     NotCleaned(DiskError),
 }
 
 /// The thread, as seen by the one who writes.
 #[derive(Debug)]
 pub(super) struct Cleaner {
-    commands: Option<Sender<Command>>,
-    reports: Receiver<Report>,
+    commands: Option<Sender<CleanerCommand>>,
+    reports: Receiver<CleanerReport>,
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -93,7 +95,7 @@ impl Cleaner {
         let (give, reports) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let written = Arc::new(AtomicU64::new(0));
-        let work = Work {
+        let work = CleanerWorker {
             log,
             manifest,
             spare: None,
@@ -118,24 +120,24 @@ impl Cleaner {
 
     /// A file to write to next, about `length` bytes.
     pub(super) fn prepare(&self, number: u64, length: u64) {
-        self.send(Command::Prepare { number, length });
+        self.send(CleanerCommand::Prepare { number, length });
     }
 
     /// A segment has got its end.
     pub(super) fn seal(&self, number: u64, end: u64) {
-        self.send(Command::Seal { number, end });
+        self.send(CleanerCommand::Seal { number, end });
     }
 
     /// A segment that was prepared is of no use.
     pub(super) fn drop_segment(&self, number: u64) {
-        self.send(Command::Drop { number });
+        self.send(CleanerCommand::Drop { number });
     }
 
-    pub(super) fn clean(&self, job: Job) {
-        self.send(Command::Clean(job));
+    pub(super) fn clean(&self, job: CleaningJob) {
+        self.send(CleanerCommand::Clean(job));
     }
 
-    fn send(&self, command: Command) {
+    fn send(&self, command: CleanerCommand) {
         if let Some(commands) = &self.commands {
             // A thread that is gone is noticed by its reports.
             let _ = commands.send(command);
@@ -143,20 +145,23 @@ impl Cleaner {
     }
 
     /// What has happened since; an error if the thread is gone.
-    pub(super) fn report(&self) -> Result<Option<Report>, DiskError> {
+    pub(super) fn report(&self) -> Result<Option<CleanerReport>, DiskError> {
         match self.reports.try_recv() {
             Ok(report) => Ok(Some(report)),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(gone()),
+            Err(TryRecvError::Disconnected) => Err(cleaner_ended()),
         }
     }
 
     /// Waits for the next report, but not for ever.
-    pub(super) fn await_report(&self, patience: Duration) -> Result<Option<Report>, DiskError> {
+    pub(super) fn await_report(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<CleanerReport>, DiskError> {
         match self.reports.recv_timeout(patience) {
             Ok(report) => Ok(Some(report)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => Err(cleaner_ended()),
         }
     }
 
@@ -178,11 +183,11 @@ impl Drop for Cleaner {
     }
 }
 
-fn gone() -> DiskError {
+fn cleaner_ended() -> DiskError {
     DiskError::Failed("the log cleaner has ended".into())
 }
 
-struct Work {
+struct CleanerWorker {
     log: PathBuf,
     /// As it was last written, but for ends and drops that the next one will have.
     manifest: Manifest,
@@ -190,43 +195,43 @@ struct Work {
     spare: Option<ActiveSegment>,
     /// Segments that are to go when no manifest names them any more.
     dropped: Vec<u64>,
-    commands: Receiver<Command>,
-    reports: Sender<Report>,
+    commands: Receiver<CleanerCommand>,
+    reports: Sender<CleanerReport>,
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
 }
 
-impl Work {
+impl CleanerWorker {
     fn run(mut self) {
         // Those who commit go first where there are few processors. Without the right to give
         // way, it does not.
         let _ = rustix::process::nice(NICENESS);
         while let Ok(command) = self.commands.recv() {
-            self.carry_out(command);
+            self.run_command(command);
         }
     }
 
-    fn carry_out(&mut self, command: Command) {
+    fn run_command(&mut self, command: CleanerCommand) {
         let report = match command {
-            Command::Prepare { number, length } => match self.prepare(number, length) {
-                Ok(fresh) => Report::Prepared(fresh),
-                Err(cause) => Report::NotPrepared(cause.into()),
+            CleanerCommand::Prepare { number, length } => match self.prepare(number, length) {
+                Ok(fresh) => CleanerReport::Prepared(fresh),
+                Err(cause) => CleanerReport::NotPrepared(cause.into()),
             },
-            Command::Seal { number, end } => {
+            CleanerCommand::Seal { number, end } => {
                 self.seal(number, end);
                 return;
             }
-            Command::Drop { number } => {
+            CleanerCommand::Drop { number } => {
                 self.manifest
                     .segments
                     .retain(|listed| listed.number != number);
                 self.drop_segment(number);
                 return;
             }
-            Command::Clean(job) => match self.clean(&job) {
-                Ok(Some(cleaned)) => Report::Cleaned(cleaned),
+            CleanerCommand::Clean(job) => match self.clean(&job) {
+                Ok(Some(cleaned)) => CleanerReport::Cleaned(cleaned),
                 Ok(None) => return,
-                Err(cause) => Report::NotCleaned(cause.into()),
+                Err(cause) => CleanerReport::NotCleaned(cause.into()),
             },
         };
         // Nobody may be left who wants to know.
@@ -251,7 +256,8 @@ impl Work {
     fn drop_segment(&mut self, number: u64) {
         self.dropped.push(number);
         let path = segment::path(&self.log, number);
-        if let Err(error) = segment::open(&path).and_then(|file| file.set_len(HEAD_BYTES)) {
+        if let Err(error) = segment::open(&path).and_then(|file| file.set_len(SEGMENT_HEADER_BYTES))
+        {
             tracing::debug!(%error, number, "a segment that is not needed stays as it is");
         }
     }
@@ -263,7 +269,7 @@ impl Work {
             None => self.create(number, length)?,
         };
         let mut manifest = self.manifest.clone();
-        manifest.segments.push(Listed {
+        manifest.segments.push(ManifestEntry {
             number: fresh.number,
             end: None,
         });
@@ -278,14 +284,14 @@ impl Work {
     }
 
     fn create(&self, number: u64, length: u64) -> io::Result<ActiveSegment> {
-        let head = Head::new(self.manifest.store, number, Kind::Written);
+        let head = SegmentHeader::new(self.manifest.store, number, SegmentKind::Appended);
         let path = segment::path(&self.log, number);
         let file = segment::create(&path, head, length);
         Ok(ActiveSegment {
             number,
             file: file.inspect_err(|_| drop(fs::remove_file(&path)))?,
             seed: head.seed,
-            end: HEAD_BYTES,
+            end: SEGMENT_HEADER_BYTES,
             state_bytes: 0,
         })
     }
@@ -308,11 +314,11 @@ impl Work {
     }
 
     /// `None` if it was told to stop meanwhile.
-    fn clean(&mut self, job: &Job) -> io::Result<Option<Cleaned>> {
+    fn clean(&mut self, job: &CleaningJob) -> io::Result<Option<CleaningResult>> {
         let Some(made) = self.rewrite(job)? else {
             return Ok(None);
         };
-        let (numbers, mut manifest) = (numbers(job), self.manifest.clone());
+        let (numbers, mut manifest) = (victim_numbers(job), self.manifest.clone());
         let listed = &mut manifest.segments;
         let start = listed
             .iter()
@@ -321,8 +327,8 @@ impl Work {
             let neighbours = listed[*start..].iter().map(|l| &l.number);
             neighbours.take(numbers.len()).eq(&numbers)
         });
-        let start = start.ok_or_else(|| differs("segments that are not neighbours"))?;
-        let in_place = made.as_ref().map(|made| Listed {
+        let start = start.ok_or_else(|| log_mismatch("segments that are not neighbours"))?;
+        let in_place = made.as_ref().map(|made| ManifestEntry {
             number: made.number,
             end: Some(made.end),
         });
@@ -339,14 +345,14 @@ impl Work {
             self.remove(number);
         }
         let victims = job.victims.iter().map(|v| (v.number, v.dead.len()));
-        Ok(Some(Cleaned {
+        Ok(Some(CleaningResult {
             victims: victims.collect(),
-            made,
+            replacement: made,
         }))
     }
 
     /// The new segment, if anything is left; `None` if it was told to stop meanwhile.
-    fn rewrite(&mut self, job: &Job) -> io::Result<Option<Option<Segment>>> {
+    fn rewrite(&mut self, job: &CleaningJob) -> io::Result<Option<Option<Segment>>> {
         if job.victims.iter().all(|victim| victim.is_all_dead) {
             return Ok(Some(None));
         }
@@ -361,11 +367,11 @@ impl Work {
 
     fn rewrite_into(
         &mut self,
-        job: &Job,
+        job: &CleaningJob,
         fresh: &std::path::Path,
     ) -> io::Result<Option<Option<Segment>>> {
-        let kind = Kind::Cleaned { to: job.cleaned_to };
-        let head = Head::new(self.manifest.store, job.number, kind);
+        let kind = SegmentKind::Cleaned { to: job.cleaned_to };
+        let head = SegmentHeader::new(self.manifest.store, job.number, kind);
         let mut writer = SegmentWriter::create(fresh, head)?;
         let mut made = Segment::new(job.number, 0);
         made.cleaned_to = job.cleaned_to;
@@ -387,14 +393,14 @@ impl Work {
     /// if it was told to stop meanwhile.
     fn copy(
         &mut self,
-        victim: &Victim,
-        job: &Job,
+        victim: &VictimSegment,
+        job: &CleaningJob,
         writer: &mut SegmentWriter,
         made: &mut Segment,
     ) -> io::Result<bool> {
         let path = segment::path(&self.log, victim.number);
         let file = File::open(&path)?;
-        let head = Head::read(&file)?.map_err(|bad| differs(&bad.to_string()))?;
+        let head = SegmentHeader::read(&file)?.map_err(|bad| log_mismatch(&bad.to_string()))?;
         let mut frames = segment::frames(&file, &head, victim.end);
         let mut dead = victim.dead.iter().peekable();
         let (mut needed, mut synced) = (0, writer.bytes());
@@ -406,8 +412,8 @@ impl Work {
                 break;
             };
             for record in records(&frame) {
-                let record = record.map_err(|bad| differs(&bad.to_string()))?;
-                let Record::Version { place, body } = record else {
+                let record = record.map_err(|bad| log_mismatch(&bad.to_string()))?;
+                let LogRecord::Version { place, body } = record else {
                     continue;
                 };
                 if dead.next_if(|first| **first == place).is_some() {
@@ -415,14 +421,14 @@ impl Work {
                         continue;
                     }
                     made.dead.push(place);
-                    made.kept_deletions += record::bytes_with_body(body);
+                    made.kept_deletions += record::version_bytes(body);
                 } else {
-                    needed += record::bytes_with_body(body);
+                    needed += record::version_bytes(body);
                 }
                 writer.push(place, body)?;
                 made.versions += 1;
             }
-            if writer.bytes() >= synced + STRETCH_BYTES {
+            if writer.bytes() >= synced + SYNC_INTERVAL_BYTES {
                 writer.sync()?;
                 self.written
                     .fetch_add(writer.bytes() - synced, Ordering::Relaxed);
@@ -433,11 +439,13 @@ impl Work {
         self.written
             .fetch_add(writer.bytes() - synced, Ordering::Relaxed);
         if frames.position() != victim.end {
-            return Err(differs("a frame that cannot be read"));
+            return Err(log_mismatch("a frame that cannot be read"));
         }
         // Nothing goes unless what is known of it is what is there.
         if dead.next().is_some() || needed != victim.needed {
-            return Err(differs("versions that are not those that were written"));
+            return Err(log_mismatch(
+                "versions that are not those that were written",
+            ));
         }
         Ok(true)
     }
@@ -445,16 +453,16 @@ impl Work {
     /// Whoever writes should not wait for a new segment until this one is clean.
     fn prepare_meanwhile(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
-            self.carry_out(command);
+            self.run_command(command);
         }
     }
 }
 
-fn numbers(job: &Job) -> Vec<u64> {
+fn victim_numbers(job: &CleaningJob) -> Vec<u64> {
     job.victims.iter().map(|victim| victim.number).collect()
 }
 
 /// What is on disk is not what was written. The next start says more about it.
-fn differs(found: &str) -> io::Error {
+fn log_mismatch(found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the log holds {found}"))
 }

@@ -75,7 +75,7 @@ fn checksum(seed: u64, head: &[u8], body: &[u8]) -> u64 {
 
 /// A frame that was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct LogFrame<'a> {
     pub(super) at: u64,
     pub(super) sequence: u64,
     pub(super) records: u32,
@@ -122,7 +122,7 @@ impl<'a> FrameReader<'a> {
     }
 
     /// The next frame. After there was none, nothing has moved.
-    pub(super) fn next(&mut self) -> io::Result<Result<Frame<'_>, NoFrame>> {
+    pub(super) fn next(&mut self) -> io::Result<Result<LogFrame<'_>, NoFrame>> {
         let at = self.at;
         if at + HEADER_BYTES as u64 > self.length {
             let rest = usize::try_from(self.length.saturating_sub(at)).unwrap_or(0);
@@ -152,7 +152,7 @@ impl<'a> FrameReader<'a> {
         }
         self.at = end;
         let within = usize::try_from(at - self.buffered).expect("in the buffer");
-        Ok(Ok(Frame {
+        Ok(Ok(LogFrame {
             at,
             sequence: u64::from_be_bytes(part(&header, 8)),
             records: u32::from_be_bytes(part(&header, 4)),
@@ -227,8 +227,8 @@ pub(super) fn has_later_frame(
 
 /// What the body of a frame consists of.
 pub(super) fn records<'a>(
-    frame: &Frame<'a>,
-) -> impl Iterator<Item = Result<super::record::Record<'a>, BadRecord>> + use<'a> {
+    frame: &LogFrame<'a>,
+) -> impl Iterator<Item = Result<super::record::LogRecord<'a>, BadRecord>> + use<'a> {
     let (mut rest, mut left) = (frame.body, frame.records);
     std::iter::from_fn(move || {
         if left == 0 {
@@ -236,7 +236,7 @@ pub(super) fn records<'a>(
             return surplus.then_some(Err(BadRecord("a frame is longer than its records")));
         }
         left -= 1;
-        Some(super::record::Record::read(&mut rest))
+        Some(super::record::LogRecord::read(&mut rest))
     })
 }
 
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_are_found_again(
+        fn frames_round_trip(
             bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..300_000), 0..4),
             blank in 0usize..100,
         ) {
@@ -287,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_is_noticed(
+        fn frame_with_changed_byte_is_rejected(
             body in proptest::collection::vec(any::<u8>(), 1..200),
             at in any::<prop::sample::Index>(),
             change in 1u8..,
@@ -300,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_segment_is_none() {
+    fn frame_with_seed_of_another_segment_is_rejected() {
         let bytes = frame(7, 1, b"body");
         assert_eq!(read(&bytes, 8), (Vec::new(), NoFrame::Unreadable));
     }
 
     #[test]
-    fn a_frame_behind_a_bad_place_is_found() {
+    fn later_frame_behind_corruption_is_detected() {
         let (bad, later) = (frame(7, 4, b"body"), frame(7, 5, b"more"));
         for harmed in 0..bad.len() {
             let mut bytes = [&bad[..], &later[..]].concat();

@@ -5,7 +5,7 @@ use std::path::Path;
 /// Less than this many bytes, or …
 const LOW_BYTES: u64 = 1 << 30;
 /// … than this part of a small disk, is little.
-const LOW_PART: u64 = 20;
+const LOW_DIVISOR: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreeSpace {
@@ -16,7 +16,7 @@ pub(crate) struct FreeSpace {
 
 impl FreeSpace {
     /// `None` if the system does not say.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn for_path(path: &Path) -> Option<Self> {
         let found = rustix::fs::statvfs(path).ok()?;
         Some(Self {
             total: found.f_blocks.saturating_mul(found.f_frsize),
@@ -25,7 +25,7 @@ impl FreeSpace {
     }
 
     pub(crate) fn is_low(self) -> bool {
-        self.free < LOW_BYTES.min(self.total / LOW_PART)
+        self.free < LOW_BYTES.min(self.total / LOW_DIVISOR)
     }
 
     pub(super) fn log(self, path: &Path) {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_a_part_of_a_small_disk_and_a_gibibyte_of_a_large_one() {
+    fn free_space_is_low_below_five_percent_or_one_gibibyte() {
         const GIB: u64 = 1 << 30;
         let rows = [
             (10 * GIB, GIB / 2, false),
@@ -63,9 +63,9 @@ mod tests {
     }
 
     #[test]
-    fn the_system_says_how_much_there_is() {
-        let space = FreeSpace::of(Path::new("/")).expect("is a file system");
+    fn free_space_for_path_reports_file_system_size() {
+        let space = FreeSpace::for_path(Path::new("/")).expect("is a file system");
         assert!(space.total > 0 && space.free <= space.total);
-        assert_eq!(FreeSpace::of(Path::new("/does/not/exist")), None);
+        assert_eq!(FreeSpace::for_path(Path::new("/does/not/exist")), None);
     }
 }

@@ -10,8 +10,8 @@
 //! DIR/db/       what a directory of format 1 has instead of the log
 //! ```
 
+use super::file_permissions;
 use super::manifest::sync_directory;
-use super::private;
 use crate::error::OpenError;
 use crate::options::Durability;
 use crate::revision::Revision;
@@ -31,7 +31,7 @@ const TORN_KEPT_MAX: usize = 8;
 
 /// How much a store promised about its last writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
+pub(crate) enum SyncGuarantee {
     /// Every write was synced before the next.
     Synced,
     /// Writes were left to the operating system: any number of them may be torn.
@@ -40,14 +40,14 @@ pub(crate) enum Promise {
 
 /// What the file `format` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
+pub(crate) struct DirectoryFormat {
     pub(crate) number: u32,
-    pub(crate) promise: Promise,
+    pub(crate) promise: SyncGuarantee,
 }
 
 /// What is known to be on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Synced {
+pub(crate) struct SyncPoint {
     pub(crate) revision: Revision,
     /// Of the last frame; zero in a directory of format 1.
     pub(crate) sequence: u64,
@@ -55,18 +55,18 @@ pub(crate) struct Synced {
 
 /// A data directory that this process, and no other, may use.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct StoreDirectory {
     path: PathBuf,
     _lock: File,
     synced: Option<File>,
 }
 
-impl Directory {
+impl StoreDirectory {
     /// Takes hold of a directory; creates it if there is none.
     pub(crate) fn lock(path: &Path) -> Result<Self, OpenError> {
-        private::create_directory(path).map_err(io_error("create", path))?;
+        file_permissions::create_directory(path).map_err(io_error("create", path))?;
         let lock_path = path.join("lock");
-        let lock = private::file_options()
+        let lock = file_permissions::file_options()
             .create(true)
             .open(&lock_path)
             .map_err(io_error("open", &lock_path))?;
@@ -87,8 +87,8 @@ impl Directory {
     pub(crate) fn restrict(&self) -> Result<(), OpenError> {
         let names = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let names: Vec<String> = names.filter(|name| is_ours(name)).collect();
-        private::restrict(&self.path, names.iter().map(String::as_str))
+        let names: Vec<String> = names.filter(|name| is_store_file(name)).collect();
+        file_permissions::restrict(&self.path, names.iter().map(String::as_str))
     }
 
     /// Where directories of format 1 keep everything.
@@ -106,7 +106,7 @@ impl Directory {
         if log.exists() {
             fs::remove_dir_all(&log).map_err(io_error("remove", &log))?;
         }
-        private::create_directory(&log).map_err(io_error("create", &log))?;
+        file_permissions::create_directory(&log).map_err(io_error("create", &log))?;
         sync_directory(&self.path).map_err(io_error("sync", &self.path))?;
         Ok(log)
     }
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// What the directory was last written with; `None` if it is new.
-    pub(crate) fn read_format(&self) -> Result<Option<Format>, OpenError> {
+    pub(crate) fn read_format(&self) -> Result<Option<DirectoryFormat>, OpenError> {
         let path = self.path.join("format");
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -131,7 +131,7 @@ impl Directory {
             }
             Err(cause) => return Err(io_error("read", &path)(cause)),
         };
-        let not_ours = |reason: &str| OpenError::NotOurs {
+        let not_ours = |reason: &str| OpenError::NotADataDirectory {
             path: self.path.clone(),
             reason: reason.to_owned(),
         };
@@ -147,7 +147,7 @@ impl Directory {
             return Err(not_ours("its file \"format\" names something else"));
         }
         if found > FORMAT {
-            return Err(OpenError::Newer {
+            return Err(OpenError::NewerFormat {
                 path: self.path.clone(),
                 found,
                 known: FORMAT,
@@ -155,11 +155,11 @@ impl Directory {
         }
         let relaxed = lines.next() == Some(Durability::ProcessCrash.name());
         let promise = if relaxed {
-            Promise::Relaxed
+            SyncGuarantee::Relaxed
         } else {
-            Promise::Synced
+            SyncGuarantee::Synced
         };
-        Ok(Some(Format {
+        Ok(Some(DirectoryFormat {
             number: found,
             promise,
         }))
@@ -171,8 +171,8 @@ impl Directory {
         let entries = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         for entry in entries {
             let name = entry.map_err(io_error("list", &self.path))?.file_name();
-            if !name.to_str().is_some_and(is_ours) {
-                return Err(OpenError::NotOurs {
+            if !name.to_str().is_some_and(is_store_file) {
+                return Err(OpenError::NotADataDirectory {
                     path: self.path.clone(),
                     reason: format!("it holds {}", name.display()),
                 });
@@ -216,16 +216,16 @@ impl Directory {
 
     /// Whether a sync may have failed since the system started. Then what can be read
     /// need not be on disk.
-    pub(crate) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_unclean(&self) -> bool {
         self.path.join("running").exists()
     }
 
     /// Not synced: only a system that has not restarted since can be mistaken about
     /// what is on disk, and such a system knows this file.
-    pub(crate) fn set_in_doubt(&self, doubt: bool) -> Result<(), OpenError> {
+    pub(crate) fn set_unclean(&self, doubt: bool) -> Result<(), OpenError> {
         let path = self.path.join("running");
         let done = if doubt {
-            private::create_file(&path).map(drop)
+            file_permissions::create_file(&path).map(drop)
         } else {
             fs::remove_file(&path)
         };
@@ -233,9 +233,9 @@ impl Directory {
     }
 
     /// A name for a copy of a torn tail. Old copies make room.
-    pub(crate) fn torn_copy(&self) -> Result<PathBuf, OpenError> {
+    pub(crate) fn torn_copy_path(&self) -> Result<PathBuf, OpenError> {
         let torn = self.path.join("torn");
-        private::create_directory(&torn).map_err(io_error("create", &torn))?;
+        file_permissions::create_directory(&torn).map_err(io_error("create", &torn))?;
         let numbers = fs::read_dir(&torn)
             .map_err(io_error("list", &torn))?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
@@ -251,7 +251,7 @@ impl Directory {
     }
 
     /// What was last noted as synced; nothing if that cannot be read.
-    pub(crate) fn synced(&self) -> Synced {
+    pub(crate) fn read_sync_point(&self) -> SyncPoint {
         let bytes = fs::read(self.path.join("synced")).unwrap_or_default();
         let number = |at: usize| {
             let bytes = bytes[at..at + 8].try_into().expect("eight bytes");
@@ -261,28 +261,28 @@ impl Directory {
         let is_whole =
             |length| bytes.len() == length && xxh3_64(&bytes[..length - 8]) == number(length - 8);
         if is_whole(24) {
-            Synced {
+            SyncPoint {
                 revision: Revision::new(number(0)),
                 sequence: number(8),
             }
         } else if is_whole(16) {
             // As format 1 has it.
-            Synced {
+            SyncPoint {
                 revision: Revision::new(number(0)),
                 sequence: 0,
             }
         } else {
-            Synced::default()
+            SyncPoint::default()
         }
     }
 
     /// Notes what is on disk, so that losing it later is noticed instead of taken for an
     /// interrupted write.
-    pub(crate) fn note_synced(&mut self, synced: Synced) -> io::Result<()> {
+    pub(crate) fn write_sync_point(&mut self, synced: SyncPoint) -> io::Result<()> {
         let file = match &mut self.synced {
             Some(file) => file,
             none => none.insert(
-                private::file_options()
+                file_permissions::file_options()
                     .create(true)
                     .open(self.path.join("synced"))?,
             ),
@@ -297,7 +297,7 @@ impl Directory {
 }
 
 /// Whether the store makes entries of this name.
-fn is_ours(name: &str) -> bool {
+fn is_store_file(name: &str) -> bool {
     let names = [
         "lock",
         DATABASE,
@@ -326,7 +326,7 @@ pub(crate) fn io_error(
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private::create_file(path)?;
+    let mut file = file_permissions::create_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -10,25 +10,25 @@
 //! It is replaced as a whole. A file of the log that it does not name is left over from
 //! something that was interrupted.
 
-use super::private;
+use super::file_permissions;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-const NAME: &str = "manifest";
-const STAGED: &str = "manifest.new";
+const MANIFEST_FILE: &str = "manifest";
+const STAGED_FILE: &str = "manifest.new";
 const FIRST_LINE: &str = "optik-log 1";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) store: u64,
-    pub(super) segments: Vec<Listed>,
+    pub(super) segments: Vec<ManifestEntry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ManifestEntry {
     pub(super) number: u64,
     /// Where its part of the log ends, once that is known.
     pub(super) end: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Listed {
 impl Manifest {
     /// `None` if there is none that can be read as a whole.
     pub(super) fn read(log: &Path) -> io::Result<Option<Self>> {
-        match fs::read_to_string(log.join(NAME)) {
+        match fs::read_to_string(log.join(MANIFEST_FILE)) {
             Ok(text) => Ok(Self::parse(&text)),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(cause) if cause.kind() == io::ErrorKind::InvalidData => Ok(None),
@@ -53,20 +53,20 @@ impl Manifest {
 
     /// Writes it beside the one that counts. As long as only this was tried, that one does.
     pub(super) fn stage(&self, log: &Path) -> io::Result<()> {
-        let mut file = private::create_file(&log.join(STAGED))?;
-        file.write_all(self.text().as_bytes())?;
+        let mut file = file_permissions::create_file(&log.join(STAGED_FILE))?;
+        file.write_all(self.encode().as_bytes())?;
         file.sync_all()
     }
 
     /// Puts it in its place. After an error either may be there.
     pub(super) fn publish(log: &Path) -> io::Result<()> {
-        fs::rename(log.join(STAGED), log.join(NAME))?;
+        fs::rename(log.join(STAGED_FILE), log.join(MANIFEST_FILE))?;
         sync_directory(log)
     }
 
-    fn text(&self) -> String {
+    fn encode(&self) -> String {
         let mut text = format!("{FIRST_LINE}\nstore {:016x}\n", self.store);
-        for Listed { number, end } in &self.segments {
+        for ManifestEntry { number, end } in &self.segments {
             // Writing to a string does not fail.
             let _ = match end {
                 Some(end) => writeln!(text, "segment {number} {end}"),
@@ -97,7 +97,7 @@ impl Manifest {
                 end => Some(end.parse().ok()?),
             };
             let number = number.parse().ok()?;
-            Some(Listed { number, end })
+            Some(ManifestEntry { number, end })
         });
         let segments = segments.collect::<Option<Vec<_>>>()?;
         Some(Self { store, segments })
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let listed = |number, end| Listed { number, end };
+        let listed = |number, end| ManifestEntry { number, end };
         Manifest {
             store: 0xf00d,
             segments: vec![listed(12, Some(4_194_267)), listed(16, None)],
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written() {
+    fn manifest_round_trips() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(Manifest::read(directory.path()).expect("readable"), None);
         manifest().write(directory.path()).expect("room");
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn any_harm_to_it_is_noticed() {
-        let text = manifest().text();
+    fn corrupted_manifest_is_rejected() {
+        let text = manifest().encode();
         assert_eq!(Manifest::parse(&text), Some(manifest()));
         for at in 0..text.len() {
             assert_eq!(Manifest::parse(&text[..at]), None, "cut at {at}");

@@ -1,20 +1,20 @@
 //! Makes commits durable, and finds them again: a log of all versions, in segments.
 
-mod builder;
+mod append;
 mod cleaner;
-mod cleaning;
+mod cleaning_schedule;
+mod file_permissions;
 mod format1;
 mod frame;
 mod free_space;
 mod layout;
+mod log_builder;
 mod manifest;
-mod private;
 mod record;
-mod recover;
-mod restoring;
+mod recovery;
+mod restore;
 mod segment;
-mod segments;
-mod writing;
+mod segment_gc;
 
 use crate::draft::LeaseChange;
 use crate::error::OpenError;
@@ -25,44 +25,44 @@ use crate::lease::{LeaseId, Leases};
 use crate::options::{Durability, Options};
 use crate::revision::Revision;
 use crate::sync::Arc;
-use builder::LogBuilder;
 use cleaner::Cleaner;
 use frame::FrameBuffer;
 use free_space::FreeSpace;
-use layout::{Directory, FORMAT_OF_DATABASE, Promise, Synced, io_error};
+use layout::{FORMAT_OF_DATABASE, StoreDirectory, SyncGuarantee, SyncPoint, io_error};
+use log_builder::LogBuilder;
 use optik_platform::Monotonic;
-use record::Previous;
+use record::LogPosition;
 use segment::ActiveSegment;
-use segments::{Segments, Sizes};
+use segment_gc::{SegmentSizes, Segments};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use record::{decode_version, encode_version};
-pub(crate) use restoring::Restoring;
-pub(crate) use segments::Cleaning;
+pub(crate) use restore::RestoreWriter;
+pub(crate) use segment_gc::CleaningMode;
 
 /// What one write to the disk consists of; all of it happens, or nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Change<'a> {
+pub(crate) struct DiskWrite<'a> {
     pub(crate) commits: &'a [Arc<Commit>],
     pub(crate) leases: &'a [LeaseChange],
     /// A new floor, if compaction raised it.
     pub(crate) floor: Option<Revision>,
     /// As they are after the change.
-    pub(crate) state: State<'a>,
+    pub(crate) state: LogMeta<'a>,
 }
 
 /// What is known besides versions. Each segment begins with it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct State<'a> {
+pub(crate) struct LogMeta<'a> {
     pub(crate) floor: Revision,
     pub(crate) leases: &'a Leases,
 }
 
 /// What was found on disk.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredState {
     pub(crate) id: u64,
     pub(crate) index: Index,
     pub(crate) history: Vec<Arc<Commit>>,
@@ -109,20 +109,20 @@ impl From<io::Error> for DiskError {
 
 #[derive(Debug)]
 pub(crate) struct Disk {
-    directory: Directory,
+    directory: StoreDirectory,
     durability: Durability,
     log: PathBuf,
     segments: Segments,
     /// What is written to; `None` between a failure and a successful repair.
     active: Option<ActiveSegment>,
     /// Where the log ends.
-    end: Previous,
+    end: LogPosition,
     /// Of the last frame.
     sequence: u64,
-    noted: Synced,
+    last_synced: SyncPoint,
     buffer: FrameBuffer,
     cleaner: Cleaner,
-    next: Next,
+    next: NextSegment,
     next_number: u64,
     cleaning: bool,
     full_cleaning: FullCleaning,
@@ -137,7 +137,7 @@ pub(crate) struct Disk {
 
 /// The segment after the one that is written to.
 #[derive(Debug)]
-enum Next {
+enum NextSegment {
     None,
     Requested,
     Ready(ActiveSegment),
@@ -156,11 +156,14 @@ enum FullCleaning {
 }
 
 impl Disk {
-    pub(crate) fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
-        let directory = Directory::lock(path)?;
+    pub(crate) fn open(
+        path: &Path,
+        options: &Options,
+    ) -> Result<(Self, RecoveredState), OpenError> {
+        let directory = StoreDirectory::lock(path)?;
         let found = directory.read_format()?;
         directory.restrict()?;
-        let sizes = Sizes {
+        let sizes = SegmentSizes {
             segment_min: options.segment_bytes,
         };
         match found {
@@ -175,17 +178,17 @@ impl Disk {
             }
             Some(_) => {}
         }
-        let promise = found.map_or(Promise::Synced, |format| format.promise);
-        let mut log = recover::read(&directory.log(), promise, sizes, options.clock.monotonic())?;
-        let synced = directory.synced();
-        check_synced(&directory.log(), synced, &log)?;
-        log.repair_tail(&directory, directory.is_in_doubt())?;
+        let promise = found.map_or(SyncGuarantee::Synced, |format| format.promise);
+        let mut log = recovery::read(&directory.log(), promise, sizes, options.clock.monotonic())?;
+        let synced = directory.read_sync_point();
+        check_sync_point(&directory.log(), synced, &log)?;
+        log.repair_tail(&directory, directory.is_unclean())?;
         // Only now: an interrupted first start must look like one, and what the last
         // run promised must be known until its end is checked.
         directory.write_format(options.durability)?;
-        directory.set_in_doubt(true)?;
+        directory.set_unclean(true)?;
         directory.remove_database()?;
-        let recovered = Recovered {
+        let recovered = RecoveredState {
             id: log.manifest.store,
             index: log.replay.index,
             history: log.replay.history,
@@ -208,16 +211,16 @@ impl Disk {
             durability: options.durability,
             log: log_path,
             segments: log.segments,
-            end: Previous {
+            end: LogPosition {
                 segment: active.number,
                 end: active.end,
             },
             active: Some(active),
             sequence: log.sequence,
-            noted: synced,
+            last_synced: synced,
             buffer: FrameBuffer::default(),
             cleaner,
-            next: Next::None,
+            next: NextSegment::None,
             next_number,
             cleaning: false,
             frontier: Revision::ZERO,
@@ -252,7 +255,7 @@ impl Disk {
     pub(crate) fn tick(&mut self) {
         self.cleaner_backs_off = false;
         let before = self.free_space.is_some_and(FreeSpace::is_low);
-        self.free_space = FreeSpace::of(&self.log);
+        self.free_space = FreeSpace::for_path(&self.log);
         if let Some(space) = self.free_space.filter(|space| space.is_low() != before) {
             space.log(&self.log);
         }
@@ -264,22 +267,22 @@ impl Disk {
         let Some(active) = &self.active else {
             return Ok(());
         };
-        let synced = Synced {
+        let synced = SyncPoint {
             revision: newest,
             sequence: self.sequence,
         };
-        if synced == self.noted {
+        if synced == self.last_synced {
             return Ok(());
         }
         if self.durability != Durability::PowerLoss {
             let result = active.file.sync_data().map_err(DiskError::from);
-            self.give_up_after(result)?;
+            self.deactivate_on_error(result)?;
         }
-        if let Err(error) = self.directory.note_synced(synced) {
+        if let Err(error) = self.directory.write_sync_point(synced) {
             tracing::warn!(%error, "cannot note what is on disk");
             return Ok(());
         }
-        self.noted = synced;
+        self.last_synced = synced;
         Ok(())
     }
 
@@ -296,14 +299,18 @@ impl Disk {
         if active.is_none() {
             return;
         }
-        if let Err(error) = directory.set_in_doubt(false) {
+        if let Err(error) = directory.set_unclean(false) {
             tracing::warn!(%error, "the next start will take this stop for a crash");
         }
     }
 }
 
 /// What was once on disk must be there still.
-fn check_synced(path: &Path, synced: Synced, log: &recover::Log) -> Result<(), OpenError> {
+fn check_sync_point(
+    path: &Path,
+    synced: SyncPoint,
+    log: &recovery::RecoveredLog,
+) -> Result<(), OpenError> {
     let newest = log.replay.index.revision();
     if newest >= synced.revision && log.sequence >= synced.sequence {
         return Ok(());
@@ -314,7 +321,7 @@ fn check_synced(path: &Path, synced: Synced, log: &recover::Log) -> Result<(), O
          from a copy",
         synced.revision
     );
-    Err(recover::damaged(path, reason))
+    Err(recovery::damaged(path, reason))
 }
 
 /// Leases as they are after a start: with their whole time to live before them.

@@ -15,8 +15,8 @@
 
 use crate::key::Key;
 use crate::lease::LeaseId;
-use crate::origin::{Origin, Origins};
-use crate::replay::{Place, Written};
+use crate::origin::{Origin, OriginInterner};
+use crate::replay::{VersionPosition, VersionRecord};
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::version::Version;
@@ -37,7 +37,7 @@ const KIND_DELETE: u8 = 2;
 const VERSION_HEAD_BYTES: u64 = 17;
 const LEASE_BYTES: usize = 16;
 /// About what a version takes without its key and value.
-const FIXED_BYTES: usize = 160;
+const VERSION_CAPACITY_BYTES: usize = 160;
 
 /// Why bytes are not an entry of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,29 +46,29 @@ pub(crate) struct BadRecord(pub(super) &'static str);
 
 /// Where the log goes on from: a segment, and where its part of the log ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Previous {
+pub(super) struct LogPosition {
     pub(super) segment: u64,
     pub(super) end: u64,
 }
 
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record<'a> {
+pub(super) enum LogRecord<'a> {
     State {
         floor: Revision,
-        previous: Previous,
+        previous: LogPosition,
         leases: LeaseList<'a>,
     },
     Granted {
         id: LeaseId,
         ttl: Duration,
     },
-    Gone {
+    Revoked {
         id: LeaseId,
     },
     Floor(Revision),
     Version {
-        place: Place,
+        place: VersionPosition,
         /// As [`decode_version`] reads it.
         body: &'a [u8],
     },
@@ -85,7 +85,7 @@ impl LeaseList<'_> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LeaseId, Duration)> {
         self.0.chunks_exact(LEASE_BYTES).map(|lease| {
-            let mut reader = Reader(lease);
+            let mut reader = RecordReader(lease);
             let id = reader.i64().expect("a whole chunk");
             let seconds = reader.u64().expect("a whole chunk");
             (LeaseId(id), Duration::from_secs(seconds))
@@ -93,14 +93,14 @@ impl LeaseList<'_> {
     }
 }
 
-impl<'a> Record<'a> {
+impl<'a> LogRecord<'a> {
     /// Takes one record off the front.
     pub(super) fn read(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
-        let mut reader = Reader(bytes);
+        let mut reader = RecordReader(bytes);
         let record = match reader.u8()? {
             TAG_STATE => {
                 let floor = Revision::new(reader.u64()?);
-                let previous = Previous {
+                let previous = LogPosition {
                     segment: reader.u64()?,
                     end: reader.u64()?,
                 };
@@ -124,7 +124,7 @@ impl<'a> Record<'a> {
                     body: reader.bytes(length)?,
                 }
             }
-            TAG_LEASE_GONE => Self::Gone {
+            TAG_LEASE_GONE => Self::Revoked {
                 id: LeaseId(reader.i64()?),
             },
             TAG_FLOOR => Self::Floor(Revision::new(reader.u64()?)),
@@ -138,7 +138,7 @@ impl<'a> Record<'a> {
 pub(super) fn put_state(
     out: &mut Vec<u8>,
     floor: Revision,
-    previous: Previous,
+    previous: LogPosition,
     leases: impl Iterator<Item = (LeaseId, Duration)>,
 ) {
     out.push(TAG_STATE);
@@ -167,7 +167,7 @@ pub(super) fn put_granted(out: &mut Vec<u8>, id: LeaseId, ttl: Duration) {
     out.extend(ttl.as_secs().to_be_bytes());
 }
 
-pub(super) fn put_gone(out: &mut Vec<u8>, id: LeaseId) {
+pub(super) fn put_revoked(out: &mut Vec<u8>, id: LeaseId) {
     out.push(TAG_LEASE_GONE);
     out.extend(id.0.to_be_bytes());
 }
@@ -178,7 +178,7 @@ pub(super) fn put_floor(out: &mut Vec<u8>, floor: Revision) {
 }
 
 /// `body` is as [`encode_version`] made it.
-pub(super) fn put_encoded(out: &mut Vec<u8>, (revision, sub): Place, body: &[u8]) {
+pub(super) fn put_encoded(out: &mut Vec<u8>, (revision, sub): VersionPosition, body: &[u8]) {
     out.push(TAG_VERSION);
     out.extend(revision.get().to_be_bytes());
     out.extend(sub.to_be_bytes());
@@ -199,7 +199,7 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version, of: u32) {
 }
 
 /// What a version takes on disk whose body was read.
-pub(super) fn bytes_with_body(body: &[u8]) -> u64 {
+pub(super) fn version_bytes(body: &[u8]) -> u64 {
     VERSION_HEAD_BYTES + body.len() as u64
 }
 
@@ -214,7 +214,8 @@ pub(super) fn set_changes(version: &mut [u8], of: u32) {
 }
 
 pub(crate) fn encode_version(version: &Version, of: u32) -> Vec<u8> {
-    let mut out = Vec::with_capacity(FIXED_BYTES + version.key.len() + version.value.len());
+    let mut out =
+        Vec::with_capacity(VERSION_CAPACITY_BYTES + version.key.len() + version.value.len());
     write_version(&mut out, version, of);
     out
 }
@@ -245,11 +246,11 @@ fn write_version(out: &mut Vec<u8>, version: &Version, of: u32) {
 
 /// A version as it was written, and how many changes its commit made.
 pub(crate) fn decode_version(
-    place: Place,
+    place: VersionPosition,
     value: &[u8],
-    origins: &mut Origins,
-) -> Result<(Written, u32), BadRecord> {
-    let mut reader = Reader(value);
+    origins: &mut OriginInterner,
+) -> Result<(VersionRecord, u32), BadRecord> {
+    let mut reader = RecordReader(value);
     let kind = reader.u8()?;
     let of = reader.u32()?;
     let create_revision = Revision::new(reader.u64()?);
@@ -266,7 +267,7 @@ pub(crate) fn decode_version(
     if place.1 >= of {
         return Err(BadRecord("its commit is smaller than its place in it"));
     }
-    let written = Written {
+    let written = VersionRecord {
         key,
         value: Bytes::copy_from_slice(reader.0),
         create_revision,
@@ -281,8 +282,8 @@ pub(crate) fn decode_version(
 }
 
 fn decode_origin(
-    reader: &mut Reader<'_>,
-    origins: &mut Origins,
+    reader: &mut RecordReader<'_>,
+    origins: &mut OriginInterner,
 ) -> Result<Option<Arc<Origin>>, BadRecord> {
     let mut parts = [""; 4];
     for part in &mut parts {
@@ -294,9 +295,9 @@ fn decode_origin(
 }
 
 #[derive(Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], BadRecord> {
         let (head, rest) = self
             .0
@@ -331,7 +332,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    pub(super) fn end(&self) -> Result<(), BadRecord> {
+    pub(super) fn expect_end(&self) -> Result<(), BadRecord> {
         if self.0.is_empty() {
             Ok(())
         } else {
@@ -365,7 +366,7 @@ mod tests {
                 version,
                 lease: LeaseId(lease),
                 time: UnixMillis(time),
-                origin: Origins::default().intern(Origin {
+                origin: OriginInterner::default().intern(Origin {
                     user,
                     verb: "create".into(),
                     ..Origin::default()
@@ -376,10 +377,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_version_survives_the_disk(version in version()) {
+        fn version_record_round_trips(version in version()) {
             let bytes = encode_version(&version, 4);
             let place = (version.mod_revision, version.sub);
-            let (read, of) = decode_version(place, &bytes, &mut Origins::default()).expect("ours");
+            let (read, of) = decode_version(place, &bytes, &mut OriginInterner::default()).expect("ours");
             prop_assert_eq!(of, 4);
             prop_assert_eq!(&read.key, &version.key);
             prop_assert_eq!(&read.value, &version.value);
@@ -394,43 +395,43 @@ mod tests {
         }
 
         #[test]
-        fn a_record_takes_what_it_is_said_to_take(version in version()) {
+        fn version_record_length_equals_stored_bytes(version in version()) {
             let mut bytes = Vec::new();
             put_version(&mut bytes, &version, 4);
             prop_assert_eq!(bytes.len() as u64, version.stored_bytes());
             let mut rest = &bytes[..];
-            let record = Record::read(&mut rest).expect("ours");
+            let record = LogRecord::read(&mut rest).expect("ours");
             let body = encode_version(&version, 4);
-            prop_assert_eq!(bytes_with_body(&body), version.stored_bytes());
+            prop_assert_eq!(version_bytes(&body), version.stored_bytes());
             prop_assert_eq!(is_deletion(&body), version.is_deletion());
             let place = (version.mod_revision, version.sub);
-            prop_assert_eq!(record, Record::Version { place, body: &body });
+            prop_assert_eq!(record, LogRecord::Version { place, body: &body });
             prop_assert!(rest.is_empty());
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _ = decode_version((Revision::FIRST, 0), &bytes, &mut Origins::default());
-            let _ = Record::read(&mut &bytes[..]);
+        fn decoding_arbitrary_record_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = decode_version((Revision::FIRST, 0), &bytes, &mut OriginInterner::default());
+            let _ = LogRecord::read(&mut &bytes[..]);
         }
     }
 
     #[test]
-    fn what_is_known_besides_versions_is_read_again() {
+    fn state_lease_and_floor_records_round_trip() {
         let leases =
             [(LeaseId(-3), 5), (LeaseId(9), 7)].map(|(id, s)| (id, Duration::from_secs(s)));
-        let previous = Previous {
+        let previous = LogPosition {
             segment: 4,
             end: 90,
         };
         let mut bytes = Vec::new();
         put_state(&mut bytes, Revision::new(8), previous, leases.into_iter());
         put_granted(&mut bytes, leases[0].0, leases[0].1);
-        put_gone(&mut bytes, leases[1].0);
+        put_revoked(&mut bytes, leases[1].0);
         put_floor(&mut bytes, Revision::new(9));
         let mut rest = &bytes[..];
-        let mut next = || Record::read(&mut rest).expect("ours");
-        let Record::State {
+        let mut next = || LogRecord::read(&mut rest).expect("ours");
+        let LogRecord::State {
             floor,
             previous: found,
             leases: list,
@@ -441,9 +442,9 @@ mod tests {
         assert_eq!((floor, found), (Revision::new(8), previous));
         assert_eq!(list.iter().collect::<Vec<_>>(), leases);
         let (id, ttl) = leases[0];
-        assert_eq!(next(), Record::Granted { id, ttl });
-        assert_eq!(next(), Record::Gone { id: leases[1].0 });
-        assert_eq!(next(), Record::Floor(Revision::new(9)));
+        assert_eq!(next(), LogRecord::Granted { id, ttl });
+        assert_eq!(next(), LogRecord::Revoked { id: leases[1].0 });
+        assert_eq!(next(), LogRecord::Floor(Revision::new(9)));
         assert!(rest.is_empty());
     }
 }

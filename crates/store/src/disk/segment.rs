@@ -9,11 +9,11 @@
 //! cleaner: what is left of others, versions only. The seed is random: nobody outside can
 //! make bytes that would be taken for a frame.
 
+use super::file_permissions;
 use super::frame::{FrameBuffer, FrameReader};
 use super::manifest::sync_directory;
-use super::private;
 use super::record::{self, BadRecord};
-use crate::replay::Place;
+use crate::replay::VersionPosition;
 use crate::revision::Revision;
 use optik_platform::{Entropy, SystemEntropy};
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +23,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(super) const HEAD_BYTES: u64 = 56;
+pub(super) const SEGMENT_HEADER_BYTES: u64 = 56;
 const MAGIC: &[u8; 8] = b"OPTIKSEG";
 const FORMAT: u32 = 1;
 /// How much the cleaner and others who write much gather for one frame.
@@ -39,8 +39,8 @@ pub(super) fn temporary_path(log: &Path, number: u64) -> PathBuf {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Written,
+pub(super) enum SegmentKind {
+    Appended,
     /// All that commits before this revision made unreachable was left out.
     Cleaned {
         to: Revision,
@@ -48,16 +48,16 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct SegmentHeader {
     pub(super) store: u64,
     pub(super) number: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: SegmentKind,
     /// What the checksums of its frames begin with.
     pub(super) seed: u64,
 }
 
-impl Head {
-    pub(super) fn new(store: u64, number: u64, kind: Kind) -> Self {
+impl SegmentHeader {
+    pub(super) fn new(store: u64, number: u64, kind: SegmentKind) -> Self {
         Self {
             store,
             number,
@@ -66,12 +66,12 @@ impl Head {
         }
     }
 
-    pub(super) fn encode(&self) -> [u8; HEAD_BYTES as usize] {
+    pub(super) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
         let (kind, to) = match self.kind {
-            Kind::Written => (1u32, Revision::ZERO),
-            Kind::Cleaned { to } => (2, to),
+            SegmentKind::Appended => (1u32, Revision::ZERO),
+            SegmentKind::Cleaned { to } => (2, to),
         };
-        let mut out = Vec::with_capacity(HEAD_BYTES as usize);
+        let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
         out.extend(MAGIC);
         out.extend(FORMAT.to_be_bytes());
         out.extend(kind.to_be_bytes());
@@ -84,7 +84,7 @@ impl Head {
     }
 
     pub(super) fn read(file: &File) -> io::Result<Result<Self, BadRecord>> {
-        let mut bytes = [0; HEAD_BYTES as usize];
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
         match file.read_exact_at(&mut bytes, 0) {
             Ok(()) => Ok(Self::decode(&bytes)),
             Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
@@ -94,12 +94,12 @@ impl Head {
         }
     }
 
-    fn decode(bytes: &[u8; HEAD_BYTES as usize]) -> Result<Self, BadRecord> {
-        let (head, sum) = bytes.split_at(HEAD_BYTES as usize - 8);
+    fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> Result<Self, BadRecord> {
+        let (head, sum) = bytes.split_at(SEGMENT_HEADER_BYTES as usize - 8);
         if sum != xxh3_64(head).to_be_bytes() {
             return Err(BadRecord("the head of a segment was changed"));
         }
-        let mut reader = record::Reader(head);
+        let mut reader = record::RecordReader(head);
         if reader.bytes(MAGIC.len())? != MAGIC || reader.u32()? != FORMAT {
             return Err(BadRecord("it is no segment"));
         }
@@ -108,8 +108,8 @@ impl Head {
         let to = Revision::new(reader.u64()?);
         let seed = reader.u64()?;
         let kind = match kind {
-            1 => Kind::Written,
-            2 => Kind::Cleaned { to },
+            1 => SegmentKind::Appended,
+            2 => SegmentKind::Cleaned { to },
             _ => return Err(BadRecord("a segment is of an unknown kind")),
         };
         Ok(Self {
@@ -141,10 +141,10 @@ impl ActiveSegment {
 
 /// A new file with this head and nothing else, on disk by content. It is `length` bytes long,
 /// without taking room for them: a sync is half as dear if the file does not become longer.
-pub(super) fn create(path: &Path, head: Head, length: u64) -> io::Result<File> {
-    let mut options = private::file_options();
+pub(super) fn create(path: &Path, head: SegmentHeader, length: u64) -> io::Result<File> {
+    let mut options = file_permissions::file_options();
     let file = options.read(true).create(true).truncate(true).open(path)?;
-    file.set_len(length.max(HEAD_BYTES))?;
+    file.set_len(length.max(SEGMENT_HEADER_BYTES))?;
     file.write_all_at(&head.encode(), 0)?;
     file.sync_all()?;
     Ok(file)
@@ -156,10 +156,10 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Writes a segment into another file up to `end`, so that nothing in it depends on a sync
 /// that failed. (Not in place: a crash while doing so could harm what is on disk.)
-pub(super) fn renew(log: &Path, number: u64, end: u64) -> io::Result<File> {
+pub(super) fn rewrite(log: &Path, number: u64, end: u64) -> io::Result<File> {
     let fresh = temporary_path(log, number);
     let from = File::open(path(log, number))?;
-    let mut options = private::file_options();
+    let mut options = file_permissions::file_options();
     let to = options
         .read(true)
         .create(true)
@@ -198,13 +198,13 @@ pub(super) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    pub(super) fn create(path: &Path, head: Head) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, head: SegmentHeader) -> io::Result<Self> {
         let mut buffer = FrameBuffer::default();
         buffer.begin();
         Ok(Self {
-            file: create(path, head, HEAD_BYTES)?,
+            file: create(path, head, SEGMENT_HEADER_BYTES)?,
             seed: head.seed,
-            at: HEAD_BYTES,
+            at: SEGMENT_HEADER_BYTES,
             sequence: 1,
             buffer,
             last: Revision::ZERO,
@@ -212,7 +212,7 @@ impl SegmentWriter {
     }
 
     /// `body` is as [`record::encode_version`] made it.
-    pub(super) fn push(&mut self, place: Place, body: &[u8]) -> io::Result<()> {
+    pub(super) fn push(&mut self, place: VersionPosition, body: &[u8]) -> io::Result<()> {
         record::put_encoded(self.buffer.record(), place, body);
         self.last = place.0;
         if self.buffer.len() >= FRAME_BYTES {
@@ -252,6 +252,6 @@ impl SegmentWriter {
 }
 
 /// The frames of a segment up to `length`.
-pub(super) fn frames<'a>(file: &'a File, head: &Head, length: u64) -> FrameReader<'a> {
-    FrameReader::new(file, head.seed, HEAD_BYTES, length)
+pub(super) fn frames<'a>(file: &'a File, head: &SegmentHeader, length: u64) -> FrameReader<'a> {
+    FrameReader::new(file, head.seed, SEGMENT_HEADER_BYTES, length)
 }

@@ -1,17 +1,17 @@
 //! What the parts of the engine share: the way to the cluster, our copy of it, and
 //! whether both may still be used.
 
-use super::authors::Authors;
-use super::backoff::Backoff;
-use super::confirmed::Confirmed;
-use super::link::{Link, LinkError, describe};
-use super::links::Links;
+use super::backoff::EtcdBackoff;
+use super::cluster_identity::{ClusterIdentity, ClusterMismatch};
+use super::connection::{DialError, EtcdConnection, describe};
+use super::connection_pool::EtcdConnectionPool;
+use super::error_class::{ErrorClass, classify};
+use super::etcd_options::EtcdOptions;
 use super::mirror::Mirror;
-use super::options::EtcdOptions;
-use super::progress::Progress;
-use super::verdict::{Verdict, judge};
-use super::wire::{probe_request, unsigned};
-use super::witness::{Betrayal, Witness};
+use super::origin_tracker::OriginTracker;
+use super::progress::ProgressRequester;
+use super::staleness::StalenessTracker;
+use super::wire::{decode_revision, probe_request};
 use crate::revision::Revision;
 use crate::sync::{Arc, Mutex};
 use crate::view::View;
@@ -28,23 +28,23 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Lock order: `mirror`, then those of the view.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub(crate) struct EtcdCluster {
     pub(crate) options: EtcdOptions,
-    pub(crate) links: Links,
-    pub(crate) witness: Arc<Witness>,
+    pub(crate) connections: EtcdConnectionPool,
+    pub(crate) identity: Arc<ClusterIdentity>,
     pub(crate) view: Arc<View>,
     pub(crate) mirror: Mutex<Mirror>,
-    pub(crate) authors: Arc<Authors>,
-    pub(crate) progress: Progress,
-    pub(crate) fate: signal::Sender<Fate>,
-    pub(crate) confirmed: Confirmed,
+    pub(crate) origin_tracker: Arc<OriginTracker>,
+    pub(crate) progress: ProgressRequester,
+    pub(crate) status: signal::Sender<MirrorStatus>,
+    pub(crate) staleness: StalenessTracker,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum MirrorStatus {
     /// The copy does not follow the cluster at the moment, and why.
-    Adrift(String),
-    Following,
+    OutOfSync(String),
+    InSync,
     /// What we have shown is not the cluster's past: nothing can be promised any more.
     Failed(String),
     Stopped,
@@ -52,34 +52,34 @@ pub(crate) enum Fate {
 
 /// Why a call has no answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Failure {
+pub(crate) enum EtcdCallError {
     Stopped,
     /// It was not carried out.
     Unavailable(String),
     /// It may or may not have been carried out.
-    Unclear(String),
+    Unknown(String),
     /// It was refused for its own sake.
     Refused(Status),
 }
 
 /// Whether a call may be sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Intent {
+pub(crate) enum CallIntent {
     Read,
     Write,
 }
 
 /// What every answer tells about the cluster.
-pub(crate) trait Answer {
+pub(crate) trait EtcdResponse {
     /// Whether it went through the whole cluster, so that its revision is fresh.
-    const FRESH: bool;
+    const LINEARIZABLE: bool;
     fn header(&self) -> Option<&pb::ResponseHeader>;
 }
 
-macro_rules! answers {
-    ($($answer:ident: $fresh:literal;)*) => {
-        $(impl Answer for pb::$answer {
-            const FRESH: bool = $fresh;
+macro_rules! responses {
+    ($($response:ident: $linearizable:literal;)*) => {
+        $(impl EtcdResponse for pb::$response {
+            const LINEARIZABLE: bool = $linearizable;
             fn header(&self) -> Option<&pb::ResponseHeader> {
                 self.header.as_ref()
             }
@@ -87,7 +87,7 @@ macro_rules! answers {
     };
 }
 
-answers! {
+responses! {
     RangeResponse: true;
     TxnResponse: true;
     CompactionResponse: false;
@@ -99,36 +99,36 @@ answers! {
     StatusResponse: false;
 }
 
-impl Cluster {
+impl EtcdCluster {
     /// Sends a call until it has an answer, if that can do no harm.
     pub(crate) async fn call<T, F>(
         &self,
-        intent: Intent,
+        intent: CallIntent,
         deadline: Instant,
-        send: impl Fn(Arc<Link>) -> F,
-    ) -> Result<T, Failure>
+        send: impl Fn(Arc<EtcdConnection>) -> F,
+    ) -> Result<T, EtcdCallError>
     where
-        T: Answer,
+        T: EtcdResponse,
         F: Future<Output = Result<Response<T>, Status>>,
     {
-        let mut backoff = Backoff::new(&self.options.entropy);
+        let mut backoff = EtcdBackoff::new(&self.options.entropy);
         loop {
             self.check()?;
-            let link = self.link(deadline).await?;
-            let patience = self.patience(intent, deadline);
-            let why = match self.try_once(patience, send(Arc::clone(&link))).await {
+            let link = self.connection(deadline).await?;
+            let patience = self.attempt_deadline(intent, deadline);
+            let why = match self.attempt(patience, send(Arc::clone(&link))).await {
                 Ok(answer) => return Ok(answer),
-                Err(Tried::Refused(status)) => return Err(Failure::Refused(status)),
-                Err(Tried::Betrayed(why)) => return Err(Failure::Unclear(why)),
-                Err(Tried::Overloaded(why)) => why,
-                Err(Tried::NotDone(why)) => {
-                    self.links.discard(&link);
+                Err(AttemptError::Refused(status)) => return Err(EtcdCallError::Refused(status)),
+                Err(AttemptError::Mismatch(why)) => return Err(EtcdCallError::Unknown(why)),
+                Err(AttemptError::Overloaded(why)) => why,
+                Err(AttemptError::NotExecuted(why)) => {
+                    self.connections.discard(&link);
                     why
                 }
-                Err(Tried::Unclear(why)) => {
-                    self.links.discard(&link);
-                    if intent == Intent::Write {
-                        return Err(Failure::Unclear(why));
+                Err(AttemptError::Unknown(why)) => {
+                    self.connections.discard(&link);
+                    if intent == CallIntent::Write {
+                        return Err(EtcdCallError::Unknown(why));
                     }
                     why
                 }
@@ -137,38 +137,42 @@ impl Cluster {
         }
     }
 
-    async fn try_once<T: Answer>(
+    async fn attempt<T: EtcdResponse>(
         &self,
         patience: Instant,
         call: impl Future<Output = Result<Response<T>, Status>>,
-    ) -> Result<T, Tried> {
-        let before = self.witness.seen();
+    ) -> Result<T, AttemptError> {
+        let before = self.identity.position();
         let answer = timeout_at(patience, call)
             .await
-            .map_err(|_| Tried::Unclear("no answer in time".into()))??
+            .map_err(|_| AttemptError::Unknown("no answer in time".into()))??
             .into_inner();
-        let checked = if T::FRESH {
-            self.witness.check(answer.header(), before).map(drop)
+        let checked = if T::LINEARIZABLE {
+            self.identity
+                .check_linearizable(answer.header(), before)
+                .map(drop)
         } else {
-            self.witness.check_cluster(answer.header())
+            self.identity.check_cluster(answer.header())
         };
-        checked.map_err(|betrayal| Tried::Betrayed(self.fail(betrayal)))?;
+        checked.map_err(|betrayal| AttemptError::Mismatch(self.fail(betrayal)))?;
         Ok(answer)
     }
 
-    async fn link(&self, deadline: Instant) -> Result<Arc<Link>, Failure> {
-        match self.links.get(deadline).await {
+    async fn connection(&self, deadline: Instant) -> Result<Arc<EtcdConnection>, EtcdCallError> {
+        match self.connections.get(deadline).await {
             Ok(link) => Ok(link),
-            Err(LinkError::Betrayal(betrayal)) => Err(Failure::Unavailable(self.fail(betrayal))),
-            Err(LinkError::Unreachable(why) | LinkError::Unsupported(why)) => {
-                Err(Failure::Unavailable(why))
+            Err(DialError::Mismatch(betrayal)) => {
+                Err(EtcdCallError::Unavailable(self.fail(betrayal)))
+            }
+            Err(DialError::Unreachable(why) | DialError::Unsupported(why)) => {
+                Err(EtcdCallError::Unavailable(why))
             }
         }
     }
 
     /// Until when one try may take. A read leaves time to ask another member.
-    fn patience(&self, intent: Intent, deadline: Instant) -> Instant {
-        if intent == Intent::Write || self.links.members() == 1 {
+    fn attempt_deadline(&self, intent: CallIntent, deadline: Instant) -> Instant {
+        if intent == CallIntent::Write || self.connections.member_count() == 1 {
             return deadline;
         }
         let now = Instant::now();
@@ -177,100 +181,106 @@ impl Cluster {
 
     async fn pause(
         &self,
-        backoff: &mut Backoff,
+        backoff: &mut EtcdBackoff,
         deadline: Instant,
         why: String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EtcdCallError> {
         let pause = backoff.next();
         if Instant::now() + pause >= deadline {
-            return Err(Failure::Unavailable(why));
+            return Err(EtcdCallError::Unavailable(why));
         }
         sleep(pause).await;
         Ok(())
     }
 
     /// Whether the engine may still be used.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        match &*self.fate.borrow() {
-            Fate::Adrift(_) | Fate::Following => Ok(()),
-            Fate::Failed(why) => Err(Failure::Unavailable(why.clone())),
-            Fate::Stopped => Err(Failure::Stopped),
+    pub(crate) fn check(&self) -> Result<(), EtcdCallError> {
+        match &*self.status.borrow() {
+            MirrorStatus::OutOfSync(_) | MirrorStatus::InSync => Ok(()),
+            MirrorStatus::Failed(why) => Err(EtcdCallError::Unavailable(why.clone())),
+            MirrorStatus::Stopped => Err(EtcdCallError::Stopped),
         }
     }
 
     /// Waits until the copy follows the cluster.
-    pub(crate) async fn following(&self, deadline: Instant) -> Result<(), Failure> {
-        let mut fate = self.fate.subscribe();
-        let settled = fate.wait_for(|fate| !matches!(fate, Fate::Adrift(_)));
+    pub(crate) async fn wait_in_sync(&self, deadline: Instant) -> Result<(), EtcdCallError> {
+        let mut fate = self.status.subscribe();
+        let settled = fate.wait_for(|fate| !matches!(fate, MirrorStatus::OutOfSync(_)));
         // The sender lives as long as `self`.
         if timeout_at(deadline, settled).await.is_ok() {
             return self.check();
         }
-        match &*self.fate.borrow() {
-            Fate::Adrift(why) => Err(Failure::Unavailable(format!(
+        match &*self.status.borrow() {
+            MirrorStatus::OutOfSync(why) => Err(EtcdCallError::Unavailable(format!(
                 "the watch on etcd is interrupted: {why}"
             ))),
-            _ => Err(Failure::Unavailable("it took too long".into())),
+            _ => Err(EtcdCallError::Unavailable("it took too long".into())),
         }
     }
 
     /// Waits until the copy has reached `revision`, which the cluster has.
-    pub(crate) async fn reached(
+    pub(crate) async fn wait_for_revision(
         &self,
         revision: Revision,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EtcdCallError> {
         let mut pause = PROGRESS_DELAY;
         loop {
             let slice = deadline.min(Instant::now() + pause);
-            if timeout_at(slice, self.view.reached(revision)).await.is_ok() {
+            if timeout_at(slice, self.view.wait_for_revision(revision))
+                .await
+                .is_ok()
+            {
                 return Ok(());
             }
             self.check()?;
             if Instant::now() >= deadline {
-                return Err(Failure::Unavailable(format!(
+                return Err(EtcdCallError::Unavailable(format!(
                     "etcd is at revision {revision}, but its watch has only told of {}",
                     self.view.revision()
                 )));
             }
-            self.progress.ask_again(PROGRESS_DELAY);
+            self.progress.request_throttled(PROGRESS_DELAY);
             pause = PROGRESS_INTERVAL;
         }
     }
 
-    /// As [`Cluster::reached`], for as long as it takes.
-    pub(crate) async fn reached_at_last(&self, revision: Revision) {
+    /// As [`EtcdCluster::reached`], for as long as it takes.
+    pub(crate) async fn wait_for_revision_unbounded(&self, revision: Revision) {
         while self.view.revision() < revision {
-            self.progress.ask_again(PROGRESS_DELAY);
+            self.progress.request_throttled(PROGRESS_DELAY);
             // Only a wait: whether it came in time shows above.
-            let _ = timeout(PROGRESS_INTERVAL, self.view.reached(revision)).await;
+            let _ = timeout(PROGRESS_INTERVAL, self.view.wait_for_revision(revision)).await;
         }
     }
 
     /// Where the cluster stands: it has acknowledged nothing beyond that before.
-    pub(crate) async fn newest(&self, deadline: Instant) -> Result<Revision, Failure> {
+    pub(crate) async fn linearizable_revision(
+        &self,
+        deadline: Instant,
+    ) -> Result<Revision, EtcdCallError> {
         let request = probe_request(&self.options.range);
-        let send = |link: Arc<Link>| {
+        let send = |link: Arc<EtcdConnection>| {
             let request = request.clone();
             async move { link.kv().range(request).await }
         };
-        let answer = self.call(Intent::Read, deadline, send).await?;
-        Ok(unsigned(answer.header.unwrap_or_default().revision))
+        let answer = self.call(CallIntent::Read, deadline, send).await?;
+        Ok(decode_revision(answer.header.unwrap_or_default().revision))
     }
 
     /// Notes that the copy follows the cluster.
-    pub(crate) fn follow(&self) {
-        self.turn(Fate::Following);
+    pub(crate) fn set_in_sync(&self) {
+        self.set_status(MirrorStatus::InSync);
     }
 
     /// Notes that it does not.
-    pub(crate) fn drift(&self, why: String) {
-        self.turn(Fate::Adrift(why));
+    pub(crate) fn set_out_of_sync(&self, why: String) {
+        self.set_status(MirrorStatus::OutOfSync(why));
     }
 
-    fn turn(&self, to: Fate) {
-        self.fate.send_if_modified(|fate| {
-            let open = matches!(fate, Fate::Adrift(_) | Fate::Following);
+    fn set_status(&self, to: MirrorStatus) {
+        self.status.send_if_modified(|fate| {
+            let open = matches!(fate, MirrorStatus::OutOfSync(_) | MirrorStatus::InSync);
             if open {
                 *fate = to;
             }
@@ -278,10 +288,10 @@ impl Cluster {
         });
     }
 
-    /// Gives up for good: see [`Witness`]. Returns the text for those who ask.
-    pub(crate) fn fail(&self, betrayal: Betrayal) -> String {
+    /// Gives up for good: see [`ClusterIdentity`]. Returns the text for those who ask.
+    pub(crate) fn fail(&self, betrayal: ClusterMismatch) -> String {
         let why = betrayal.0;
-        let first = self.end(Fate::Failed(why.clone()));
+        let first = self.end(MirrorStatus::Failed(why.clone()));
         if first {
             tracing::error!(%why, "the store has failed; it answers only what it knew before");
         }
@@ -289,13 +299,13 @@ impl Cluster {
     }
 
     pub(crate) fn stop(&self) {
-        self.end(Fate::Stopped);
+        self.end(MirrorStatus::Stopped);
     }
 
-    fn end(&self, with: Fate) -> bool {
-        let first = self.fate.send_if_modified(|fate| {
-            let open = !matches!(fate, Fate::Failed(_) | Fate::Stopped);
-            if open || with == Fate::Stopped {
+    fn end(&self, with: MirrorStatus) -> bool {
+        let first = self.status.send_if_modified(|fate| {
+            let open = !matches!(fate, MirrorStatus::Failed(_) | MirrorStatus::Stopped);
+            if open || with == MirrorStatus::Stopped {
                 *fate = with;
             }
             open
@@ -306,24 +316,24 @@ impl Cluster {
 }
 
 /// How one try went wrong.
-enum Tried {
+enum AttemptError {
     /// It was not carried out.
-    NotDone(String),
+    NotExecuted(String),
     /// It was not carried out, and another member would not do so either.
     Overloaded(String),
-    Unclear(String),
+    Unknown(String),
     Refused(Status),
     /// It was carried out by a cluster that is not ours.
-    Betrayed(String),
+    Mismatch(String),
 }
 
-impl From<Status> for Tried {
+impl From<Status> for AttemptError {
     fn from(status: Status) -> Self {
-        match judge(&status) {
-            Verdict::Refused => Self::Refused(status),
-            Verdict::Unclear => Self::Unclear(describe(&status)),
-            Verdict::Reconnect => Self::NotDone(describe(&status)),
-            Verdict::Wait => Self::Overloaded(describe(&status)),
+        match classify(&status) {
+            ErrorClass::Refused => Self::Refused(status),
+            ErrorClass::Unknown => Self::Unknown(describe(&status)),
+            ErrorClass::Reconnect => Self::NotExecuted(describe(&status)),
+            ErrorClass::Overloaded => Self::Overloaded(describe(&status)),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Transactions: carried out by the cluster, answered once our copy has them.
 
-use super::authors::writes;
-use super::cluster::{Cluster, Failure, Intent};
-use super::link::Link;
-use super::verdict::is_too_large;
-use super::wire::{Provenance, covers, decode_txn, encode_txn, unsigned, version, wrote};
-use crate::check::check;
+use super::cluster::{CallIntent, EtcdCallError, EtcdCluster};
+use super::connection::EtcdConnection;
+use super::error_class::is_too_large;
+use super::origin_tracker::write_ranges;
+use super::wire::{
+    Provenance, covers, decode_revision, decode_txn, encode_txn, has_writes, version_from_kv,
+};
 use crate::error::{CommitError, RangeError, TxnError};
 use crate::history::Commit;
 use crate::index::Index;
@@ -13,6 +14,7 @@ use crate::origin::Origin;
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::txn::{Op, Txn, TxnResult};
+use crate::txn_validation::validate_txn;
 use crate::version::{Version, visible};
 use optik_etcd_api::errors;
 use optik_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
@@ -20,57 +22,57 @@ use optik_etcd_api::mvccpb::KeyValue;
 use tokio::time::Instant;
 use tonic::Status;
 
-impl Cluster {
+impl EtcdCluster {
     /// Whether a transaction may be sent at all.
     pub(crate) fn check_txn(&self, txn: &Txn) -> Result<(), TxnError> {
-        check(txn, &self.options.limits)?;
+        validate_txn(txn, &self.options.limits)?;
         let within = |range| covers(&self.options.range, range);
-        if !writes(txn).iter().all(within) {
-            return Err(TxnError::OutOfReach);
+        if !write_ranges(txn).iter().all(within) {
+            return Err(TxnError::KeyOutOfRange);
         }
         Ok(())
     }
 
     pub(crate) async fn commit(&self, txn: &Txn, origin: Origin) -> Result<TxnResult, CommitError> {
-        let deadline = self.by();
+        let deadline = self.request_deadline();
         let request = encode_txn(txn, &self.options.range);
         // A write that we could not see come back would have to be called unclear.
-        self.following(deadline).await?;
+        self.wait_in_sync(deadline).await?;
         let before = self.view.revision();
-        let ticket = self.authors.announce(txn, origin);
-        let response = match self.send(txn, request, deadline).await {
+        let ticket = self.origin_tracker.register(txn, origin);
+        let response = match self.send_txn(txn, request, deadline).await {
             Ok(response) => response,
-            Err(failure) => return Err(self.refusal(txn, before, failure, deadline).await),
+            Err(failure) => return Err(self.commit_error(txn, before, failure, deadline).await),
         };
-        let revision = unsigned(response.header.unwrap_or_default().revision);
-        let wrote = wrote(&response);
+        let revision = decode_revision(response.header.unwrap_or_default().revision);
+        let wrote = has_writes(&response);
         if let Some(ticket) = ticket.as_ref().filter(|_| wrote) {
-            ticket.answered(revision);
+            ticket.set_revision(revision);
         }
         drop(ticket);
         if wrote {
-            self.reached_after_write(revision, deadline).await?;
+            self.wait_for_write(revision, deadline).await?;
         } else {
-            self.reached(revision, deadline).await?;
+            self.wait_for_revision(revision, deadline).await?;
         }
         let index = self.view.with_index(Index::clone);
-        let find = |kv: &KeyValue| find(&index, kv);
+        let find = |kv: &KeyValue| local_version(&index, kv);
         decode_txn(txn, response, revision, &find)
             .ok_or_else(|| CommitError::Unknown("etcd's answer does not fit the question".into()))
     }
 
-    async fn send(
+    async fn send_txn(
         &self,
         txn: &Txn,
         request: TxnRequest,
         deadline: Instant,
-    ) -> Result<TxnResponse, Failure> {
+    ) -> Result<TxnResponse, EtcdCallError> {
         let intent = if txn.may_write() {
-            Intent::Write
+            CallIntent::Write
         } else {
-            Intent::Read
+            CallIntent::Read
         };
-        let send = |link: Arc<Link>| {
+        let send = |link: Arc<EtcdConnection>| {
             let request = request.clone();
             async move { link.kv().txn(request).await }
         };
@@ -78,35 +80,35 @@ impl Cluster {
     }
 
     /// Waits until our copy has a write that the cluster has acknowledged.
-    pub(crate) async fn reached_after_write(
+    pub(crate) async fn wait_for_write(
         &self,
         revision: Revision,
         deadline: Instant,
-    ) -> Result<(), Failure> {
-        let reached = self.reached(revision, deadline).await;
+    ) -> Result<(), EtcdCallError> {
+        let reached = self.wait_for_revision(revision, deadline).await;
         reached.map_err(|failure| match failure {
-            Failure::Unavailable(why) => {
-                Failure::Unclear(format!("written at revision {revision}, but {why}"))
+            EtcdCallError::Unavailable(why) => {
+                EtcdCallError::Unknown(format!("written at revision {revision}, but {why}"))
             }
-            Failure::Stopped => Failure::Unclear(format!(
+            EtcdCallError::Stopped => EtcdCallError::Unknown(format!(
                 "written at revision {revision}, but the store stops"
             )),
             other => other,
         })
     }
 
-    async fn refusal(
+    async fn commit_error(
         &self,
         txn: &Txn,
         before: Revision,
-        failure: Failure,
+        failure: EtcdCallError,
         deadline: Instant,
     ) -> CommitError {
-        let Failure::Refused(status) = &failure else {
+        let EtcdCallError::Refused(status) = &failure else {
             return failure.into();
         };
         if errors::NO_SPACE.matches(status) {
-            return self.without_space(txn, before, deadline).await;
+            return self.no_space_error(txn, before, deadline).await;
         }
         match self.txn_error(txn, status) {
             Some(error) => error.into(),
@@ -116,10 +118,12 @@ impl Cluster {
 
     /// etcd also says "no space" about the write that used up the last of it, which
     /// it has carried out. Whether ours was that one shows in what came after.
-    async fn without_space(&self, txn: &Txn, before: Revision, deadline: Instant) -> CommitError {
+    async fn no_space_error(&self, txn: &Txn, before: Revision, deadline: Instant) -> CommitError {
         let caught_up = async {
-            let newest = self.newest(deadline).await?;
-            self.reached(newest, deadline).await.map(|()| newest)
+            let newest = self.linearizable_revision(deadline).await?;
+            self.wait_for_revision(newest, deadline)
+                .await
+                .map(|()| newest)
         };
         let Ok(now) = caught_up.await else {
             return CommitError::Unknown("etcd has no room left on its disk".into());
@@ -127,9 +131,9 @@ impl Cluster {
         let commits = self
             .view
             .with_history(|history| history.between(before.next(), now, usize::MAX));
-        let ranges = writes(txn);
+        let ranges = write_ranges(txn);
         let touched = |commit: &Arc<Commit>| ranges.iter().any(|range| commit.touches(range));
-        if self.view.resumable() > before.next() || commits.iter().any(touched) {
+        if self.view.oldest_watchable() > before.next() || commits.iter().any(touched) {
             let why = "etcd ran out of room while it was carried out";
             return CommitError::Unknown(why.into());
         }
@@ -175,22 +179,22 @@ fn oldest_read(txn: &Txn) -> Option<Revision> {
 
 /// Our own copy of a version if there is one, since it knows when and by whom it was
 /// written; otherwise what etcd says.
-fn find(index: &Index, kv: &KeyValue) -> Arc<Version> {
-    let revision = unsigned(kv.mod_revision);
+fn local_version(index: &Index, kv: &KeyValue) -> Arc<Version> {
+    let revision = decode_revision(kv.mod_revision);
     let ours = index
         .newest(&kv.key)
         .and_then(|newest| visible(newest, revision))
         .filter(|version| version.mod_revision == revision);
-    ours.unwrap_or_else(|| Arc::new(version(kv, None, Provenance::default())))
+    ours.unwrap_or_else(|| Arc::new(version_from_kv(kv, None, Provenance::default())))
 }
 
-impl From<Failure> for CommitError {
-    fn from(failure: Failure) -> Self {
+impl From<EtcdCallError> for CommitError {
+    fn from(failure: EtcdCallError) -> Self {
         match failure {
-            Failure::Stopped => Self::Stopped,
-            Failure::Unavailable(why) => Self::Unavailable(why),
-            Failure::Unclear(why) => Self::Unknown(why),
-            Failure::Refused(status) => Self::Unavailable(status.message().to_owned()),
+            EtcdCallError::Stopped => Self::Stopped,
+            EtcdCallError::Unavailable(why) => Self::Unavailable(why),
+            EtcdCallError::Unknown(why) => Self::Unknown(why),
+            EtcdCallError::Refused(status) => Self::Unavailable(status.message().to_owned()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Leases are the cluster's own; we only pass them on.
 
-use super::cluster::{Cluster, Failure, Intent};
-use super::link::Link;
-use super::wire::unsigned;
+use super::cluster::{CallIntent, EtcdCallError, EtcdCluster};
+use super::connection::EtcdConnection;
+use super::wire::decode_revision;
 use crate::error::LeaseError;
 use crate::key::Key;
 use crate::lease::{LEASE_TTL_SECONDS_MAX, LeaseId, LeaseInfo};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Response, Status};
 
-impl Cluster {
+impl EtcdCluster {
     pub(crate) async fn grant_lease(
         &self,
         id: Option<LeaseId>,
@@ -31,25 +31,31 @@ impl Cluster {
             ttl: i64::try_from(seconds.max(1)).unwrap_or(i64::MAX),
             id: id.unwrap_or(LeaseId::NONE).0,
         };
-        let send = |link: Arc<Link>| async move { link.lease().lease_grant(request).await };
-        let answer = self.call(Intent::Write, self.by(), send).await?;
+        let send =
+            |link: Arc<EtcdConnection>| async move { link.lease().lease_grant(request).await };
+        let answer = self
+            .call(CallIntent::Write, self.request_deadline(), send)
+            .await?;
         Ok(LeaseId(answer.id))
     }
 
     pub(crate) async fn revoke_lease(&self, id: LeaseId) -> Result<Revision, LeaseError> {
-        let deadline = self.by();
+        let deadline = self.request_deadline();
         let request = LeaseRevokeRequest { id: id.0 };
-        let send = |link: Arc<Link>| async move { link.lease().lease_revoke(request).await };
-        let answer = self.call(Intent::Write, deadline, send).await?;
-        let revision = unsigned(answer.header.unwrap_or_default().revision);
-        self.reached_after_write(revision, deadline).await?;
+        let send =
+            |link: Arc<EtcdConnection>| async move { link.lease().lease_revoke(request).await };
+        let answer = self.call(CallIntent::Write, deadline, send).await?;
+        let revision = decode_revision(answer.header.unwrap_or_default().revision);
+        self.wait_for_write(revision, deadline).await?;
         Ok(revision)
     }
 
     pub(crate) async fn keep_lease_alive(&self, id: LeaseId) -> Result<Duration, LeaseError> {
         let request = LeaseKeepAliveRequest { id: id.0 };
-        let send = |link: Arc<Link>| keep_alive_once(link, request);
-        let answer = self.call(Intent::Read, self.by(), send).await?;
+        let send = |link: Arc<EtcdConnection>| keep_alive_once(link, request);
+        let answer = self
+            .call(CallIntent::Read, self.request_deadline(), send)
+            .await?;
         seconds(answer.ttl).ok_or(LeaseError::NotFound)
     }
 
@@ -58,8 +64,12 @@ impl Cluster {
             id: id.0,
             keys: true,
         };
-        let send = |link: Arc<Link>| async move { link.lease().lease_time_to_live(request).await };
-        let answer = self.call(Intent::Read, self.by(), send).await?;
+        let send = |link: Arc<EtcdConnection>| async move {
+            link.lease().lease_time_to_live(request).await
+        };
+        let answer = self
+            .call(CallIntent::Read, self.request_deadline(), send)
+            .await?;
         // Minus one is "no such lease"; zero has less than a second left.
         let remaining = u64::try_from(answer.ttl).map_err(|_| LeaseError::NotFound)?;
         let mut keys: Vec<_> = answer.keys.iter().map(Key::from).collect();
@@ -73,9 +83,12 @@ impl Cluster {
     }
 
     pub(crate) async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
-        let send =
-            |link: Arc<Link>| async move { link.lease().lease_leases(LeaseLeasesRequest {}).await };
-        let answer = self.call(Intent::Read, self.by(), send).await?;
+        let send = |link: Arc<EtcdConnection>| async move {
+            link.lease().lease_leases(LeaseLeasesRequest {}).await
+        };
+        let answer = self
+            .call(CallIntent::Read, self.request_deadline(), send)
+            .await?;
         let mut ids: Vec<_> = answer
             .leases
             .iter()
@@ -85,7 +98,7 @@ impl Cluster {
         Ok(ids)
     }
 
-    pub(crate) fn by(&self) -> Instant {
+    pub(crate) fn request_deadline(&self) -> Instant {
         Instant::now() + self.options.request_timeout
     }
 }
@@ -93,7 +106,7 @@ impl Cluster {
 /// A stream for one question: renewals are rare, and a shared stream would tie the
 /// fate of each to all others.
 async fn keep_alive_once(
-    link: Arc<Link>,
+    link: Arc<EtcdConnection>,
     request: LeaseKeepAliveRequest,
 ) -> Result<Response<LeaseKeepAliveResponse>, Status> {
     let mut client = link.lease();
@@ -108,14 +121,16 @@ fn seconds(ttl: i64) -> Option<Duration> {
     seconds.map(Duration::from_secs)
 }
 
-impl From<Failure> for LeaseError {
-    fn from(failure: Failure) -> Self {
+impl From<EtcdCallError> for LeaseError {
+    fn from(failure: EtcdCallError) -> Self {
         use crate::error::CommitError;
         match failure {
-            Failure::Refused(status) if LEASE_NOT_FOUND.matches(&status) => Self::NotFound,
-            Failure::Refused(status) if LEASE_EXISTS.matches(&status) => Self::Exists,
-            Failure::Refused(status) if LEASE_TTL_TOO_LARGE.matches(&status) => Self::TtlTooLarge,
-            Failure::Refused(status) if NO_SPACE.matches(&status) => {
+            EtcdCallError::Refused(status) if LEASE_NOT_FOUND.matches(&status) => Self::NotFound,
+            EtcdCallError::Refused(status) if LEASE_EXISTS.matches(&status) => Self::Exists,
+            EtcdCallError::Refused(status) if LEASE_TTL_TOO_LARGE.matches(&status) => {
+                Self::TtlTooLarge
+            }
+            EtcdCallError::Refused(status) if NO_SPACE.matches(&status) => {
                 Self::Commit(CommitError::NoSpace)
             }
             other => Self::Commit(CommitError::from(other)),

@@ -1,13 +1,13 @@
 //! Our copy of the cluster's state, one commit after the other.
 
-use super::wire::{Provenance, unsigned, version};
-use super::witness::Betrayal;
+use super::cluster_identity::ClusterMismatch;
+use super::wire::{Provenance, decode_revision, version_from_kv};
+use crate::compaction::{SWEEP_COMMITS, compaction_target, has_garbage, sweep};
 use crate::history::{Commit, Event};
 use crate::index::Index;
 use crate::options::Retention;
 use crate::origin::Origin;
 use crate::revision::Revision;
-use crate::sweep::{SWEEP_COMMITS, compaction_target, has_garbage, sweep};
 use crate::sync::Arc;
 use crate::version::Version;
 use crate::view::View;
@@ -26,7 +26,7 @@ pub(crate) struct Mirror {
 
 /// All events of one revision.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct RevisionEvents {
     pub(crate) revision: Revision,
     pub(crate) events: Vec<mvccpb::Event>,
     pub(crate) origin: Option<Arc<Origin>>,
@@ -43,7 +43,7 @@ impl Mirror {
     }
 
     /// Takes in whole commits, all or none.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<(), Betrayal> {
+    pub(crate) fn apply(&mut self, changes: Vec<RevisionEvents>) -> Result<(), ClusterMismatch> {
         let mut index = self.index.clone();
         let commits = changes
             .into_iter()
@@ -54,10 +54,10 @@ impl Mirror {
         Ok(())
     }
 
-    fn commit(&self, index: &mut Index, change: Change) -> Result<Commit, Betrayal> {
+    fn commit(&self, index: &mut Index, change: RevisionEvents) -> Result<Commit, ClusterMismatch> {
         let time = self.clock.wall();
         if change.revision <= index.revision() {
-            return Err(Betrayal(format!(
+            return Err(ClusterMismatch(format!(
                 "etcd sent events of revision {} after it had said that there are no more up \
                  to {}; restart Optik to start from a whole state",
                 change.revision,
@@ -79,7 +79,7 @@ impl Mirror {
         Ok(Commit {
             revision: change.revision,
             time,
-            known: self.clock.monotonic(),
+            known_since: self.clock.monotonic(),
             origin: change.origin,
             events: events.into_boxed_slice(),
         })
@@ -96,10 +96,10 @@ impl Mirror {
     /// Starts again from a state, because what led to it is unknown.
     ///
     /// Nothing in here is relied on: a panic may have left it half changed.
-    pub(crate) fn reset(&mut self, index: Index) -> Result<(), Betrayal> {
+    pub(crate) fn reset(&mut self, index: Index) -> Result<(), ClusterMismatch> {
         let (shown, found) = (self.view.revision(), index.revision());
         if found < shown {
-            return Err(Betrayal(format!(
+            return Err(ClusterMismatch(format!(
                 "etcd is at revision {found}, but has told of {shown} before; restart Optik \
                  to go on with what it holds"
             )));
@@ -116,7 +116,7 @@ impl Mirror {
 
     /// Forgets what has to be forgotten, a bounded part of it at once. Says whether
     /// there is more.
-    pub(crate) fn tidy(&mut self) -> bool {
+    pub(crate) fn compact_step(&mut self) -> bool {
         if let Some(target) = compaction_target(&self.view, self.retention, self.clock.monotonic())
         {
             self.view.compact(target);
@@ -128,14 +128,18 @@ impl Mirror {
 }
 
 /// Makes an event of one of etcd's, linked to what we have of its key.
-fn link(index: &Index, event: &mvccpb::Event, provenance: Provenance) -> Result<Event, Betrayal> {
+fn link(
+    index: &Index,
+    event: &mvccpb::Event,
+    provenance: Provenance,
+) -> Result<Event, ClusterMismatch> {
     let kv = event.kv.clone().unwrap_or_default();
     let newest = index.newest(&kv.key).cloned();
     let prior = newest.clone().filter(|version| !version.is_deletion());
-    let version = version(&kv, newest, provenance);
+    let version = version_from_kv(&kv, newest, provenance);
     let is_deletion = event.r#type() == EventType::Delete;
     if is_deletion != version.is_deletion() || !follows(&version, prior.as_deref()) {
-        return Err(Betrayal(format!(
+        return Err(ClusterMismatch(format!(
             "etcd says that {version:?} follows {prior:?}: its history is not the one we know; \
              restart Optik to start from a whole state"
         )));
@@ -160,14 +164,14 @@ fn follows(version: &Version, prior: Option<&Version>) -> bool {
 }
 
 /// Sorts the events of one answer into commits: etcd sends all of a revision together.
-pub(crate) fn changes(events: Vec<mvccpb::Event>) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
+pub(crate) fn group_by_revision(events: Vec<mvccpb::Event>) -> Vec<RevisionEvents> {
+    let mut changes: Vec<RevisionEvents> = Vec::new();
     for event in events {
         let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-        let revision = unsigned(revision);
+        let revision = decode_revision(revision);
         match changes.last_mut() {
             Some(change) if change.revision == revision => change.events.push(event),
-            _ => changes.push(Change {
+            _ => changes.push(RevisionEvents {
                 revision,
                 events: vec![event],
                 origin: None,

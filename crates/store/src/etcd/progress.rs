@@ -9,13 +9,13 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    state: Mutex<State>,
+pub(crate) struct ProgressRequester {
+    state: Mutex<ProgressState>,
     asked: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProgressState {
     /// Where the requests of the present watch go.
     requests: Option<mpsc::Sender<WatchRequest>>,
     asked: Option<Instant>,
@@ -23,7 +23,7 @@ struct State {
     unanswered: Option<Instant>,
 }
 
-impl Progress {
+impl ProgressRequester {
     pub(crate) fn connect(&self, requests: mpsc::Sender<WatchRequest>) {
         let mut state = self.state.lock();
         state.requests = Some(requests);
@@ -34,7 +34,7 @@ impl Progress {
         self.state.lock().requests = None;
     }
 
-    pub(crate) fn ask(&self) {
+    pub(crate) fn request(&self) {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.asked = Some(now);
@@ -50,20 +50,20 @@ impl Progress {
     }
 
     /// Asks unless somebody did within `interval`: those who wait need not all ask.
-    pub(crate) fn ask_again(&self, interval: Duration) {
+    pub(crate) fn request_throttled(&self, interval: Duration) {
         let asked = self.state.lock().asked;
         if asked.is_none_or(|asked| asked.elapsed() >= interval) {
-            self.ask();
+            self.request();
         }
     }
 
     /// Says that the watch has sent something, which is as good as an answer.
-    pub(crate) fn heard(&self) {
+    pub(crate) fn record_response(&self) {
         self.state.lock().unanswered = None;
     }
 
-    /// Returns once a question has gone without an answer for `patience`.
-    pub(crate) async fn unanswered(&self, patience: Duration) {
+    /// Returns once a question has gone without an answer for `attempt_deadline`.
+    pub(crate) async fn wait_unanswered(&self, patience: Duration) {
         loop {
             let since = self.state.lock().unanswered;
             match since {
@@ -79,40 +79,40 @@ impl Progress {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
     #[tokio::test(start_paused = true)]
-    async fn silence_counts_from_the_first_question() {
-        let progress = Progress::default();
+    async fn progress_timeout_counts_from_first_request() {
+        let progress = ProgressRequester::default();
         let (requests, mut sent) = mpsc::channel(1);
         progress.connect(requests);
         let start = Instant::now();
         let questions = async {
             for _ in 0..5 {
-                progress.ask_again(Duration::from_millis(50));
+                progress.request_throttled(Duration::from_millis(50));
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::join!(progress.unanswered(PATIENCE), questions);
-        assert_eq!(start.elapsed(), PATIENCE);
+        tokio::join!(progress.wait_unanswered(ANSWER_TIMEOUT), questions);
+        assert_eq!(start.elapsed(), ANSWER_TIMEOUT);
         assert!(sent.try_recv().is_ok());
         assert!(sent.try_recv().is_err(), "one is enough");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whatever_is_heard_is_an_answer() {
-        let progress = Progress::default();
+    async fn any_watch_response_answers_progress_request() {
+        let progress = ProgressRequester::default();
         let (requests, _sent) = mpsc::channel(1);
         progress.connect(requests);
         let start = Instant::now();
         let talk = async {
-            progress.ask();
+            progress.request();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            progress.heard();
+            progress.record_response();
             tokio::time::sleep(Duration::from_secs(9)).await;
-            progress.ask();
+            progress.request();
         };
-        tokio::join!(progress.unanswered(PATIENCE), talk);
-        assert_eq!(start.elapsed(), Duration::from_secs(10) + PATIENCE);
+        tokio::join!(progress.wait_unanswered(ANSWER_TIMEOUT), talk);
+        assert_eq!(start.elapsed(), Duration::from_secs(10) + ANSWER_TIMEOUT);
     }
 }

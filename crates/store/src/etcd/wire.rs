@@ -18,26 +18,29 @@ use optik_etcd_api::mvccpb::KeyValue;
 use optik_platform::UnixMillis;
 
 /// etcd's first key, and its mark for "no end".
-const ZERO: &[u8] = b"\0";
+const ZERO_KEY: &[u8] = b"\0";
 /// A range without keys, which etcd cannot spell with its own marks.
-const NOTHING: (&[u8], &[u8]) = (b"a", b"a");
+const EMPTY_RANGE: (&[u8], &[u8]) = (b"a", b"a");
 
 /// A range as key and end.
-pub(crate) fn bounds(range: &KeyRange) -> (Bytes, Bytes) {
+pub(crate) fn encode_range(range: &KeyRange) -> (Bytes, Bytes) {
     let start = first_key(range);
     if range.as_one().is_some() {
         return (start, Bytes::new());
     }
     match range.end() {
-        None => (start, Bytes::from_static(ZERO)),
-        Some(end) if end <= start => (Bytes::from_static(NOTHING.0), Bytes::from_static(NOTHING.1)),
+        None => (start, Bytes::from_static(ZERO_KEY)),
+        Some(end) if end <= start => (
+            Bytes::from_static(EMPTY_RANGE.0),
+            Bytes::from_static(EMPTY_RANGE.1),
+        ),
         Some(end) => (start, end.into()),
     }
 }
 
 fn first_key(range: &KeyRange) -> Bytes {
     match &**range.start() {
-        [] => Bytes::from_static(ZERO),
+        [] => Bytes::from_static(ZERO_KEY),
         start => Bytes::copy_from_slice(start),
     }
 }
@@ -64,7 +67,7 @@ pub(crate) fn probe_request(range: &KeyRange) -> pb::RangeRequest {
 
 pub(crate) fn encode_txn(txn: &Txn, probe: &KeyRange) -> pb::TxnRequest {
     let mut request = encode(txn);
-    if is_bare(txn) {
+    if has_no_operations(txn) {
         // etcd answers a transaction without operations from one member's state,
         // however old that is. A read makes it ask the others.
         let read = pb::RequestOp {
@@ -76,7 +79,7 @@ pub(crate) fn encode_txn(txn: &Txn, probe: &KeyRange) -> pb::TxnRequest {
     request
 }
 
-fn is_bare(txn: &Txn) -> bool {
+fn has_no_operations(txn: &Txn) -> bool {
     txn.success.is_empty() && txn.failure.is_empty()
 }
 
@@ -89,7 +92,7 @@ fn encode(txn: &Txn) -> pb::TxnRequest {
 }
 
 fn encode_compare(compare: &Compare) -> pb::Compare {
-    let (key, range_end) = bounds(&compare.range);
+    let (key, range_end) = encode_range(&compare.range);
     let result = match compare.relation {
         Relation::Equal => CompareResult::Equal,
         Relation::NotEqual => CompareResult::NotEqual,
@@ -103,9 +106,12 @@ fn encode_compare(compare: &Compare) -> pb::Compare {
         ),
         Operand::CreateRevision(than) => (
             CompareTarget::Create,
-            TargetUnion::CreateRevision(signed(*than)),
+            TargetUnion::CreateRevision(encode_revision(*than)),
         ),
-        Operand::ModRevision(than) => (CompareTarget::Mod, TargetUnion::ModRevision(signed(*than))),
+        Operand::ModRevision(than) => (
+            CompareTarget::Mod,
+            TargetUnion::ModRevision(encode_revision(*than)),
+        ),
         Operand::Value(than) => (CompareTarget::Value, TargetUnion::Value(than.clone())),
         Operand::Lease(than) => (CompareTarget::Lease, TargetUnion::Lease(than.0)),
     };
@@ -123,7 +129,7 @@ fn encode_op(op: &Op) -> pb::RequestOp {
         Op::Range(query) => Request::RequestRange(encode_query(query)),
         Op::Put(put) => Request::RequestPut(encode_put(put)),
         Op::Delete(range) => {
-            let (key, range_end) = bounds(range);
+            let (key, range_end) = encode_range(range);
             Request::RequestDeleteRange(pb::DeleteRangeRequest {
                 key,
                 range_end,
@@ -149,8 +155,8 @@ fn encode_put(put: &Put) -> pb::PutRequest {
 }
 
 fn encode_query(query: &RangeQuery) -> pb::RangeRequest {
-    let (key, range_end) = bounds(&query.range);
-    let bound = |revision: Option<Revision>| signed(revision.unwrap_or(Revision::ZERO));
+    let (key, range_end) = encode_range(&query.range);
+    let bound = |revision: Option<Revision>| encode_revision(revision.unwrap_or(Revision::ZERO));
     let limit = query.limit.map_or(0, |limit| {
         // Zero is "no limit" there. One more than nothing tells whether there is more.
         i64::try_from(limit.max(1)).unwrap_or(i64::MAX)
@@ -170,12 +176,12 @@ fn encode_query(query: &RangeQuery) -> pb::RangeRequest {
 }
 
 /// Whether a transaction changed anything.
-pub(crate) fn wrote(response: &pb::TxnResponse) -> bool {
+pub(crate) fn has_writes(response: &pb::TxnResponse) -> bool {
     let mut responses = response.responses.iter();
     responses.any(|op| match &op.response {
         Some(Response::ResponsePut(_)) => true,
         Some(Response::ResponseDeleteRange(delete)) => delete.deleted > 0,
-        Some(Response::ResponseTxn(inner)) => wrote(inner),
+        Some(Response::ResponseTxn(inner)) => has_writes(inner),
         Some(Response::ResponseRange(_)) | None => false,
     })
 }
@@ -261,7 +267,7 @@ pub(crate) struct Provenance {
 
 /// A version with its own copy of the value: a slice of the message it came in would
 /// keep all of that alive.
-pub(crate) fn version(
+pub(crate) fn version_from_kv(
     kv: &KeyValue,
     prior: Option<Arc<Version>>,
     provenance: Provenance,
@@ -273,8 +279,8 @@ pub(crate) fn version(
     Version {
         key,
         value: Bytes::copy_from_slice(&kv.value),
-        create_revision: unsigned(kv.create_revision),
-        mod_revision: unsigned(kv.mod_revision),
+        create_revision: decode_revision(kv.create_revision),
+        mod_revision: decode_revision(kv.mod_revision),
         sub: provenance.sub,
         version: u64::try_from(kv.version).unwrap_or_default(),
         lease: LeaseId(kv.lease),
@@ -284,11 +290,11 @@ pub(crate) fn version(
     }
 }
 
-pub(crate) fn signed(revision: Revision) -> i64 {
+pub(crate) fn encode_revision(revision: Revision) -> i64 {
     i64::try_from(revision.get()).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn unsigned(revision: i64) -> Revision {
+pub(crate) fn decode_revision(revision: i64) -> Revision {
     Revision::new(u64::try_from(revision).unwrap_or_default())
 }
 
@@ -297,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_spelt_as_etcd_reads_them() {
+    fn key_range_encodes_to_etcd_key_and_range_end() {
         let cases: &[(KeyRange, &[u8], &[u8])] = &[
             (KeyRange::one("a"), b"a", b""),
             (KeyRange::prefix("a/"), b"a/", b"a0"),
@@ -312,13 +318,13 @@ mod tests {
             (KeyRange::between("", "\0"), b"a", b"a"),
         ];
         for (range, key, end) in cases {
-            let (got_key, got_end) = bounds(range);
+            let (got_key, got_end) = encode_range(range);
             assert_eq!((&got_key[..], &got_end[..]), (*key, *end), "{range:?}");
         }
     }
 
     #[test]
-    fn a_range_covers_what_lies_within() {
+    fn range_covers_only_ranges_within_it() {
         let registry = KeyRange::prefix("/registry/");
         let cases = [
             (KeyRange::one("/registry/a"), true),
@@ -337,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_transaction_reads_so_that_it_is_fresh() {
+    fn empty_txn_gets_a_read_to_be_linearizable() {
         let bare = encode_txn(&Txn::default(), &KeyRange::prefix("p/"));
         assert_eq!((bare.success.len(), bare.failure.len()), (1, 1));
         let put = encode_txn(&Txn::put(Put::new("p/a", "1")), &KeyRange::prefix("p/"));

@@ -4,21 +4,23 @@
 //! The judge knows nothing of paths and methods. It is told what a user may do, what the
 //! store was before and after, and what the answer showed.
 
-mod kinds;
-mod members;
-mod requests;
-mod rights;
-mod setup;
-mod verdict;
+mod field_pointers;
+mod observation;
 #[cfg(test)]
-mod verdict_tests;
+mod observation_tests;
+mod permissions;
+mod requests;
+mod resources;
+mod setup;
 
-pub use kinds::{Effect, Names, Part, RESOURCES, Resource, marker};
-pub use members::Members;
-pub use requests::{METHODS, Sent, documents, requests};
-pub use rights::{Right, VERBS, Where, rights};
+pub use field_pointers::FieldPointers;
+pub use observation::{Observation, ObservedChange, StoredObjectId, is_server_write, violations};
+pub use permissions::{Permission, PermissionScope, VERBS, permissions};
+pub use requests::{METHODS, OracleRequest, non_resource_requests, requests};
+pub use resources::{
+    AllowedEffect, ObjectNames, OracleResource, OracleSubresource, RESOURCES, marker,
+};
 pub use setup::{definition, set_up};
-pub use verdict::{Change, Observed, Place, complaints, is_its_own};
 
 /// Where rights in a namespace are, and one in which they mean nothing.
 pub const NAMESPACE: &str = "oracle";

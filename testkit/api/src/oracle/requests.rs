@@ -1,7 +1,7 @@
 //! Everything that a router could confuse.
 
-use super::kinds::{Resource, merge};
-use super::rights::Right;
+use super::permissions::Permission;
+use super::resources::{OracleResource, merge};
 use super::{NAMES, NAMESPACE, OTHER_NAMESPACE};
 use crate::Request;
 use bytes::Bytes;
@@ -27,14 +27,14 @@ const DRY_RUN: &str = "dryRun=All";
 
 /// What is sent, before it is said by whom.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct OracleRequest {
     pub method: &'static str,
     pub url: String,
     header: Option<(&'static str, &'static str)>,
     body: Option<Value>,
 }
 
-impl Sent {
+impl OracleRequest {
     fn new(method: &'static str, url: impl Into<String>) -> Self {
         Self {
             method,
@@ -57,7 +57,7 @@ impl Sent {
 
     /// The same, without an effect.
     #[must_use]
-    pub fn dry(&self) -> Self {
+    pub fn as_dry_run(&self) -> Self {
         Self {
             url: format!("{}?{DRY_RUN}", self.url),
             // Options in a body count instead of those in the query.
@@ -68,7 +68,7 @@ impl Sent {
 
     /// The same, with its effect; `None` if it is no dry run.
     #[must_use]
-    pub fn wet(&self) -> Option<Self> {
+    pub fn without_dry_run(&self) -> Option<Self> {
         let (path, query) = self.url.split_once('?')?;
         let kept: Vec<_> = query.split('&').filter(|it| *it != DRY_RUN).collect();
         (kept.join("&") != query).then(|| Self {
@@ -80,7 +80,7 @@ impl Sent {
     /// The same on an object as it is now, if its body is such an object: who updates sends
     /// the whole of it, and of many kinds its revision.
     #[must_use]
-    pub fn upon(&self, stored: &Value, revision: u64) -> Self {
+    pub fn based_on(&self, stored: &Value, revision: u64) -> Self {
         let mut sent = self.clone();
         let Some(body) = &mut sent.body else {
             return sent;
@@ -95,7 +95,7 @@ impl Sent {
 
     /// The object that it puts: namespace and name.
     #[must_use]
-    pub fn puts(&self) -> Option<(&str, &str)> {
+    pub fn put_target(&self) -> Option<(&str, &str)> {
         let metadata = &self.body.as_ref().filter(|_| self.method == "PUT")?["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or_default();
         Some((namespace, metadata["name"].as_str()?))
@@ -123,8 +123,8 @@ impl Sent {
 
 /// What the user of a right sends.
 #[must_use]
-pub fn requests(right: &Right) -> Vec<Sent> {
-    let mut all = shapes(right);
+pub fn requests(right: &Permission) -> Vec<OracleRequest> {
+    let mut all = path_shapes(right);
     all.extend(queries_and_headers(right));
     all.extend(odd_paths(right.resource));
     all
@@ -132,10 +132,10 @@ pub fn requests(right: &Right) -> Vec<Sent> {
 
 /// Every shape of a path with every method: below the version, `/watch/` or not, no
 /// namespace, one, another one or none where one should be, and then how far it goes.
-fn shapes(right: &Right) -> Vec<Sent> {
+fn path_shapes(right: &Permission) -> Vec<OracleRequest> {
     let resource = right.resource;
     let (root, plural) = (resource.kind().root(), resource.plural);
-    let part = right.part.map_or("status", |part| part.name);
+    let part = right.subresource.map_or("status", |part| part.name);
     let mut all = Vec::new();
     for watch in ["", "/watch"] {
         for namespace in ["", NAMESPACE, OTHER_NAMESPACE, "-"] {
@@ -144,7 +144,7 @@ fn shapes(right: &Right) -> Vec<Sent> {
                 "-" => "/namespaces/".to_owned(),
                 namespace => format!("/namespaces/{namespace}"),
             };
-            for name in resource.names.there {
+            for name in resource.names.existing {
                 for rest in ["", "/", "//", "///"] {
                     let rest = match rest {
                         "" => String::new(),
@@ -153,14 +153,14 @@ fn shapes(right: &Right) -> Vec<Sent> {
                         _ => format!("/{name}/{part}/a/b"),
                     };
                     // Collections have no name.
-                    if rest.is_empty() && name != resource.names.there[0] {
+                    if rest.is_empty() && name != resource.names.existing[0] {
                         continue;
                     }
                     let path = format!("{root}{watch}{below}/{plural}{rest}");
                     let depth = rest.split('/').count() - 1;
                     for method in METHODS {
                         let body = body(resource, part, method, depth, namespace, name);
-                        let sent = Sent::new(method, &*path);
+                        let sent = OracleRequest::new(method, &*path);
                         all.push(match body {
                             Some(body) => sent.with(body),
                             None => sent,
@@ -175,7 +175,7 @@ fn shapes(right: &Right) -> Vec<Sent> {
 
 /// A body with which the method would do something there.
 fn body(
-    resource: &Resource,
+    resource: &OracleResource,
     part: &str,
     method: &str,
     depth: usize,
@@ -188,15 +188,17 @@ fn body(
     };
     Some(match (method, depth) {
         ("POST", 0) => resource.new_object(namespace),
-        ("POST" | "PUT" | "WATCH" | "PROPFIND", 2..) => resource.part_body(part, namespace, name),
-        ("POST" | "PUT" | "WATCH" | "PROPFIND", _) => resource.changed(namespace, name),
+        ("POST" | "PUT" | "WATCH" | "PROPFIND", 2..) => {
+            resource.subresource_body(part, namespace, name)
+        }
+        ("POST" | "PUT" | "WATCH" | "PROPFIND", _) => resource.changed_object(namespace, name),
         ("PATCH", _) => {
             let mut patch = json!({
                 "metadata": {"labels": {"changed": "yes"}}, "spec": {"replicas": 5},
                 "status": resource.status(),
             });
             if depth > 1 {
-                merge(&mut patch, resource.part_change(part));
+                merge(&mut patch, resource.subresource_change(part));
             }
             patch
         }
@@ -205,7 +207,7 @@ fn body(
     })
 }
 
-fn object_path(resource: &Resource, namespace: &str, name: &str) -> String {
+fn object_path(resource: &OracleResource, namespace: &str, name: &str) -> String {
     let (root, plural) = (resource.kind().root(), resource.plural);
     match resource.kind().namespaced {
         true => format!("{root}/namespaces/{namespace}/{plural}/{name}"),
@@ -214,9 +216,9 @@ fn object_path(resource: &Resource, namespace: &str, name: &str) -> String {
 }
 
 /// The same requests, with words beside the path that ask for something else.
-fn queries_and_headers(right: &Right) -> Vec<Sent> {
+fn queries_and_headers(right: &Permission) -> Vec<OracleRequest> {
     let resource = right.resource;
-    let [one, two] = resource.names.there;
+    let [one, two] = resource.names.existing;
     let object = object_path(resource, NAMESPACE, one);
     let other = object_path(resource, NAMESPACE, two);
     let collection = object.trim_end_matches(one).trim_end_matches('/');
@@ -244,7 +246,7 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let body = body(resource, "", method, depth, NAMESPACE, name);
                 let query = query.replace(NAMES[0], one).replace(NAMES[1], two);
-                let mut sent = Sent::new(method, format!("{path}?{query}"));
+                let mut sent = OracleRequest::new(method, format!("{path}?{query}"));
                 sent.body = body;
                 all.push(sent);
             }
@@ -254,9 +256,9 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
         for wanted in ["PUT", "PATCH", "DELETE", "POST"] {
             for method in ["GET", "POST"] {
                 let value = if value.is_empty() { wanted } else { value };
-                let mut sent = Sent::new(method, &*object);
+                let mut sent = OracleRequest::new(method, &*object);
                 sent.header = Some((name, value));
-                all.push(sent.with(resource.changed(NAMESPACE, one)));
+                all.push(sent.with(resource.changed_object(NAMESPACE, one)));
             }
         }
     }
@@ -265,9 +267,9 @@ fn queries_and_headers(right: &Right) -> Vec<Sent> {
 
 /// Paths that two readers may take apart differently, and that lead to somebody's secret
 /// or to the object itself for one of them.
-fn odd_paths(resource: &Resource) -> Vec<Sent> {
+fn odd_paths(resource: &OracleResource) -> Vec<OracleRequest> {
     let (root, plural) = (resource.kind().root(), resource.plural);
-    let at = resource.names.there[0];
+    let at = resource.names.existing[0];
     let coded = format!("%{:02X}{}", at.as_bytes()[0], &at[1..]);
     let theirs = NAMES[0];
     let secret = format!("namespaces/{NAMESPACE}/secrets/{theirs}");
@@ -316,7 +318,7 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
     ] {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let body = body(resource, "status", method, 1, NAMESPACE, at);
-            let mut sent = Sent::new(method, &*path);
+            let mut sent = OracleRequest::new(method, &*path);
             sent.body = body;
             all.push(sent);
         }
@@ -325,7 +327,7 @@ fn odd_paths(resource: &Resource) -> Vec<Sent> {
 }
 
 /// Documents about the server, by a path of each sort.
-pub fn documents() -> impl Iterator<Item = Sent> {
+pub fn non_resource_requests() -> impl Iterator<Item = OracleRequest> {
     const PATHS: [&str; 22] = [
         "/",
         "/api",
@@ -352,5 +354,5 @@ pub fn documents() -> impl Iterator<Item = Sent> {
     ];
     PATHS
         .into_iter()
-        .flat_map(|path| METHODS.map(|method| Sent::new(method, path)))
+        .flat_map(|path| METHODS.map(|method| OracleRequest::new(method, path)))
 }

@@ -1,14 +1,14 @@
 //! What there is before anybody asks.
 
-use super::{NAMES, NAMESPACE, OTHER_NAMESPACE, RESOURCES, rights};
+use super::{NAMES, NAMESPACE, OTHER_NAMESPACE, RESOURCES, permissions};
 use crate::failure::ensure;
 use crate::{Client, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A definition takes a moment to be served, a role to be in force.
-const PAUSE: Duration = Duration::from_millis(20);
-const TRIES_MAX: u32 = 500;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_ATTEMPTS_MAX: u32 = 500;
 
 /// Makes the objects, and the users' rights.
 ///
@@ -25,7 +25,7 @@ pub async fn set_up(client: &Client) -> Outcome {
     }
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     make(client, definitions, &definition()).await?;
-    for resource in RESOURCES.iter().filter(|resource| resource.kept) {
+    for resource in RESOURCES.iter().filter(|resource| resource.stored) {
         let kind = resource.kind();
         let places: &[&str] = match kind.namespaced {
             true => &[NAMESPACE, OTHER_NAMESPACE],
@@ -38,12 +38,12 @@ pub async fn set_up(client: &Client) -> Outcome {
             };
             let path = format!("{}{below}/{}", kind.root(), resource.plural);
             until(client, &path, 200).await?;
-            for name in resource.names.there {
+            for name in resource.names.existing {
                 make(client, &path, &resource.object(namespace, name)).await?;
             }
         }
     }
-    for right in rights() {
+    for right in permissions() {
         for (path, object) in right.objects() {
             make(client, &path, &object).await?;
         }
@@ -70,8 +70,8 @@ async fn make(client: &Client, path: &str, object: &Value) -> Outcome {
 }
 
 async fn until(client: &Client, path: &str, status: u16) -> Outcome {
-    let mut pulse = tokio::time::interval(PAUSE);
-    for _ in 0..TRIES_MAX {
+    let mut pulse = tokio::time::interval(POLL_INTERVAL);
+    for _ in 0..POLL_ATTEMPTS_MAX {
         pulse.tick().await;
         if client.get(path).await?.status == status {
             return Ok(());
@@ -82,19 +82,19 @@ async fn until(client: &Client, path: &str, status: u16) -> Outcome {
 
 /// Whoever was given a right last has it.
 async fn in_force(client: &Client) -> Outcome {
-    let Some(right) = rights().last() else {
+    let Some(right) = permissions().last() else {
         return Ok(());
     };
     let review = json!({"spec": {"user": right.user(), "resourceAttributes": {
         "verb": right.verb, "group": right.resource.kind().group, "namespace": NAMESPACE,
         "resource": right.resource.plural, "name": NAMES[0],
-        "subresource": right.part.map_or("", |part| part.name),
+        "subresource": right.subresource.map_or("", |part| part.name),
     }}});
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    let mut pulse = tokio::time::interval(PAUSE);
-    for _ in 0..TRIES_MAX {
+    let mut pulse = tokio::time::interval(POLL_INTERVAL);
+    for _ in 0..POLL_ATTEMPTS_MAX {
         pulse.tick().await;
-        let answer = client.post(path, &review).await?.is(201)?;
+        let answer = client.post(path, &review).await?.expect_json(201)?;
         if answer["status"]["allowed"] == true {
             return Ok(());
         }

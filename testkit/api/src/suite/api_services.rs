@@ -1,15 +1,15 @@
 //! `APIService` objects: what is served, as objects.
 
 use crate::check::checks;
-use crate::crds::Defined;
-use crate::failure::{Rows, ensure, same_json};
+use crate::crds::CrdFixture;
+use crate::failure::{RowFailures, ensure, same_json};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { api_services of Extension:
-    [] built_in_groups_have_theirs [],
-    [] a_definition_brings_its_own_and_takes_it_along [CustomResources],
-    [] one_that_was_removed_comes_back [CustomResources],
+    [] built_in_group_versions_have_api_services [],
+    [] crd_group_version_adds_and_removes_its_api_service [CustomResources],
+    [] deleted_api_service_is_recreated [CustomResources],
 }
 
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -22,11 +22,11 @@ fn path_of(name: &str) -> String {
 async fn find(scope: &Scope, name: &str) -> Outcome<Value> {
     let path = path_of(name);
     scope
-        .until(name, || async {
+        .wait_until(name, || async {
             let answer = scope.client.get(&path).await?;
             match answer.status {
                 404 => Ok(None),
-                _ => answer.is(200).map(Some),
+                _ => answer.expect_json(200).map(Some),
             }
         })
         .await
@@ -51,8 +51,8 @@ fn is(object: &Value, managed: &str, spec: &Value) -> Outcome {
     same_json("condition", &expected, &condition)
 }
 
-async fn built_in_groups_have_theirs(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn built_in_group_versions_have_api_services(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (version, group, of_group, of_version) in [
         ("v1", "", 18000, 1),
         ("v1", "apps", 17800, 15),
@@ -70,13 +70,13 @@ async fn built_in_groups_have_theirs(scope: Scope) -> Outcome {
         }
         let found = find(&scope, &format!("{version}.{group}")).await;
         let outcome = found.and_then(|found| is(&found, "onstart", &spec));
-        rows.row(format!("{version}.{group}"), outcome);
+        rows.record(format!("{version}.{group}"), outcome);
     }
     rows.outcome()
 }
 
-async fn a_definition_brings_its_own_and_takes_it_along(scope: Scope) -> Outcome {
-    let defined = Defined::plain(&scope);
+async fn crd_group_version_adds_and_removes_its_api_service(scope: Scope) -> Outcome {
+    let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let name = format!("v1.{}", defined.group);
     let spec = json!({
@@ -84,29 +84,29 @@ async fn a_definition_brings_its_own_and_takes_it_along(scope: Scope) -> Outcome
         "groupPriorityMinimum": 1000, "versionPriority": 100,
     });
     is(&find(&scope, &name).await?, "true", &spec)?;
-    defined.forget(&scope).await?;
+    defined.delete_definitions(&scope).await?;
     let path = path_of(&name);
     let gone = || async {
         let answer = scope.client.get(&path).await?;
         Ok((answer.status == 404).then_some(()))
     };
-    scope.until("its end", gone).await
+    scope.wait_until("its end", gone).await
 }
 
-async fn one_that_was_removed_comes_back(scope: Scope) -> Outcome {
-    let defined = Defined::plain(&scope);
+async fn deleted_api_service_is_recreated(scope: Scope) -> Outcome {
+    let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let name = format!("v1.{}", defined.group);
     let first = find(&scope, &name).await?;
     let path = path_of(&name);
-    scope.client.delete(&path).await?.is(200)?;
+    scope.client.delete(&path).await?.expect_json(200)?;
     let another = || async {
         let answer = scope.client.get(&path).await?;
         let now = answer.json().unwrap_or_default();
         let is_new = now["metadata"]["uid"] != first["metadata"]["uid"];
         Ok((answer.status == 200 && is_new).then_some(()))
     };
-    let outcome = scope.until("another one", another).await;
-    defined.forget(&scope).await?;
+    let outcome = scope.wait_until("another one", another).await;
+    defined.delete_definitions(&scope).await?;
     outcome
 }

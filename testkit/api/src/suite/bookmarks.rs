@@ -3,17 +3,17 @@
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
 use crate::object::{revision, with};
-use crate::watch::Next;
+use crate::watch::NextEvent;
 use crate::{Outcome, Scope};
 use serde_json::json;
 use std::time::Duration;
 
 checks! { bookmarks:
-    [98] a_bookmark_comes_before_the_timeout [],
-    [98] bookmarks_come_every_minute [SlowMinutes],
+    [98] watch_sends_bookmark_before_timeout [],
+    [98] watch_sends_bookmark_every_minute [SlowMinutes],
 }
 
-async fn a_bookmark_comes_before_the_timeout(scope: Scope) -> Outcome {
+async fn watch_sends_bookmark_before_timeout(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     let from = revision(&made)?.to_string();
     let parameters = [
@@ -21,14 +21,14 @@ async fn a_bookmark_comes_before_the_timeout(scope: Scope) -> Outcome {
         ("allowWatchBookmarks", "true"),
         ("timeoutSeconds", "5"),
     ];
-    let start = scope.instant();
+    let start = scope.monotonic_now();
     let mut watch = scope.watch(&parameters).await?;
     let changed = scope
         .replace("configmaps", &with(&made, "/data/k", "new"))
         .await?;
-    watch.expect_brief("MODIFIED a").await?;
+    watch.expect_summary("MODIFIED a").await?;
     let bookmark = watch.expect("BOOKMARK").await?;
-    let took = scope.since(start);
+    let took = scope.elapsed_since(start);
     let expected = Duration::from_secs(2)..Duration::from_millis(4900);
     ensure!(expected.contains(&took), "the bookmark came after {took:?}");
     let at = bookmark.revision()?;
@@ -52,14 +52,14 @@ async fn rest(watch: &mut crate::WatchStream) -> Outcome<Vec<String>> {
     let mut kinds = Vec::new();
     loop {
         match watch.next(Duration::from_secs(20)).await {
-            Next::Event(event) => kinds.push(event.kind),
-            Next::End => return Ok(kinds),
+            NextEvent::Event(event) => kinds.push(event.kind),
+            NextEvent::End => return Ok(kinds),
             other => return Err(watch.instead_of("the end", &other)),
         }
     }
 }
 
-async fn bookmarks_come_every_minute(scope: Scope) -> Outcome {
+async fn watch_sends_bookmark_every_minute(scope: Scope) -> Outcome {
     const EXPECTED: [u64; 3] = [60, 120, 148];
     const TOLERANCE: u64 = 6;
     let made = scope.make("configmaps", "a").await?;
@@ -69,22 +69,22 @@ async fn bookmarks_come_every_minute(scope: Scope) -> Outcome {
         ("allowWatchBookmarks", "true"),
         ("timeoutSeconds", "150"),
     ];
-    let start = scope.instant();
+    let start = scope.monotonic_now();
     let mut watch = scope.watch(&parameters).await?;
     scope
         .replace("configmaps", &with(&made, "/data/k", "new"))
         .await?;
-    watch.expect_brief("MODIFIED a").await?;
+    watch.expect_summary("MODIFIED a").await?;
     let (mut times, mut last) = (Vec::new(), 0);
     loop {
         match watch.next(Duration::from_secs(90)).await {
-            Next::Event(event) if event.kind == "BOOKMARK" => {
+            NextEvent::Event(event) if event.kind == "BOOKMARK" => {
                 let now = event.revision()?;
                 ensure!(now >= last, "not ascending: {last}, {now}");
                 last = now;
-                times.push(scope.since(start).as_secs());
+                times.push(scope.elapsed_since(start).as_secs());
             }
-            Next::End => break,
+            NextEvent::End => break,
             other => return Err(watch.instead_of("a bookmark", &other)),
         }
     }

@@ -3,20 +3,20 @@
 use crate::check::checks;
 use crate::client::query;
 use crate::failure::{ensure, same, same_json};
-use crate::object::{has_names, items, names, revision, token, with};
+use crate::object::{continue_token, has_names, items, names, revision, with};
 use crate::status;
 use crate::{Failure, Outcome, Scope};
 use serde_json::Value;
 
 checks! { compaction:
-    [78] an_old_token_is_answered_with_a_new_one [Compaction],
-    [78] an_old_token_of_an_uncached_resource [Compaction, Kind("events")],
-    [79] an_exact_list_needs_its_revision [Compaction],
-    [79] an_exact_list_of_an_uncached_resource [Compaction, Kind("events")],
-    [89, 90] a_watch_of_the_forgotten_past_fails_in_its_stream [Compaction],
-    [89] a_watch_of_an_uncached_resource [Compaction, Kind("events")],
-    [109] a_streaming_list_needs_no_history [Compaction],
-    [] live_watches_and_objects_do_not_notice [Compaction],
+    [78] expired_continue_token_gets_410_with_new_token [Compaction],
+    [78] expired_continue_token_of_uncached_resource_gets_410 [Compaction, Kind("events")],
+    [79] exact_list_of_compacted_revision_gets_410 [Compaction],
+    [79] exact_list_of_uncached_resource_at_compacted_revision_gets_410 [Compaction, Kind("events")],
+    [89, 90] watch_from_compacted_revision_gets_error_event_410 [Compaction],
+    [89] watch_of_uncached_resource_from_compacted_revision_gets_410 [Compaction, Kind("events")],
+    [109] watch_list_works_after_compaction [Compaction],
+    [] live_watches_and_objects_survive_compaction [Compaction],
 }
 
 /// Compacts, and waits until the server's reads know of it. `old` is a revision that
@@ -28,9 +28,9 @@ async fn forget(scope: &Scope, plural: &str, old: u64) -> Outcome<u64> {
         ("resourceVersion", text.as_str()),
         ("resourceVersionMatch", "Exact"),
     ];
-    let path = query(&scope.at(plural), &exact);
+    let path = query(&scope.collection_path(plural), &exact);
     scope
-        .until("the past to be forgotten", || async {
+        .wait_until("the past to be forgotten", || async {
             let answer = scope.client.get(&path).await?;
             Ok((answer.status != 200).then_some(()))
         })
@@ -46,49 +46,61 @@ async fn make_five(scope: &Scope, plural: &str) -> Outcome<Vec<Value>> {
     Ok(made)
 }
 
-async fn an_old_token_is_answered_with_a_new_one(scope: Scope) -> Outcome {
+async fn expired_continue_token_gets_410_with_new_token(scope: Scope) -> Outcome {
     old_token(&scope, "configmaps").await
 }
 
-async fn an_old_token_of_an_uncached_resource(scope: Scope) -> Outcome {
+async fn expired_continue_token_of_uncached_resource_gets_410(scope: Scope) -> Outcome {
     old_token(&scope, "events").await
 }
 
 async fn old_token(scope: &Scope, plural: &str) -> Outcome {
     make_five(scope, plural).await?;
-    let path = scope.at(plural);
+    let path = scope.collection_path(plural);
     let first = scope
         .client
         .get(&query(&path, &[("limit", "2")]))
         .await?
-        .is(200)?;
-    scope.client.delete(&scope.of(plural, "d")).await?.is(200)?;
+        .expect_json(200)?;
+    scope
+        .client
+        .delete(&scope.object_path(plural, "d"))
+        .await?
+        .expect_json(200)?;
     scope.make(plural, "f").await?;
     forget(scope, plural, revision(&first)?).await?;
-    let next = [("limit", "2"), ("continue", token(&first))];
+    let next = [("limit", "2"), ("continue", continue_token(&first))];
     let answer = scope.client.get(&query(&path, &next)).await?;
     let body = answer.json()?;
-    let fresh = token(&body);
+    let fresh = continue_token(&body);
     ensure!(!fresh.is_empty(), "no fresh token: {body}");
-    answer.fails_with(&status::continue_expired(fresh))?;
+    answer.expect_failure(&status::continue_expired(fresh))?;
     // The rest as it is now; from there on it is one state again.
     let next = [("limit", "1"), ("continue", fresh)];
-    let second = scope.client.get(&query(&path, &next)).await?.is(200)?;
+    let second = scope
+        .client
+        .get(&query(&path, &next))
+        .await?
+        .expect_json(200)?;
     has_names(&second, &["c"])?;
     let now = revision(&second)?;
     ensure!(now > revision(&first)?, "the old revision: {now}");
     scope.make(plural, "g").await?;
-    let next = [("continue", token(&second))];
-    let third = scope.client.get(&query(&path, &next)).await?.is(200)?;
+    let next = [("continue", continue_token(&second))];
+    let third = scope
+        .client
+        .get(&query(&path, &next))
+        .await?
+        .expect_json(200)?;
     has_names(&third, &["e", "f"])?;
     same("revision", &now, &revision(&third)?)
 }
 
-async fn an_exact_list_needs_its_revision(scope: Scope) -> Outcome {
+async fn exact_list_of_compacted_revision_gets_410(scope: Scope) -> Outcome {
     exact_list(&scope, "configmaps").await
 }
 
-async fn an_exact_list_of_an_uncached_resource(scope: Scope) -> Outcome {
+async fn exact_list_of_uncached_resource_at_compacted_revision_gets_410(scope: Scope) -> Outcome {
     exact_list(&scope, "events").await
 }
 
@@ -96,7 +108,7 @@ async fn exact_list(scope: &Scope, plural: &str) -> Outcome {
     let made = make_five(scope, plural).await?;
     let old = revision(&made[2])?;
     let at = forget(scope, plural, old).await?;
-    let path = scope.at(plural);
+    let path = scope.collection_path(plural);
     let (text, at) = (old.to_string(), at.to_string());
     let of = |revision: &str, matching: &str| {
         let mut parameters = vec![("resourceVersion", revision)];
@@ -106,19 +118,19 @@ async fn exact_list(scope: &Scope, plural: &str) -> Outcome {
         query(&path, &parameters)
     };
     let answer = scope.client.get(&of(&text, "Exact")).await?;
-    answer.fails_with(&status::list_expired())?;
+    answer.expect_failure(&status::list_expired())?;
     let limited = format!("{}&limit=2", of(&text, ""));
     let answer = scope.client.get(&limited).await?;
-    answer.fails_with(&status::list_expired())?;
+    answer.expect_failure(&status::list_expired())?;
     for fine in [of(&text, "NotOlderThan"), of(&text, ""), of(&at, "Exact")] {
-        let list = scope.client.get(&fine).await?.is(200)?;
+        let list = scope.client.get(&fine).await?.expect_json(200)?;
         same("items", &5, &items(&list)?.len())?;
     }
     Ok(())
 }
 
 /// Revision 1 is older than anything a server may still remember.
-async fn a_watch_of_the_forgotten_past_fails_in_its_stream(scope: Scope) -> Outcome {
+async fn watch_from_compacted_revision_gets_error_event_410(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     forget(&scope, "configmaps", 1).await?;
     let mut watch = scope.watch(&[("resourceVersion", "1")]).await?;
@@ -129,7 +141,7 @@ async fn a_watch_of_the_forgotten_past_fails_in_its_stream(scope: Scope) -> Outc
     let text = oldest.to_string();
     let mut watch = scope.watch(&[("resourceVersion", &text)]).await?;
     scope.make("configmaps", "last").await?;
-    let events = watch.until(|event| event.name() == "last").await?;
+    let events = watch.read_until(|event| event.name() == "last").await?;
     let failed = events.iter().any(|event| event.kind == "ERROR");
     ensure!(!failed, "from {oldest}: {events:?}");
     Ok(())
@@ -143,7 +155,7 @@ fn oldest_in(error: &Value) -> Outcome<u64> {
     number.ok_or_else(|| Failure::new(format!("no revision in brackets: {error}")))
 }
 
-async fn a_watch_of_an_uncached_resource(scope: Scope) -> Outcome {
+async fn watch_of_uncached_resource_from_compacted_revision_gets_410(scope: Scope) -> Outcome {
     let made = scope.make("events", "a").await?;
     scope.make("events", "b").await?;
     forget(&scope, "events", revision(&made)?).await?;
@@ -156,7 +168,7 @@ async fn a_watch_of_an_uncached_resource(scope: Scope) -> Outcome {
     watch.expect_end().await
 }
 
-async fn a_streaming_list_needs_no_history(scope: Scope) -> Outcome {
+async fn watch_list_works_after_compaction(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     let at = forget(&scope, "configmaps", revision(&made)?).await?;
     let old = revision(&made)?.to_string();
@@ -168,14 +180,14 @@ async fn a_streaming_list_needs_no_history(scope: Scope) -> Outcome {
             ("resourceVersion", from),
         ];
         let mut watch = scope.watch(&parameters).await?;
-        watch.expect_brief("ADDED a").await?;
+        watch.expect_summary("ADDED a").await?;
         let bookmark = watch.expect_end_of_initial().await?.revision()?;
         ensure!(bookmark + 1 >= at, "bookmark {bookmark}, compacted at {at}");
     }
     Ok(())
 }
 
-async fn live_watches_and_objects_do_not_notice(scope: Scope) -> Outcome {
+async fn live_watches_and_objects_survive_compaction(scope: Scope) -> Outcome {
     let made = make_five(&scope, "configmaps").await?;
     let mut watch = scope.watch_from_now().await?;
     scope.compact().await?;

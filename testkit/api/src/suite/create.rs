@@ -3,7 +3,7 @@
 use crate::check::checks;
 use crate::failure::{ensure, same};
 use crate::kinds::kind;
-use crate::object::{name, revision, text, uid, with};
+use crate::object::{name, revision, text_at, uid, with};
 use crate::samples::sample;
 use crate::status;
 use crate::{Outcome, Scope};
@@ -11,27 +11,30 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 checks! { create:
-    [17] a_name_can_be_taken_once [],
-    [18] a_terminating_object_keeps_its_name [],
-    [19, 20] a_create_must_not_name_a_revision [],
-    [21] what_only_the_server_sets_is_ignored [],
-    [22] names_are_generated [],
-    [22] long_prefixes_are_cut [],
-    [23] a_given_name_is_not_generated_again [],
-    [24] the_namespace_must_be_that_of_the_path [],
-    [] the_namespace_comes_from_the_path [],
-    [25] of_many_creators_one_wins [],
-    [] a_generation_is_kept_where_nobody_counts [],
+    [17] create_of_existing_name_gets_409 [],
+    [18] create_of_terminating_name_gets_409 [],
+    [19, 20] create_with_resource_version_is_rejected [],
+    [21] create_ignores_server_set_metadata [],
+    [22] generate_name_appends_random_suffix [],
+    [22] generate_name_truncates_long_prefix [],
+    [23] generate_name_is_ignored_if_name_is_set [],
+    [24] create_with_other_namespace_than_path_gets_400 [],
+    [] create_defaults_namespace_from_path [],
+    [25] concurrent_creates_of_one_name_succeed_once [],
+    [] create_keeps_generation_of_kinds_without_generation [],
 }
 
-async fn a_name_can_be_taken_once(scope: Scope) -> Outcome {
+async fn create_of_existing_name_gets_409(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let body = sample("configmaps", "a");
-    let answer = scope.client.post(&scope.at("configmaps"), &body).await?;
-    answer.fails_with(&status::already_exists(kind("configmaps"), "a"))
+    let answer = scope
+        .client
+        .post(&scope.collection_path("configmaps"), &body)
+        .await?;
+    answer.expect_failure(&status::already_exists(kind("configmaps"), "a"))
 }
 
-async fn a_terminating_object_keeps_its_name(scope: Scope) -> Outcome {
+async fn create_of_terminating_name_gets_409(scope: Scope) -> Outcome {
     let held = with(
         &sample("configmaps", "a"),
         "/metadata/finalizers",
@@ -40,15 +43,18 @@ async fn a_terminating_object_keeps_its_name(scope: Scope) -> Outcome {
     scope.create("configmaps", &held).await?;
     scope
         .client
-        .delete(&scope.of("configmaps", "a"))
+        .delete(&scope.object_path("configmaps", "a"))
         .await?
-        .is(200)?;
-    let answer = scope.client.post(&scope.at("configmaps"), &held).await?;
-    answer.fails_with(&status::already_exists_terminating(kind("configmaps"), "a"))
+        .expect_json(200)?;
+    let answer = scope
+        .client
+        .post(&scope.collection_path("configmaps"), &held)
+        .await?;
+    answer.expect_failure(&status::already_exists_terminating(kind("configmaps"), "a"))
 }
 
-async fn a_create_must_not_name_a_revision(scope: Scope) -> Outcome {
-    let path = scope.at("configmaps");
+async fn create_with_resource_version_is_rejected(scope: Scope) -> Outcome {
+    let path = scope.collection_path("configmaps");
     let at = |name: &str, text: &str| {
         with(
             &sample("configmaps", name),
@@ -57,16 +63,20 @@ async fn a_create_must_not_name_a_revision(scope: Scope) -> Outcome {
         )
     };
     let refused = scope.client.post(&path, &at("a", "5")).await?;
-    refused.fails_with(&status::revision_on_create())?;
+    refused.expect_failure(&status::revision_on_create())?;
     scope.is_gone("configmaps", "a").await?;
     for (name, text) in [("b", "0"), ("c", "abc"), ("d", "-1"), ("e", "")] {
-        let made = scope.client.post(&path, &at(name, text)).await?.is(201)?;
+        let made = scope
+            .client
+            .post(&path, &at(name, text))
+            .await?
+            .expect_json(201)?;
         revision(&made)?;
     }
     Ok(())
 }
 
-async fn what_only_the_server_sets_is_ignored(scope: Scope) -> Outcome {
+async fn create_ignores_server_set_metadata(scope: Scope) -> Outcome {
     let mut body = sample("configmaps", "a");
     for (member, value) in [
         ("uid", json!("11111111-1111-1111-1111-111111111111")),
@@ -80,7 +90,7 @@ async fn what_only_the_server_sets_is_ignored(scope: Scope) -> Outcome {
     let meta = &made["metadata"];
     is_uuid(uid(&made)?)?;
     ensure!(meta["uid"] != body["metadata"]["uid"], "uid kept: {made}");
-    let created = text(&made, "/metadata/creationTimestamp")?;
+    let created = text_at(&made, "/metadata/creationTimestamp")?;
     ensure!(created > "2020" && created.len() == 20, "time: {created}");
     ensure!(
         meta["deletionTimestamp"].is_null() && meta["deletionGracePeriodSeconds"].is_null(),
@@ -128,53 +138,59 @@ fn is_generated(object: &Value, prefix: &str) -> Outcome {
     )
 }
 
-async fn names_are_generated(scope: Scope) -> Outcome {
-    let path = scope.at("configmaps");
+async fn generate_name_appends_random_suffix(scope: Scope) -> Outcome {
+    let path = scope.collection_path("configmaps");
     for _ in 0..5 {
         let made = scope.client.post(&path, &generating("gn-")).await?;
-        is_generated(&made.is(201)?, "gn-")?;
+        is_generated(&made.expect_json(201)?, "gn-")?;
     }
     Ok(())
 }
 
-async fn long_prefixes_are_cut(scope: Scope) -> Outcome {
-    let path = scope.at("configmaps");
+async fn generate_name_truncates_long_prefix(scope: Scope) -> Outcome {
+    let path = scope.collection_path("configmaps");
     let prefix = "x".repeat(70);
     let made = scope.client.post(&path, &generating(&prefix)).await?;
-    is_generated(&made.is(201)?, &prefix[..58])
+    is_generated(&made.expect_json(201)?, &prefix[..58])
 }
 
-async fn a_given_name_is_not_generated_again(scope: Scope) -> Outcome {
+async fn generate_name_is_ignored_if_name_is_set(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let body = with(&sample("configmaps", "a"), "/metadata/generateName", "a-");
-    let answer = scope.client.post(&scope.at("configmaps"), &body).await?;
-    answer.fails_with(&status::generated_name_taken(kind("configmaps"), "a"))
+    let answer = scope
+        .client
+        .post(&scope.collection_path("configmaps"), &body)
+        .await?;
+    answer.expect_failure(&status::generated_name_taken(kind("configmaps"), "a"))
 }
 
-async fn the_namespace_must_be_that_of_the_path(scope: Scope) -> Outcome {
+async fn create_with_other_namespace_than_path_gets_400(scope: Scope) -> Outcome {
     let body = with(&sample("configmaps", "a"), "/metadata/namespace", "other");
-    let answer = scope.client.post(&scope.at("configmaps"), &body).await?;
-    answer.fails_with(&status::bad_request(
+    let answer = scope
+        .client
+        .post(&scope.collection_path("configmaps"), &body)
+        .await?;
+    answer.expect_failure(&status::bad_request(
         "the namespace of the provided object does not match the namespace sent on the request",
     ))
 }
 
-async fn the_namespace_comes_from_the_path(scope: Scope) -> Outcome {
+async fn create_defaults_namespace_from_path(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     same(
         "namespace",
         scope.namespace.as_str(),
-        text(&made, "/metadata/namespace")?,
+        text_at(&made, "/metadata/namespace")?,
     )
 }
 
-async fn of_many_creators_one_wins(scope: Scope) -> Outcome {
+async fn concurrent_creates_of_one_name_succeed_once(scope: Scope) -> Outcome {
     const CLIENTS: usize = 12;
-    let clients: Vec<Scope> = (0..CLIENTS).map(|_| scope.another_client()).collect();
+    let clients: Vec<Scope> = (0..CLIENTS).map(|_| scope.with_another_client()).collect();
     for round in 0..5 {
         let name = format!("round-{round}");
         let body = sample("configmaps", &name);
-        let path = scope.at("configmaps");
+        let path = scope.collection_path("configmaps");
         let attempts = clients.iter().map(|each| each.client.post(&path, &body));
         let mut won = 0;
         for answer in join_all(attempts).await {
@@ -182,7 +198,7 @@ async fn of_many_creators_one_wins(scope: Scope) -> Outcome {
             if answer.status == 201 {
                 won += 1;
             } else {
-                answer.fails_with(&status::already_exists(kind("configmaps"), &name))?;
+                answer.expect_failure(&status::already_exists(kind("configmaps"), &name))?;
             }
         }
         ensure!(won == 1, "{name}: {won} clients created it");
@@ -190,7 +206,7 @@ async fn of_many_creators_one_wins(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn a_generation_is_kept_where_nobody_counts(scope: Scope) -> Outcome {
+async fn create_keeps_generation_of_kinds_without_generation(scope: Scope) -> Outcome {
     let body = with(&sample("configmaps", "a"), "/metadata/generation", 7);
     let made = scope.create("configmaps", &body).await?;
     same(

@@ -1,9 +1,9 @@
 //! Delete (§2.5); pods and namespaces have modules of their own.
 
 use crate::check::checks;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::kinds::kind;
-use crate::object::{has_names, revision, text, uid, with};
+use crate::object::{has_names, revision, text_at, uid, with};
 use crate::samples::sample;
 use crate::status;
 use crate::{Outcome, Request, Scope};
@@ -14,28 +14,28 @@ pub(super) const FINALIZER: &str = "optik.test/hold";
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { delete:
-    [48] a_delete_answers_with_a_status [],
-    [49] some_kinds_answer_with_the_object [Kind("serviceaccounts")],
-    [] what_is_missing_is_not_deleted [],
-    [50] another_incarnation_is_not_deleted [],
-    [51] another_revision_is_not_deleted [],
-    [50, 51] preconditions_that_hold_do_not_hinder [],
-    [52, 53] a_finalizer_keeps_the_object [],
-    [54] a_finalizer_cannot_be_added_to_a_dying_object_e87 [],
-    [54] a_finalizer_cannot_be_patched_onto_a_dying_object [Patch],
-    [55] a_deletion_cannot_be_taken_back [],
-    [55] a_deletion_cannot_be_patched_away [Patch],
-    [56, 57] the_last_finalizer_takes_the_object_along [],
-    [56, 57] the_last_finalizer_can_be_patched_away [Patch],
-    [59] orphaning_leaves_a_finalizer [],
-    [59] foreground_leaves_a_finalizer [],
-    [60] orphan_dependents_false_answers_202 [],
-    [66] two_policies_are_one_too_many [],
-    [] unknown_options_are_refused [],
-    [] options_may_come_in_the_query [],
-    [50, 51] preconditions_may_come_in_the_query [],
-    [] a_dry_delete_deletes_nothing [],
-    [] a_collection_is_deleted_and_shown [],
+    [48] delete_returns_status [],
+    [49] delete_of_some_kinds_returns_the_object [Kind("serviceaccounts")],
+    [] delete_of_missing_object_gets_404 [],
+    [50] delete_with_other_uid_precondition_gets_409 [],
+    [51] delete_with_other_resource_version_precondition_gets_409 [],
+    [50, 51] delete_with_matching_preconditions_succeeds [],
+    [52, 53] delete_with_finalizer_sets_deletion_timestamp [],
+    [54] finalizer_cannot_be_added_by_update_while_terminating_e87 [],
+    [54] finalizer_cannot_be_added_by_patch_while_terminating [Patch],
+    [55] update_cannot_clear_deletion_timestamp [],
+    [55] patch_cannot_clear_deletion_timestamp [Patch],
+    [56, 57] update_removing_last_finalizer_deletes_object [],
+    [56, 57] patch_removing_last_finalizer_deletes_object [Patch],
+    [59] orphan_propagation_adds_orphan_finalizer [],
+    [59] foreground_propagation_adds_finalizer [],
+    [60] delete_with_orphan_dependents_false_returns_202 [],
+    [66] orphan_dependents_and_propagation_policy_exclude_each_other [],
+    [] unknown_delete_options_are_rejected [],
+    [] delete_options_are_read_from_query [],
+    [50, 51] delete_preconditions_are_read_from_query [],
+    [] dry_run_delete_deletes_nothing [],
+    [] delete_collection_returns_deleted_objects [],
 }
 
 /// A config map that a delete does not remove.
@@ -50,20 +50,23 @@ async fn make_dying(scope: &Scope, name: &str) -> Outcome<Value> {
     make_held(scope, name).await?;
     scope
         .client
-        .delete(&scope.of("configmaps", name))
+        .delete(&scope.object_path("configmaps", name))
         .await?
-        .is(200)
+        .expect_json(200)
 }
 
-async fn a_delete_answers_with_a_status(scope: Scope) -> Outcome {
+async fn delete_returns_status(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let mut watch = scope.watch_from_now().await?;
-    let answer = scope.client.delete(&scope.of("configmaps", "a")).await?;
-    let expected = status::deleted(kind("configmaps"), "a", uid(&object)?);
+    let answer = scope
+        .client
+        .delete(&scope.object_path("configmaps", "a"))
+        .await?;
+    let expected = status::delete_success(kind("configmaps"), "a", uid(&object)?);
     answer.has_status(200)?;
     same_json(&answer.asked, &expected, &answer.json()?)?;
     scope.is_gone("configmaps", "a").await?;
-    let event = watch.expect_brief("DELETED a").await?;
+    let event = watch.expect_summary("DELETED a").await?;
     let now = event.revision()?;
     ensure!(
         now > revision(&object)?,
@@ -74,38 +77,41 @@ async fn a_delete_answers_with_a_status(scope: Scope) -> Outcome {
     same_json("the event", &expected, &event.object)
 }
 
-async fn some_kinds_answer_with_the_object(scope: Scope) -> Outcome {
+async fn delete_of_some_kinds_returns_the_object(scope: Scope) -> Outcome {
     let object = scope.make("serviceaccounts", "a").await?;
     let from = revision(&object)?.to_string();
     let parameters = [("resourceVersion", from.as_str())];
     let mut watch = scope.watch_kind("serviceaccounts", &parameters).await?;
     let answer = scope
         .client
-        .delete(&scope.of("serviceaccounts", "a"))
+        .delete(&scope.object_path("serviceaccounts", "a"))
         .await?;
-    let shown = answer.is(200)?;
+    let shown = answer.expect_json(200)?;
     let now = revision(&shown)?;
     ensure!(now > revision(&object)?, "not the deletion's: {now}");
     let expected = with(&object, "/metadata/resourceVersion", now.to_string());
     same_json(&answer.asked, &expected, &shown)?;
-    let event = watch.expect_brief("DELETED a").await?;
+    let event = watch.expect_summary("DELETED a").await?;
     same_json("the event", &shown, &event.object)?;
     scope.is_gone("serviceaccounts", "a").await
 }
 
-async fn what_is_missing_is_not_deleted(scope: Scope) -> Outcome {
-    let answer = scope.client.delete(&scope.of("configmaps", "a")).await?;
-    answer.fails_with(&status::not_found(kind("configmaps"), "a"))
+async fn delete_of_missing_object_gets_404(scope: Scope) -> Outcome {
+    let answer = scope
+        .client
+        .delete(&scope.object_path("configmaps", "a"))
+        .await?;
+    answer.expect_failure(&status::not_found(kind("configmaps"), "a"))
 }
 
-async fn another_incarnation_is_not_deleted(scope: Scope) -> Outcome {
+async fn delete_with_other_uid_precondition_gets_409(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     for other in [OTHER_UID, ""] {
         let options = json!({"preconditions": {"uid": other}});
         let answer = scope.client.delete_with(&path, &options).await?;
         let uids = [other, uid(&object)?];
-        answer.fails_with(&status::delete_uid_differs(kind("configmaps"), "a", uids))?;
+        answer.expect_failure(&status::delete_uid_differs(kind("configmaps"), "a", uids))?;
     }
     scope
         .is_still_at("configmaps", "a", revision(&object)?)
@@ -113,15 +119,15 @@ async fn another_incarnation_is_not_deleted(scope: Scope) -> Outcome {
 }
 
 /// Compared as texts: a leading zero is a difference.
-async fn another_revision_is_not_deleted(scope: Scope) -> Outcome {
+async fn delete_with_other_resource_version_precondition_gets_409(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let stored = revision(&object)?.to_string();
     for other in ["1", "", "abc", &format!("0{stored}")] {
         let options = json!({"preconditions": {"resourceVersion": other}});
         let answer = scope.client.delete_with(&path, &options).await?;
         let pair = [other, &stored];
-        answer.fails_with(&status::delete_revision_differs(
+        answer.expect_failure(&status::delete_revision_differs(
             kind("configmaps"),
             "a",
             pair,
@@ -132,7 +138,7 @@ async fn another_revision_is_not_deleted(scope: Scope) -> Outcome {
         .await
 }
 
-async fn preconditions_that_hold_do_not_hinder(scope: Scope) -> Outcome {
+async fn delete_with_matching_preconditions_succeeds(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let options = json!({
         "kind": "DeleteOptions", "apiVersion": "v1",
@@ -140,59 +146,63 @@ async fn preconditions_that_hold_do_not_hinder(scope: Scope) -> Outcome {
             "uid": uid(&object)?, "resourceVersion": revision(&object)?.to_string(),
         },
     });
-    let path = scope.of("configmaps", "a");
-    scope.client.delete_with(&path, &options).await?.is(200)?;
+    let path = scope.object_path("configmaps", "a");
+    scope
+        .client
+        .delete_with(&path, &options)
+        .await?
+        .expect_json(200)?;
     scope.is_gone("configmaps", "a").await
 }
 
-async fn a_finalizer_keeps_the_object(scope: Scope) -> Outcome {
+async fn delete_with_finalizer_sets_deletion_timestamp(scope: Scope) -> Outcome {
     let object = make_held(&scope, "a").await?;
     let mut watch = scope.watch_from_now().await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let answer = scope.client.delete(&path).await?;
-    let dying = answer.is(200)?;
+    let dying = answer.expect_json(200)?;
     let mut expected = object.clone();
-    let time = text(&dying, "/metadata/deletionTimestamp")?;
+    let time = text_at(&dying, "/metadata/deletionTimestamp")?;
     expected["metadata"]["deletionTimestamp"] = time.into();
     expected["metadata"]["deletionGracePeriodSeconds"] = 0.into();
     let now = revision(&dying)?;
     expected["metadata"]["resourceVersion"] = now.to_string().into();
     same_json(&answer.asked, &expected, &dying)?;
     ensure!(now > revision(&object)?, "not written: {dying}");
-    let event = watch.expect_brief("MODIFIED a").await?;
+    let event = watch.expect_summary("MODIFIED a").await?;
     same_json("the event", &dying, &event.object)?;
     // Again: nothing happens.
     let again = scope.client.delete(&path).await?;
-    same_json(&again.asked, &dying, &again.is(200)?)?;
+    same_json(&again.asked, &dying, &again.expect_json(200)?)?;
     scope.make("configmaps", "next").await?;
-    watch.expect_brief("ADDED next").await?;
+    watch.expect_summary("ADDED next").await?;
     Ok(())
 }
 
-async fn a_finalizer_cannot_be_added_to_a_dying_object_e87(scope: Scope) -> Outcome {
+async fn finalizer_cannot_be_added_by_update_while_terminating_e87(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let both = json!([FINALIZER, "optik.test/more"]);
     let body = with(&dying, "/metadata/finalizers", both);
     let answer = scope
         .client
-        .put(&scope.of("configmaps", "a"), &body)
+        .put(&scope.object_path("configmaps", "a"), &body)
         .await?;
     let expected = status::finalizer_added(kind("configmaps"), "a", "optik.test/more");
-    answer.fails_with(&expected)
+    answer.expect_failure(&expected)
 }
 
-async fn a_finalizer_cannot_be_patched_onto_a_dying_object(scope: Scope) -> Outcome {
+async fn finalizer_cannot_be_added_by_patch_while_terminating(scope: Scope) -> Outcome {
     make_dying(&scope, "a").await?;
     let patch = json!({"metadata": {"finalizers": [FINALIZER, "optik.test/more"]}});
     let answer = scope
         .client
-        .patch(&scope.of("configmaps", "a"), &patch)
+        .patch(&scope.object_path("configmaps", "a"), &patch)
         .await?;
     let expected = status::finalizer_added(kind("configmaps"), "a", "optik.test/more");
-    answer.fails_with(&expected)
+    answer.expect_failure(&expected)
 }
 
-async fn a_deletion_cannot_be_taken_back(scope: Scope) -> Outcome {
+async fn update_cannot_clear_deletion_timestamp(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let body = with(&dying, &format!("/metadata/{member}"), Value::Null);
@@ -202,42 +212,42 @@ async fn a_deletion_cannot_be_taken_back(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn a_deletion_cannot_be_patched_away(scope: Scope) -> Outcome {
+async fn patch_cannot_clear_deletion_timestamp(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let patch = json!({"metadata": {"deletionTimestamp": null}});
     let answer = scope
         .client
-        .patch(&scope.of("configmaps", "a"), &patch)
+        .patch(&scope.object_path("configmaps", "a"), &patch)
         .await?;
-    same_json(&answer.asked, &dying, &answer.is(200)?)
+    same_json(&answer.asked, &dying, &answer.expect_json(200)?)
 }
 
 /// What was asked comes back at the old revision, but what is removed is what was
 /// stored: the edits of that request never existed.
-async fn the_last_finalizer_takes_the_object_along(scope: Scope) -> Outcome {
+async fn update_removing_last_finalizer_deletes_object(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let mut watch = scope.watch_from_now().await?;
     let mut body = with(&dying, "/data/k", "edited");
     body["metadata"]["finalizers"] = json!([]);
     let answer = scope
         .client
-        .put(&scope.of("configmaps", "a"), &body)
+        .put(&scope.object_path("configmaps", "a"), &body)
         .await?;
-    is_shown_and_gone(&scope, &answer.is(200)?, &dying).await?;
-    let event = watch.expect_brief("DELETED a").await?;
+    is_shown_and_gone(&scope, &answer.expect_json(200)?, &dying).await?;
+    let event = watch.expect_summary("DELETED a").await?;
     is_the_removal_of(&dying, &event.object)
 }
 
-async fn the_last_finalizer_can_be_patched_away(scope: Scope) -> Outcome {
+async fn patch_removing_last_finalizer_deletes_object(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let mut watch = scope.watch_from_now().await?;
     let patch = json!({"metadata": {"finalizers": null}, "data": {"k": "edited"}});
     let answer = scope
         .client
-        .patch(&scope.of("configmaps", "a"), &patch)
+        .patch(&scope.object_path("configmaps", "a"), &patch)
         .await?;
-    is_shown_and_gone(&scope, &answer.is(200)?, &dying).await?;
-    let event = watch.expect_brief("DELETED a").await?;
+    is_shown_and_gone(&scope, &answer.expect_json(200)?, &dying).await?;
+    let event = watch.expect_summary("DELETED a").await?;
     is_the_removal_of(&dying, &event.object)
 }
 
@@ -256,20 +266,24 @@ fn is_the_removal_of(dying: &Value, event: &Value) -> Outcome {
     same_json("the event", &expected, event)
 }
 
-async fn orphaning_leaves_a_finalizer(scope: Scope) -> Outcome {
+async fn orphan_propagation_adds_orphan_finalizer(scope: Scope) -> Outcome {
     leaves_a_finalizer(&scope, "Orphan", "orphan").await
 }
 
-async fn foreground_leaves_a_finalizer(scope: Scope) -> Outcome {
+async fn foreground_propagation_adds_finalizer(scope: Scope) -> Outcome {
     leaves_a_finalizer(&scope, "Foreground", "foregroundDeletion").await
 }
 
 /// A later delete in the background takes it away again, and the object with it.
 async fn leaves_a_finalizer(scope: &Scope, policy: &str, finalizer: &str) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let options = json!({"propagationPolicy": policy});
-    let dying = scope.client.delete_with(&path, &options).await?.is(200)?;
+    let dying = scope
+        .client
+        .delete_with(&path, &options)
+        .await?
+        .expect_json(200)?;
     let meta = &dying["metadata"];
     same_json("finalizers", &json!([finalizer]), &meta["finalizers"])?;
     ensure!(meta["deletionTimestamp"].is_string(), "alive: {dying}");
@@ -280,22 +294,26 @@ async fn leaves_a_finalizer(scope: &Scope, policy: &str, finalizer: &str) -> Out
     );
     let options = json!({"propagationPolicy": "Background"});
     let answer = scope.client.delete_with(&path, &options).await?;
-    let expected = status::deleted(kind("configmaps"), "a", uid(&object)?);
-    same_json(&answer.asked, &expected, &answer.is(200)?)?;
+    let expected = status::delete_success(kind("configmaps"), "a", uid(&object)?);
+    same_json(&answer.asked, &expected, &answer.expect_json(200)?)?;
     scope.is_gone("configmaps", "a").await
 }
 
-async fn orphan_dependents_false_answers_202(scope: Scope) -> Outcome {
+async fn delete_with_orphan_dependents_false_returns_202(scope: Scope) -> Outcome {
     make_held(&scope, "a").await?;
     let options = json!({"orphanDependents": false});
-    let path = scope.of("configmaps", "a");
-    let dying = scope.client.delete_with(&path, &options).await?.is(202)?;
+    let path = scope.object_path("configmaps", "a");
+    let dying = scope
+        .client
+        .delete_with(&path, &options)
+        .await?
+        .expect_json(202)?;
     ensure!(
         dying["metadata"]["deletionTimestamp"].is_string(),
         "alive: {dying}"
     );
     scope.make("configmaps", "b").await?;
-    let path = scope.of("configmaps", "b");
+    let path = scope.object_path("configmaps", "b");
     scope
         .client
         .delete_with(&path, &options)
@@ -303,14 +321,14 @@ async fn orphan_dependents_false_answers_202(scope: Scope) -> Outcome {
         .has_status(200)
 }
 
-async fn two_policies_are_one_too_many(scope: Scope) -> Outcome {
+async fn orphan_dependents_and_propagation_policy_exclude_each_other(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let options = json!({"orphanDependents": true, "propagationPolicy": "Orphan"});
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let answer = scope.client.delete_with(&path, &options).await?;
     let text = "Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be \
                 both set";
-    answer.fails_with(&delete_options((
+    answer.expect_failure(&delete_options((
         "FieldValueInvalid",
         "propagationPolicy",
         text,
@@ -321,10 +339,10 @@ fn delete_options(cause: status::Cause<'_>) -> Value {
     status::invalid("DeleteOptions", "meta.k8s.io", "", &[cause])
 }
 
-async fn unknown_options_are_refused(scope: Scope) -> Outcome {
+async fn unknown_delete_options_are_rejected(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
-    let mut rows = Rows::default();
+    let path = scope.object_path("configmaps", "a");
+    let mut rows = RowFailures::default();
     for (parameter, field, text) in [
         (
             "propagationPolicy=Foo",
@@ -340,7 +358,7 @@ async fn unknown_options_are_refused(scope: Scope) -> Outcome {
     ] {
         let answer = scope.client.delete(&format!("{path}?{parameter}")).await?;
         let expected = delete_options(("FieldValueNotSupported", field, text));
-        rows.row(parameter, answer.fails_with(&expected));
+        rows.record(parameter, answer.expect_failure(&expected));
     }
     rows.outcome()?;
     scope
@@ -348,26 +366,29 @@ async fn unknown_options_are_refused(scope: Scope) -> Outcome {
         .await
 }
 
-async fn options_may_come_in_the_query(scope: Scope) -> Outcome {
+async fn delete_options_are_read_from_query(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
-    let path = format!("{}?propagationPolicy=Orphan", scope.of("configmaps", "a"));
-    let dying = scope.client.delete(&path).await?.is(200)?;
+    let path = format!(
+        "{}?propagationPolicy=Orphan",
+        scope.object_path("configmaps", "a")
+    );
+    let dying = scope.client.delete(&path).await?.expect_json(200)?;
     let finalizers = &dying["metadata"]["finalizers"];
     same_json("finalizers", &json!(["orphan"]), finalizers)
 }
 
 /// Where there is no body that has the say.
-async fn preconditions_may_come_in_the_query(scope: Scope) -> Outcome {
+async fn delete_preconditions_are_read_from_query(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let (path, kind) = (scope.of("configmaps", "a"), kind("configmaps"));
+    let (path, kind) = (scope.object_path("configmaps", "a"), kind("configmaps"));
     let (stored, revision) = (uid(&object)?, revision(&object)?);
     let answer = scope.client.delete(&format!("{path}?uid=other")).await?;
-    answer.fails_with(&status::delete_uid_differs(kind, "a", ["other", stored]))?;
+    answer.expect_failure(&status::delete_uid_differs(kind, "a", ["other", stored]))?;
     for other in ["1", "x"] {
         let path = format!("{path}?resourceVersion={other}");
         let answer = scope.client.delete(&path).await?;
         let pair = [other, &revision.to_string()];
-        answer.fails_with(&status::delete_revision_differs(kind, "a", pair))?;
+        answer.expect_failure(&status::delete_revision_differs(kind, "a", pair))?;
     }
     scope.is_still_at("configmaps", "a", revision).await?;
     let path = format!("{path}?uid={stored}&resourceVersion={revision}");
@@ -375,27 +396,30 @@ async fn preconditions_may_come_in_the_query(scope: Scope) -> Outcome {
     scope.is_gone("configmaps", "a").await?;
     // What is empty is no condition, and next to a body the query says nothing.
     scope.make("configmaps", "b").await?;
-    let path = format!("{}?uid=&resourceVersion=", scope.of("configmaps", "b"));
+    let path = format!(
+        "{}?uid=&resourceVersion=",
+        scope.object_path("configmaps", "b")
+    );
     scope.client.delete(&path).await?.has_status(200)?;
     scope.make("configmaps", "c").await?;
-    let path = format!("{}?resourceVersion=1", scope.of("configmaps", "c"));
+    let path = format!("{}?resourceVersion=1", scope.object_path("configmaps", "c"));
     let options = json!({"propagationPolicy": "Background"});
     let answer = scope.client.delete_with(&path, &options).await?;
     answer.has_status(200)
 }
 
-async fn a_dry_delete_deletes_nothing(scope: Scope) -> Outcome {
+async fn dry_run_delete_deletes_nothing(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = format!("{}?dryRun=All", scope.of("configmaps", "a"));
+    let path = format!("{}?dryRun=All", scope.object_path("configmaps", "a"));
     let answer = scope.client.delete(&path).await?;
-    let expected = status::deleted(kind("configmaps"), "a", uid(&object)?);
-    same_json(&answer.asked, &expected, &answer.is(200)?)?;
+    let expected = status::delete_success(kind("configmaps"), "a", uid(&object)?);
+    same_json(&answer.asked, &expected, &answer.expect_json(200)?)?;
     scope
         .is_still_at("configmaps", "a", revision(&object)?)
         .await?;
     let held = make_held(&scope, "b").await?;
-    let path = format!("{}?dryRun=All", scope.of("configmaps", "b"));
-    let dying = scope.client.delete(&path).await?.is(200)?;
+    let path = format!("{}?dryRun=All", scope.object_path("configmaps", "b"));
+    let dying = scope.client.delete(&path).await?.expect_json(200)?;
     ensure!(
         dying["metadata"]["deletionTimestamp"].is_string(),
         "not what would be: {dying}"
@@ -404,7 +428,7 @@ async fn a_dry_delete_deletes_nothing(scope: Scope) -> Outcome {
 }
 
 /// Shown is what was there before; what has finalizers stays.
-async fn a_collection_is_deleted_and_shown(scope: Scope) -> Outcome {
+async fn delete_collection_returns_deleted_objects(scope: Scope) -> Outcome {
     for name in ["a", "b"] {
         let body = with(
             &sample("configmaps", name),
@@ -414,14 +438,17 @@ async fn a_collection_is_deleted_and_shown(scope: Scope) -> Outcome {
         scope.create("configmaps", &body).await?;
     }
     make_held(&scope, "c").await?;
-    let path = format!("{}?labelSelector=x%3Dy", scope.at("configmaps"));
+    let path = format!(
+        "{}?labelSelector=x%3Dy",
+        scope.collection_path("configmaps")
+    );
     let request = Request::new(Method::DELETE, path);
-    let shown = scope.client.ask(request).await?.is(200)?;
+    let shown = scope.client.execute(request).await?.expect_json(200)?;
     same_json("kind", &json!("ConfigMapList"), &shown["kind"])?;
     has_names(&shown, &["a", "b"])?;
     has_names(&scope.list(&[]).await?, &["c"])?;
-    let path = scope.at("configmaps");
-    let shown = scope.client.delete(&path).await?.is(200)?;
+    let path = scope.collection_path("configmaps");
+    let shown = scope.client.delete(&path).await?.expect_json(200)?;
     has_names(&shown, &["c"])?;
     let dying = scope.get("configmaps", "c").await?;
     ensure!(

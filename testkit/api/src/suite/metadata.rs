@@ -1,40 +1,40 @@
 //! Metadata, and who may write what (§7).
 
 use crate::check::checks;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::object::{revision, set, with, without_meta};
 use crate::{Outcome, Request, Scope};
 use http::Method;
 use serde_json::{Value, json};
 
 checks! { metadata:
-    [114] a_deployment_counts_annotations_but_not_labels [Kind("deployments")],
-    [114] patches_of_a_deployment_count_the_same_way [Patch, Kind("deployments")],
-    [117] the_status_of_a_deployment_writes_annotations_but_not_labels [
+    [114] deployment_generation_counts_annotations_not_labels [Kind("deployments")],
+    [114] deployment_patch_generation_counts_annotations_not_labels [Patch, Kind("deployments")],
+    [117] deployment_status_update_writes_annotations_not_labels [
         Status, Kind("deployments"),
     ],
-    [] the_status_endpoint_writes_what_its_kind_allows [
+    [] status_update_writes_metadata_per_kind [
         Status, Kind("pods"), Kind("deployments"), Kind("replicasets"), Kind("statefulsets"),
         Kind("daemonsets"), Kind("jobs"), Kind("services"), Kind("nodes"),
         Kind("resourcequotas"), Kind("poddisruptionbudgets"), Kind("resourceclaims"),
         Kind("volumeattachments"), Kind("persistentvolumes"), Kind("ingresses"),
     ],
-    [] a_node_is_created_with_its_status [Kind("nodes")],
-    [] a_deletion_counts_as_a_generation [Kind("deployments")],
-    [] managers_are_named_after_their_agent [Apply],
-    [] a_manager_of_the_status_says_so [Apply, Status, Kind("deployments")],
-    [] the_status_of_what_is_missing [Status, Kind("deployments")],
-    [] the_status_endpoint_is_as_conditional_as_its_kind [
+    [] node_is_created_with_its_status [Kind("nodes")],
+    [] deployment_deletion_increments_generation [Kind("deployments")],
+    [] field_manager_defaults_to_user_agent [Apply],
+    [] status_update_records_subresource_in_managed_fields [Apply, Status, Kind("deployments")],
+    [] status_update_of_missing_object_gets_404 [Status, Kind("deployments")],
+    [] status_update_requires_resource_version_like_its_kind [
         Status, Kind("deployments"), Kind("poddisruptionbudgets"),
     ],
-    [] the_time_of_a_manager_does_not_count [Apply],
+    [] managed_fields_time_change_alone_writes_nothing [Apply],
 }
 
 fn generation(object: &Value) -> Option<u64> {
     object["metadata"]["generation"].as_u64()
 }
 
-async fn a_deployment_counts_annotations_but_not_labels(scope: Scope) -> Outcome {
+async fn deployment_generation_counts_annotations_not_labels(scope: Scope) -> Outcome {
     let made = scope.make("deployments", "a").await?;
     same("created", &Some(1), &generation(&made))?;
     let labelled = with(&made, "/metadata/labels/x", "y");
@@ -52,21 +52,21 @@ async fn a_deployment_counts_annotations_but_not_labels(scope: Scope) -> Outcome
     same("claimed", &Some(3), &generation(&claimed))
 }
 
-async fn patches_of_a_deployment_count_the_same_way(scope: Scope) -> Outcome {
+async fn deployment_patch_generation_counts_annotations_not_labels(scope: Scope) -> Outcome {
     scope.make("deployments", "a").await?;
-    let path = scope.of("deployments", "a");
+    let path = scope.object_path("deployments", "a");
     for (patch, expected) in [
         (json!({"metadata": {"labels": {"x": "y"}}}), 1),
         (json!({"metadata": {"annotations": {"x": "y"}}}), 2),
         (json!({"spec": {"replicas": 5}}), 3),
     ] {
-        let patched = scope.client.patch(&path, &patch).await?.is(200)?;
+        let patched = scope.client.patch(&path, &patch).await?.expect_json(200)?;
         same("generation", &Some(expected), &generation(&patched))?;
     }
     Ok(())
 }
 
-async fn the_status_of_a_deployment_writes_annotations_but_not_labels(scope: Scope) -> Outcome {
+async fn deployment_status_update_writes_annotations_not_labels(scope: Scope) -> Outcome {
     let mut body = scope.sample("deployments", "a");
     set(&mut body, "/metadata/labels", json!({"l": "1"}));
     set(&mut body, "/metadata/annotations", json!({"a": "1"}));
@@ -76,8 +76,8 @@ async fn the_status_of_a_deployment_writes_annotations_but_not_labels(scope: Sco
     for member in ["labels", "annotations"] {
         set(&mut body, &format!("/metadata/{member}"), Value::Null);
     }
-    let path = format!("{}/status", scope.of("deployments", "a"));
-    let after = scope.client.put(&path, &body).await?.is(200)?;
+    let path = format!("{}/status", scope.object_path("deployments", "a"));
+    let after = scope.client.put(&path, &body).await?.expect_json(200)?;
     let meta = &after["metadata"];
     same_json("labels", &json!({"l": "1"}), &meta["labels"])?;
     ensure!(meta["annotations"].is_null(), "annotations: {meta}");
@@ -104,10 +104,10 @@ const STATUS_WRITES: &[(&str, [bool; 3])] = &[
     ("volumeattachments", [false, false, false]),
 ];
 
-async fn the_status_endpoint_writes_what_its_kind_allows(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn status_update_writes_metadata_per_kind(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (plural, expected) in STATUS_WRITES {
-        rows.row(plural, status_writes(&scope, plural, expected).await);
+        rows.record(plural, status_writes(&scope, plural, expected).await);
     }
     rows.outcome()
 }
@@ -117,7 +117,7 @@ async fn status_writes(scope: &Scope, plural: &str, expected: &[bool; 3]) -> Out
     let name = if namespaced {
         "a".into()
     } else {
-        scope.unique("a")
+        scope.unique_name("a")
     };
     let made = scope.make(plural, &name).await?;
     let mut body = with(&made, "/metadata/labels/new", "x");
@@ -127,12 +127,12 @@ async fn status_writes(scope: &Scope, plural: &str, expected: &[bool; 3]) -> Out
     if pointer.starts_with("/spec") {
         set(&mut body, pointer, value);
     }
-    let path = scope.of(plural, &name);
+    let path = scope.object_path(plural, &name);
     let after = scope
         .client
         .put(&format!("{path}/status"), &body)
         .await?
-        .is(200)?;
+        .expect_json(200)?;
     let meta = &after["metadata"];
     let got = [
         meta["labels"]["new"] == "x",
@@ -150,8 +150,8 @@ async fn status_writes(scope: &Scope, plural: &str, expected: &[bool; 3]) -> Out
     Ok(())
 }
 
-async fn a_node_is_created_with_its_status(scope: Scope) -> Outcome {
-    let name = scope.unique("n");
+async fn node_is_created_with_its_status(scope: Scope) -> Outcome {
+    let name = scope.unique_name("n");
     let capacity = json!({"cpu": "4"});
     let body = with(
         &scope.sample("nodes", &name),
@@ -166,29 +166,29 @@ async fn a_node_is_created_with_its_status(scope: Scope) -> Outcome {
     same_json("capacity", &capacity, &after["status"]["capacity"])?;
     scope
         .client
-        .delete(&scope.of("nodes", &name))
+        .delete(&scope.object_path("nodes", &name))
         .await?
         .has_status(200)
 }
 
-async fn a_deletion_counts_as_a_generation(scope: Scope) -> Outcome {
+async fn deployment_deletion_increments_generation(scope: Scope) -> Outcome {
     let body = scope.sample("deployments", "a");
     let body = with(&body, "/metadata/finalizers", json!(["optik.test/hold"]));
     scope.create("deployments", &body).await?;
-    let path = scope.of("deployments", "a");
+    let path = scope.object_path("deployments", "a");
     for _ in 0..2 {
         // The second delete changes nothing any more.
-        let dying = scope.client.delete(&path).await?.is(200)?;
+        let dying = scope.client.delete(&path).await?.expect_json(200)?;
         same("generation", &Some(2), &generation(&dying))?;
     }
     Ok(())
 }
 
-async fn managers_are_named_after_their_agent(scope: Scope) -> Outcome {
+async fn field_manager_defaults_to_user_agent(scope: Scope) -> Outcome {
     let body = scope.sample("configmaps", "a");
-    let request = Request::new(Method::POST, scope.at("configmaps")).json(&body);
+    let request = Request::new(Method::POST, scope.collection_path("configmaps")).json(&body);
     let request = request.header("user-agent", "some-agent/v1 (x) y/z");
-    let made = scope.client.ask(request).await?.is(201)?;
+    let made = scope.client.execute(request).await?.expect_json(201)?;
     let entries = &made["metadata"]["managedFields"];
     let time = &made["metadata"]["creationTimestamp"];
     let expected = json!([{
@@ -196,9 +196,12 @@ async fn managers_are_named_after_their_agent(scope: Scope) -> Outcome {
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {".": {}, "f:k": {}}},
     }]);
     same_json("managedFields", &expected, entries)?;
-    let path = format!("{}?fieldManager=named", scope.of("configmaps", "a"));
+    let path = format!(
+        "{}?fieldManager=named",
+        scope.object_path("configmaps", "a")
+    );
     let body = with(&made, "/data/k", "new");
-    let after = scope.client.put(&path, &body).await?.is(200)?;
+    let after = scope.client.put(&path, &body).await?.expect_json(200)?;
     let entries = after["metadata"]["managedFields"].as_array();
     let mut entries = entries.into_iter().flatten();
     let named = entries.find(|entry| entry["manager"] == "named");
@@ -206,11 +209,11 @@ async fn managers_are_named_after_their_agent(scope: Scope) -> Outcome {
     same("fields", &Some(json!({"f:data": {"f:k": {}}})), &fields)
 }
 
-async fn a_manager_of_the_status_says_so(scope: Scope) -> Outcome {
+async fn status_update_records_subresource_in_managed_fields(scope: Scope) -> Outcome {
     let made = scope.make("deployments", "a").await?;
     let body = with(&made, "/status/replicas", 5);
-    let path = format!("{}/status", scope.of("deployments", "a"));
-    let after = scope.client.put(&path, &body).await?.is(200)?;
+    let path = format!("{}/status", scope.object_path("deployments", "a"));
+    let after = scope.client.put(&path, &body).await?.expect_json(200)?;
     ensure!(revision(&after)? > revision(&made)?, "not written");
     let entries = after["metadata"]["managedFields"].as_array();
     let of_status = entries
@@ -223,19 +226,23 @@ async fn a_manager_of_the_status_says_so(scope: Scope) -> Outcome {
     same_json("fields", &json!({"f:status": {"f:replicas": {}}}), &fields)
 }
 
-async fn the_status_of_what_is_missing(scope: Scope) -> Outcome {
-    let path = format!("{}/status", scope.of("deployments", "a"));
+async fn status_update_of_missing_object_gets_404(scope: Scope) -> Outcome {
+    let path = format!("{}/status", scope.object_path("deployments", "a"));
     let expected = crate::status::not_found(crate::kinds::kind("deployments"), "a");
-    scope.client.get(&path).await?.fails_with(&expected)?;
+    scope.client.get(&path).await?.expect_failure(&expected)?;
     let body = scope.sample("deployments", "a");
-    scope.client.put(&path, &body).await?.fails_with(&expected)
+    scope
+        .client
+        .put(&path, &body)
+        .await?
+        .expect_failure(&expected)
 }
 
-async fn the_status_endpoint_is_as_conditional_as_its_kind(scope: Scope) -> Outcome {
+async fn status_update_requires_resource_version_like_its_kind(scope: Scope) -> Outcome {
     for plural in ["deployments", "poddisruptionbudgets"] {
         let kind = crate::kinds::kind(plural);
         let made = scope.make(plural, "a").await?;
-        let path = format!("{}/status", scope.of(plural, "a"));
+        let path = format!("{}/status", scope.object_path(plural, "a"));
         let answer = scope
             .client
             .put(&path, &without_meta(&made, "resourceVersion"))
@@ -243,16 +250,16 @@ async fn the_status_endpoint_is_as_conditional_as_its_kind(scope: Scope) -> Outc
         if kind.unconditional {
             answer.has_status(200)?;
         } else {
-            answer.fails_with(&crate::status::revision_required(kind, "a"))?;
+            answer.expect_failure(&crate::status::revision_required(kind, "a"))?;
         }
         let stale = with(&made, "/metadata/resourceVersion", "1");
         let answer = scope.client.put(&path, &stale).await?;
-        answer.fails_with(&crate::status::modified(kind, "a"))?;
+        answer.expect_failure(&crate::status::conflict_modified(kind, "a"))?;
     }
     Ok(())
 }
 
-async fn the_time_of_a_manager_does_not_count(scope: Scope) -> Outcome {
+async fn managed_fields_time_change_alone_writes_nothing(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     let time = "/metadata/managedFields/0/time";
     let body = with(&made, time, "2001-01-01T00:00:00Z");

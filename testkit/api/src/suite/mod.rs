@@ -2,124 +2,127 @@
 
 use crate::kinds::kind;
 use crate::object::revision;
-use crate::scope::Shared;
-use crate::{Check, Client, Failure, Need, Outcome, Report, Scope, Target, Traits, Verdict};
+use crate::scope::RunContext;
+use crate::{
+    Check, CheckResult, Client, Failure, Need, Outcome, Scope, ServerCapabilities, SuiteReport,
+    Target,
+};
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-mod access;
+mod access_reviews;
+mod admission_plugins;
+mod admission_policies;
 mod api_services;
-mod applying;
-mod bodies;
+mod apply;
 mod bookmarks;
-mod builtin;
-mod collections;
-mod columns;
-mod coming;
+mod certificate_signing_requests;
 mod compaction;
-mod components;
+mod component_statuses;
+mod crd_lifecycle;
+mod crd_publishing;
 mod create;
-mod custom;
-mod definitions;
+mod custom_resource_definitions;
+mod custom_resources;
+mod defaults_and_validation;
 mod delete;
-mod flows;
-mod guards;
-mod hooks;
-mod lives;
-mod matrix;
-mod media;
+mod delete_collection;
+mod discovery_and_health;
+mod flow_schemas;
+mod kind_lifecycle;
 mod merging;
 mod metadata;
 mod namespaces;
-mod noop;
-mod order;
+mod negotiation;
+mod noop_writes;
 mod paging;
-mod patching;
+mod patch;
 mod paths;
+mod pod_security_admission;
 mod pods;
-mod policies;
-mod reviews;
-mod revisions;
-mod rules;
-mod schemas;
-mod security;
+mod rbac_and_impersonation;
+mod request_bodies;
+mod resource_version_match;
+mod resource_versions;
 mod selectors;
-mod signers;
-mod slow;
-mod streaming;
+mod service_account_tokens;
+mod slow_watcher;
+mod structural_schemas;
 mod tables;
-mod tokens;
-mod transport;
 mod update;
-mod watching;
-mod wire;
+mod validation_order;
+mod validation_rules;
+mod watch_events;
+mod watch_list;
+mod watch_transport;
+mod webhooks;
 
 const MODULES: &[&[Check]] = &[
-    noop::CHECKS,
+    noop_writes::CHECKS,
     create::CHECKS,
     update::CHECKS,
-    patching::CHECKS,
-    applying::CHECKS,
+    patch::CHECKS,
+    apply::CHECKS,
     delete::CHECKS,
-    collections::CHECKS,
-    order::CHECKS,
+    delete_collection::CHECKS,
+    validation_order::CHECKS,
     pods::CHECKS,
     namespaces::CHECKS,
     paging::CHECKS,
-    matrix::CHECKS,
-    revisions::CHECKS,
+    resource_version_match::CHECKS,
+    resource_versions::CHECKS,
     selectors::CHECKS,
-    watching::CHECKS,
+    watch_events::CHECKS,
     bookmarks::CHECKS,
-    transport::CHECKS,
-    slow::CHECKS,
-    streaming::CHECKS,
+    watch_transport::CHECKS,
+    slow_watcher::CHECKS,
+    watch_list::CHECKS,
     compaction::CHECKS,
-    lives::CHECKS,
-    builtin::CHECKS,
-    components::CHECKS,
+    kind_lifecycle::CHECKS,
+    defaults_and_validation::CHECKS,
+    component_statuses::CHECKS,
     metadata::CHECKS,
-    custom::CHECKS,
-    definitions::CHECKS,
-    columns::CHECKS,
-    coming::CHECKS,
-    schemas::CHECKS,
-    security::CHECKS,
+    custom_resources::CHECKS,
+    custom_resource_definitions::CHECKS,
+    crd_publishing::CHECKS,
+    crd_lifecycle::CHECKS,
+    structural_schemas::CHECKS,
+    pod_security_admission::CHECKS,
     api_services::CHECKS,
-    rules::CHECKS,
-    guards::CHECKS,
-    signers::CHECKS,
-    policies::CHECKS,
-    hooks::configurations::CHECKS,
-    hooks::conditions::CHECKS,
-    hooks::mutating::CHECKS,
-    hooks::matching::CHECKS,
-    hooks::refusing::CHECKS,
-    hooks::failing::CHECKS,
-    hooks::converting::CHECKS,
+    validation_rules::CHECKS,
+    admission_plugins::CHECKS,
+    certificate_signing_requests::CHECKS,
+    admission_policies::CHECKS,
+    webhooks::webhook_configurations::CHECKS,
+    webhooks::match_conditions::CHECKS,
+    webhooks::mutating_webhooks::CHECKS,
+    webhooks::request_matching::CHECKS,
+    webhooks::denial::CHECKS,
+    webhooks::failure_policy::CHECKS,
+    webhooks::conversion::CHECKS,
     paths::CHECKS,
-    bodies::CHECKS,
-    media::CHECKS,
-    access::CHECKS,
-    tokens::CHECKS,
-    flows::CHECKS,
-    reviews::CHECKS,
-    merging::types::CHECKS,
-    merging::json::CHECKS,
-    merging::documents::CHECKS,
-    merging::scaling::CHECKS,
-    merging::strategic::CHECKS,
-    merging::applies::CHECKS,
-    merging::conflicts::CHECKS,
-    merging::custom::CHECKS,
-    merging::versions::CHECKS,
+    request_bodies::CHECKS,
+    negotiation::CHECKS,
+    rbac_and_impersonation::CHECKS,
+    service_account_tokens::CHECKS,
+    flow_schemas::CHECKS,
+    access_reviews::CHECKS,
+    merging::patch_content_types::CHECKS,
+    merging::json_patch::CHECKS,
+    merging::merge_patch::CHECKS,
+    merging::scale_subresource::CHECKS,
+    merging::strategic_merge_patch::CHECKS,
+    merging::server_side_apply::CHECKS,
+    merging::apply_conflicts::CHECKS,
+    merging::custom_resource_merging::CHECKS,
+    merging::managed_field_versions::CHECKS,
     merging::last_applied::CHECKS,
-    merging::managers::CHECKS,
-    merging::validation::CHECKS,
+    merging::managed_fields::CHECKS,
+    merging::field_validation::CHECKS,
     merging::dry_run::CHECKS,
     tables::CHECKS,
-    wire::CHECKS,
+    discovery_and_health::CHECKS,
 ];
 
 /// Every check.
@@ -135,20 +138,29 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 ///
 /// # Errors
 /// If the server cannot be reached at all.
-pub async fn run(target: &Target, traits: &Traits, filter: &str) -> Outcome<Report> {
+pub async fn run(
+    target: &Target,
+    traits: &ServerCapabilities,
+    filter: &str,
+) -> Outcome<SuiteReport> {
     let client = Client::new(target.clone());
     let run = run_name(&client).await?;
-    let shared = Shared::new(traits.clone());
+    let shared = RunContext::new(traits.clone());
     let chosen: Vec<&Check> = all().filter(|check| matches(check, filter)).collect();
     let (alone, together): (Vec<_>, Vec<_>) = chosen
         .into_iter()
         .enumerate()
         .partition(|(_, check)| check.needs.contains(&Need::Compaction));
-    let mut report = Report::default();
+    let mut report = SuiteReport::default();
     for (checks, at_once) in [(together, traits.concurrency), (alone, 1)] {
         let going = checks.into_iter().map(|(number, check)| {
             let namespace = format!("{run}-{number}");
-            judge(*check, client.another(), namespace, Arc::clone(&shared))
+            run_check(
+                *check,
+                client.with_new_connections(),
+                namespace,
+                Arc::clone(&shared),
+            )
         });
         let judged = futures::stream::iter(going).buffered(at_once.max(1));
         report.checks.extend(judged.collect::<Vec<_>>().await);
@@ -159,7 +171,7 @@ pub async fn run(target: &Target, traits: &Traits, filter: &str) -> Outcome<Repo
 /// Unique on a server, since every run writes; and no dice are thrown.
 async fn run_name(client: &Client) -> Outcome<String> {
     let path = format!("{}/namespaces?limit=1", kind("namespaces").root());
-    let now = revision(&client.get(&path).await?.is(200)?)?;
+    let now = revision(&client.get(&path).await?.expect_json(200)?)?;
     Ok(format!("check-{now}"))
 }
 
@@ -173,29 +185,34 @@ fn matches(check: &Check, filter: &str) -> bool {
     }
 }
 
-async fn judge(
+async fn run_check(
     check: Check,
     client: Client,
     namespace: String,
-    shared: Arc<Shared>,
-) -> (Check, Verdict, Duration) {
-    let missing = shared.traits.missing(check.needs);
+    shared: Arc<RunContext>,
+) -> (Check, CheckResult, Duration) {
+    let missing = shared.traits.missing_needs(check.needs);
     if !missing.is_empty() {
-        return (check, Verdict::LeftOut(missing), Duration::ZERO);
+        return (check, CheckResult::Skipped(missing), Duration::ZERO);
     }
     let clock = Arc::clone(&shared);
     let start = optik_platform::Clock::monotonic(&clock.clock);
     // A task of its own: a panic ends it, and not the others.
-    let outcome = match tokio::spawn(attempt(check, client, namespace, shared)).await {
+    let outcome = match tokio::spawn(run_in_scope(check, client, namespace, shared)).await {
         Ok(outcome) => outcome,
         Err(panic) => Err(Failure::new(format!("the check itself failed: {panic}"))),
     };
     let took = optik_platform::Clock::monotonic(&clock.clock).since(start);
-    let verdict = outcome.map_or_else(Verdict::Failed, |()| Verdict::Passed);
+    let verdict = outcome.map_or_else(CheckResult::Failed, |()| CheckResult::Passed);
     (check, verdict, took)
 }
 
-async fn attempt(check: Check, client: Client, namespace: String, shared: Arc<Shared>) -> Outcome {
+async fn run_in_scope(
+    check: Check,
+    client: Client,
+    namespace: String,
+    shared: Arc<RunContext>,
+) -> Outcome {
     let limit = if check.needs.contains(&Need::SlowMinutes) {
         Duration::from_secs(300)
     } else {
@@ -206,6 +223,6 @@ async fn attempt(check: Check, client: Client, namespace: String, shared: Arc<Sh
         scope.define_custom_kinds().await?;
     }
     let outcome = tokio::time::timeout(limit, (check.run)(scope.clone())).await;
-    scope.leave().await;
+    scope.cleanup().await;
     outcome.unwrap_or_else(|_| Err(Failure::new(format!("not done in {limit:?}"))))
 }

@@ -10,14 +10,14 @@ use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { namespaces of Extension:
-    [] a_namespace_is_active_and_labelled [NamespaceLifecycle],
-    [] a_deleted_namespace_waits_for_its_finalizer [NamespaceLifecycle],
-    [88] a_terminating_namespace_takes_no_content [NamespaceLifecycle],
-    [89] a_missing_namespace_takes_no_content [NamespaceLifecycle],
-    [90] some_namespaces_are_never_deleted [NamespaceLifecycle],
+    [] new_namespace_is_active_and_has_name_label [NamespaceLifecycle],
+    [] deleted_namespace_is_terminating_until_finalized [NamespaceLifecycle],
+    [88] create_in_terminating_namespace_gets_403 [NamespaceLifecycle],
+    [89] create_in_missing_namespace_gets_404 [NamespaceLifecycle],
+    [90] system_namespaces_cannot_be_deleted [NamespaceLifecycle],
 }
 
-async fn a_namespace_is_active_and_labelled(scope: Scope) -> Outcome {
+async fn new_namespace_is_active_and_has_name_label(scope: Scope) -> Outcome {
     let namespace = scope.get("namespaces", &scope.namespace).await?;
     same_json(
         "spec",
@@ -31,9 +31,9 @@ async fn a_namespace_is_active_and_labelled(scope: Scope) -> Outcome {
 
 /// Deletes a namespace beside that of the check.
 async fn make_terminating(scope: &Scope) -> Outcome<(Scope, Value)> {
-    let other = scope.beside("-x").await?;
-    let path = scope.of("namespaces", &other.namespace);
-    let dying = scope.client.delete(&path).await?.is(200)?;
+    let other = scope.second_namespace("-x").await?;
+    let path = scope.object_path("namespaces", &other.namespace);
+    let dying = scope.client.delete(&path).await?.expect_json(200)?;
     same_json("status", &json!({"phase": "Terminating"}), &dying["status"])?;
     ensure!(
         dying["metadata"]["deletionTimestamp"].is_string(),
@@ -42,42 +42,45 @@ async fn make_terminating(scope: &Scope) -> Outcome<(Scope, Value)> {
     Ok((other, dying))
 }
 
-async fn a_deleted_namespace_waits_for_its_finalizer(scope: Scope) -> Outcome {
+async fn deleted_namespace_is_terminating_until_finalized(scope: Scope) -> Outcome {
     let (other, dying) = make_terminating(&scope).await?;
-    let path = scope.of("namespaces", &other.namespace);
+    let path = scope.object_path("namespaces", &other.namespace);
     let body = with(&dying, "/spec/finalizers", json!([]));
     // The main endpoint does not touch the finalizers of the spec.
-    let kept = scope.client.put(&path, &body).await?.is(200)?;
+    let kept = scope.client.put(&path, &body).await?.expect_json(200)?;
     same_json("spec", &dying["spec"], &kept["spec"])?;
     let body = with(&kept, "/spec/finalizers", json!([]));
     let done = scope.client.put(&format!("{path}/finalize"), &body).await?;
     done.has_status(200)?;
     scope
-        .until("the namespace to go", || async {
+        .wait_until("the namespace to go", || async {
             let answer = scope.client.get(&path).await?;
             if answer.status == 200 {
                 // What is empty is removed by the delete that follows.
                 scope.client.delete(&path).await?;
                 return Ok(None);
             }
-            answer.fails_with(&status::not_found(kind("namespaces"), &other.namespace))?;
+            answer.expect_failure(&status::not_found(kind("namespaces"), &other.namespace))?;
             Ok(Some(()))
         })
         .await
 }
 
-async fn a_terminating_namespace_takes_no_content(scope: Scope) -> Outcome {
-    let other = scope.beside("-x").await?;
+async fn create_in_terminating_namespace_gets_403(scope: Scope) -> Outcome {
+    let other = scope.second_namespace("-x").await?;
     let object = other.make("configmaps", "old").await?;
     scope
         .client
-        .delete(&scope.of("namespaces", &other.namespace))
+        .delete(&scope.object_path("namespaces", &other.namespace))
         .await?
-        .is(200)?;
+        .expect_json(200)?;
     let body = sample("configmaps", "new");
-    let answer = other.client.post(&other.at("configmaps"), &body).await?;
+    let answer = other
+        .client
+        .post(&other.collection_path("configmaps"), &body)
+        .await?;
     let place = &other.namespace;
-    answer.fails_with(&status::failure(
+    answer.expect_failure(&status::failure(
         403,
         "Forbidden",
         &format!(
@@ -101,19 +104,22 @@ async fn a_terminating_namespace_takes_no_content(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn a_missing_namespace_takes_no_content(scope: Scope) -> Outcome {
+async fn create_in_missing_namespace_gets_404(scope: Scope) -> Outcome {
     let path = "/api/v1/namespaces/no-such-namespace/configmaps";
     let answer = scope.client.post(path, &sample("configmaps", "a")).await?;
-    answer.fails_with(&status::not_found(kind("namespaces"), "no-such-namespace"))?;
+    answer.expect_failure(&status::not_found(kind("namespaces"), "no-such-namespace"))?;
     // Reading is not refused.
-    let list = scope.client.get(path).await?.is(200)?;
+    let list = scope.client.get(path).await?.expect_json(200)?;
     same_json("items", &json!([]), &list["items"])
 }
 
-async fn some_namespaces_are_never_deleted(scope: Scope) -> Outcome {
+async fn system_namespaces_cannot_be_deleted(scope: Scope) -> Outcome {
     for name in ["default", "kube-system", "kube-public"] {
-        let answer = scope.client.delete(&scope.of("namespaces", name)).await?;
-        answer.fails_with(&status::failure(
+        let answer = scope
+            .client
+            .delete(&scope.object_path("namespaces", name))
+            .await?;
+        answer.expect_failure(&status::failure(
             403,
             "Forbidden",
             &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),

@@ -2,29 +2,29 @@
 
 use crate::check::checks;
 use crate::client::query;
-use crate::failure::{Rows, ensure, same, same_json};
-use crate::object::{has_names, items, names, revision, token, with};
+use crate::failure::{RowFailures, ensure, same, same_json};
+use crate::object::{continue_token, has_names, items, names, revision, with};
 use crate::samples::sample;
 use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { paging:
-    [68, 69] pages_show_one_state [],
-    [68] the_limit_may_change_between_pages [],
-    [70] revision_zero_ignores_the_limit [],
-    [71] a_revision_with_a_limit_is_exact [],
-    [72] an_exact_list_shows_the_past [],
-    [73] a_list_that_fits_has_no_next_page [],
-    [74] with_a_selector_nobody_counts [],
-    [75] what_remains_is_judged_before_the_selector [],
-    [76] tokens_are_checked [],
-    [77] a_token_excludes_a_revision [],
-    [82] namespaces_are_ordered_with_their_slash [],
-    [] a_limit_of_nothing_is_no_limit [],
-    [] a_list_by_name_has_one_item_at_most [],
-    [] pages_outlive_their_last_item [],
-    [] the_token_has_the_usual_form [],
+    [68, 69] list_pages_show_one_snapshot [],
+    [68] list_limit_may_change_between_pages [],
+    [70] list_at_resource_version_0_ignores_limit [],
+    [71] list_with_limit_and_resource_version_is_exact [],
+    [72] exact_list_shows_past_state [],
+    [73] list_that_fits_limit_has_no_continue_token [],
+    [74] remaining_item_count_is_absent_with_selector [],
+    [75] continue_token_is_returned_before_selector_is_applied [],
+    [76] malformed_continue_token_gets_400 [],
+    [77] continue_token_with_resource_version_gets_400 [],
+    [82] list_order_includes_slash_after_namespace [],
+    [] list_limit_of_zero_is_unlimited [],
+    [] list_by_name_has_at_most_one_item [],
+    [] continue_token_works_after_its_object_is_deleted [],
+    [] continue_token_is_unpadded_url_safe_base64 [],
 }
 
 async fn make_five(scope: &Scope) -> Outcome<Vec<Value>> {
@@ -35,7 +35,7 @@ fn remaining(list: &Value) -> Option<u64> {
     list["metadata"]["remainingItemCount"].as_u64()
 }
 
-async fn pages_show_one_state(scope: Scope) -> Outcome {
+async fn list_pages_show_one_snapshot(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let first = scope.list(&[("limit", "2")]).await?;
     has_names(&first, &["a", "b"])?;
@@ -44,50 +44,50 @@ async fn pages_show_one_state(scope: Scope) -> Outcome {
     scope.make("configmaps", "c2").await?;
     scope
         .client
-        .delete(&scope.of("configmaps", "d"))
+        .delete(&scope.object_path("configmaps", "d"))
         .await?
-        .is(200)?;
-    let next = [("limit", "2"), ("continue", token(&first))];
+        .expect_json(200)?;
+    let next = [("limit", "2"), ("continue", continue_token(&first))];
     let second = scope.list(&next).await?;
     has_names(&second, &["c", "d"])?;
     same("revision", &revision(&first)?, &revision(&second)?)?;
     same("remaining", &Some(1), &remaining(&second))?;
     let third = scope
-        .list(&[("limit", "2"), ("continue", token(&second))])
+        .list(&[("limit", "2"), ("continue", continue_token(&second))])
         .await?;
     has_names(&third, &["e"])?;
     same("revision", &revision(&first)?, &revision(&third)?)?;
-    same("the last token", "", token(&third))?;
+    same("the last token", "", continue_token(&third))?;
     same("remaining", &None, &remaining(&third))
 }
 
-async fn the_limit_may_change_between_pages(scope: Scope) -> Outcome {
+async fn list_limit_may_change_between_pages(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let first = scope.list(&[("limit", "1")]).await?;
     let three = scope
-        .list(&[("limit", "3"), ("continue", token(&first))])
+        .list(&[("limit", "3"), ("continue", continue_token(&first))])
         .await?;
     has_names(&three, &["b", "c", "d"])?;
-    let rest = scope.list(&[("continue", token(&first))]).await?;
+    let rest = scope.list(&[("continue", continue_token(&first))]).await?;
     has_names(&rest, &["b", "c", "d", "e"])?;
     same("revision", &revision(&first)?, &revision(&rest)?)
 }
 
-async fn revision_zero_ignores_the_limit(scope: Scope) -> Outcome {
+async fn list_at_resource_version_0_ignores_limit(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let all = scope
-        .until("the cache to catch up", || async {
+        .wait_until("the cache to catch up", || async {
             let list = scope
                 .list(&[("limit", "2"), ("resourceVersion", "0")])
                 .await?;
             Ok((items(&list)?.len() == 5).then_some(list))
         })
         .await?;
-    same("token", "", token(&all))?;
+    same("token", "", continue_token(&all))?;
     same("remaining", &None, &remaining(&all))
 }
 
-async fn a_revision_with_a_limit_is_exact(scope: Scope) -> Outcome {
+async fn list_with_limit_and_resource_version_is_exact(scope: Scope) -> Outcome {
     let made = make_five(&scope).await?;
     let third = revision(&made[2])?.to_string();
     let list = scope
@@ -96,12 +96,12 @@ async fn a_revision_with_a_limit_is_exact(scope: Scope) -> Outcome {
     has_names(&list, &["a", "b"])?;
     same("revision", &third, &revision(&list)?.to_string())?;
     same("remaining", &Some(1), &remaining(&list))?;
-    let rest = scope.list(&[("continue", token(&list))]).await?;
+    let rest = scope.list(&[("continue", continue_token(&list))]).await?;
     has_names(&rest, &["c"])?;
     same("revision", &third, &revision(&rest)?.to_string())
 }
 
-async fn an_exact_list_shows_the_past(scope: Scope) -> Outcome {
+async fn exact_list_shows_past_state(scope: Scope) -> Outcome {
     let made = scope.make_several(&["a", "b"]).await?;
     let past = revision(&made[1])?.to_string();
     scope
@@ -109,9 +109,9 @@ async fn an_exact_list_shows_the_past(scope: Scope) -> Outcome {
         .await?;
     scope
         .client
-        .delete(&scope.of("configmaps", "b"))
+        .delete(&scope.object_path("configmaps", "b"))
         .await?
-        .is(200)?;
+        .expect_json(200)?;
     scope.make("configmaps", "c").await?;
     let exact = [
         ("resourceVersion", past.as_str()),
@@ -133,12 +133,12 @@ fn bare(object: &Value) -> Value {
     copy
 }
 
-async fn a_list_that_fits_has_no_next_page(scope: Scope) -> Outcome {
+async fn list_that_fits_limit_has_no_continue_token(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     for limit in ["5", "6"] {
         let list = scope.list(&[("limit", limit)]).await?;
         same("items", &5, &items(&list)?.len())?;
-        same("token", "", token(&list))?;
+        same("token", "", continue_token(&list))?;
         same("remaining", &None, &remaining(&list))?;
     }
     Ok(())
@@ -153,7 +153,7 @@ async fn make_labelled(scope: &Scope, name: &str) -> Outcome<Value> {
     scope.create("configmaps", &body).await
 }
 
-async fn with_a_selector_nobody_counts(scope: Scope) -> Outcome {
+async fn remaining_item_count_is_absent_with_selector(scope: Scope) -> Outcome {
     for name in ["a", "b", "c"] {
         make_labelled(&scope, name).await?;
     }
@@ -163,23 +163,27 @@ async fn with_a_selector_nobody_counts(scope: Scope) -> Outcome {
     ] {
         let list = scope.list(&[("limit", "2"), selector]).await?;
         has_names(&list, &["a", "b"])?;
-        ensure!(!token(&list).is_empty(), "{selector:?}: no token");
+        ensure!(!continue_token(&list).is_empty(), "{selector:?}: no token");
         same("remaining", &None, &remaining(&list))?;
     }
     Ok(())
 }
 
-async fn what_remains_is_judged_before_the_selector(scope: Scope) -> Outcome {
+async fn continue_token_is_returned_before_selector_is_applied(scope: Scope) -> Outcome {
     make_labelled(&scope, "a").await?;
     scope.make_several(&["b", "c"]).await?;
     let selector = ("labelSelector", "x=y");
     let list = scope.list(&[("limit", "1"), selector]).await?;
     has_names(&list, &["a"])?;
-    ensure!(!token(&list).is_empty(), "no token: {list}");
-    let next = [("limit", "1"), selector, ("continue", token(&list))];
+    ensure!(!continue_token(&list).is_empty(), "no token: {list}");
+    let next = [
+        ("limit", "1"),
+        selector,
+        ("continue", continue_token(&list)),
+    ];
     let rest = scope.list(&next).await?;
     has_names(&rest, &[])?;
-    same("token", "", token(&rest))?;
+    same("token", "", continue_token(&rest))?;
     same("revision", &revision(&list)?, &revision(&rest)?)
 }
 
@@ -214,33 +218,36 @@ const BAD_TOKENS: &[(&str, &str)] = &[
     ),
 ];
 
-async fn tokens_are_checked(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn malformed_continue_token_gets_400(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (token, text) in BAD_TOKENS {
-        let path = query(&scope.at("configmaps"), &[("continue", token)]);
+        let path = query(&scope.collection_path("configmaps"), &[("continue", token)]);
         let answer = scope.client.get(&path).await?;
         let message = format!("invalid continue token: continue key is not valid: {text}");
-        rows.row(token, answer.fails_with(&status::bad_request(&message)));
+        rows.record(token, answer.expect_failure(&status::bad_request(&message)));
     }
     rows.outcome()
 }
 
-async fn a_token_excludes_a_revision(scope: Scope) -> Outcome {
+async fn continue_token_with_resource_version_gets_400(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let first = scope.list(&[("limit", "2")]).await?;
     let now = revision(&first)?.to_string();
     for revision in [now.as_str(), "1", "abc"] {
-        let parameters = [("continue", token(&first)), ("resourceVersion", revision)];
-        let path = query(&scope.at("configmaps"), &parameters);
+        let parameters = [
+            ("continue", continue_token(&first)),
+            ("resourceVersion", revision),
+        ];
+        let path = query(&scope.collection_path("configmaps"), &parameters);
         let answer = scope.client.get(&path).await?;
-        answer.fails_with(&status::revision_with_continue())?;
+        answer.expect_failure(&status::revision_with_continue())?;
     }
     Ok(())
 }
 
 /// `t-x/a` comes before `t/a`: `-` is less than `/`.
-async fn namespaces_are_ordered_with_their_slash(scope: Scope) -> Outcome {
-    let other = scope.beside("-x").await?;
+async fn list_order_includes_slash_after_namespace(scope: Scope) -> Outcome {
+    let other = scope.second_namespace("-x").await?;
     let mark = scope.namespace.clone();
     for place in [&scope, &other] {
         for name in ["b", "a"] {
@@ -251,7 +258,7 @@ async fn namespaces_are_ordered_with_their_slash(scope: Scope) -> Outcome {
     }
     let selector = format!("run={mark}");
     let path = query("/api/v1/configmaps", &[("labelSelector", &selector)]);
-    let list = scope.client.get(&path).await?.is(200)?;
+    let list = scope.client.get(&path).await?.expect_json(200)?;
     let got: Vec<String> = items(&list)?.iter().map(place_and_name).collect();
     let expected: Vec<String> = [&other, &scope]
         .iter()
@@ -265,43 +272,43 @@ fn place_and_name(item: &Value) -> String {
     format!("{}/{}", part("namespace"), part("name"))
 }
 
-async fn a_limit_of_nothing_is_no_limit(scope: Scope) -> Outcome {
+async fn list_limit_of_zero_is_unlimited(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     for limit in ["0", "-1"] {
         let list = scope.list(&[("limit", limit)]).await?;
         same("items", &5, &items(&list)?.len())?;
-        same("token", "", token(&list))?;
+        same("token", "", continue_token(&list))?;
     }
     Ok(())
 }
 
-async fn a_list_by_name_has_one_item_at_most(scope: Scope) -> Outcome {
+async fn list_by_name_has_at_most_one_item(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let by_name = |name: &'static str| ("fieldSelector", name);
     let list = scope
         .list(&[by_name("metadata.name=c"), ("limit", "1")])
         .await?;
     has_names(&list, &["c"])?;
-    same("token", "", token(&list))?;
+    same("token", "", continue_token(&list))?;
     let list = scope.list(&[by_name("metadata.name=missing")]).await?;
     has_names(&list, &[])
 }
 
 /// A token names a key, not an object: it works when that object is gone.
-async fn pages_outlive_their_last_item(scope: Scope) -> Outcome {
+async fn continue_token_works_after_its_object_is_deleted(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let first = scope.list(&[("limit", "2")]).await?;
     scope
         .client
-        .delete(&scope.of("configmaps", "b"))
+        .delete(&scope.object_path("configmaps", "b"))
         .await?
-        .is(200)?;
+        .expect_json(200)?;
     scope
         .client
-        .delete(&scope.of("configmaps", "c"))
+        .delete(&scope.object_path("configmaps", "c"))
         .await?
-        .is(200)?;
-    let rest = scope.list(&[("continue", token(&first))]).await?;
+        .expect_json(200)?;
+    let rest = scope.list(&[("continue", continue_token(&first))]).await?;
     same(
         "names",
         &vec!["c".into(), "d".into(), "e".into()],
@@ -310,10 +317,10 @@ async fn pages_outlive_their_last_item(scope: Scope) -> Outcome {
 }
 
 /// URL-safe base64 without padding; clients may look into it, and some do.
-async fn the_token_has_the_usual_form(scope: Scope) -> Outcome {
+async fn continue_token_is_unpadded_url_safe_base64(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let list = scope.list(&[("limit", "2")]).await?;
-    let text = token(&list);
+    let text = continue_token(&list);
     let safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     ensure!(text.chars().all(safe), "not URL-safe: {text}");
     // {"v":"meta.k8s.io/v1","rv":

@@ -1,96 +1,99 @@
 //! Paths and methods (wire §1.1, §3.6).
 
 use crate::check::checks;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::object::has_names;
 use crate::status;
-use crate::{Answer, Outcome, Request, Scope};
+use crate::{ApiResponse, Outcome, Request, Scope};
 use http::Method;
 use serde_json::json;
 
 checks! { paths:
-    [] one_slash_at_the_end_does_not_matter [],
-    [] no_namespace_is_all_of_them_for_who_looks [],
-    [] documents_for_any_method [],
-    [] names_of_directories_are_refused [],
-    [] unknown_resources_of_built_in_groups [],
-    [] unknown_paths [],
-    [] unknown_resources_of_custom_groups [CustomResources],
-    [] methods_that_are_not_allowed [],
-    [] a_head_is_not_a_get [],
-    [] a_failure_is_compact_and_ordered [],
-    [] a_wrong_token_is_refused [Authentication],
-    [] unknown_parameters_are_ignored [],
-    [] errors_of_parameters_come_before_the_read [],
+    [] trailing_slash_is_ignored [],
+    [] empty_namespace_in_path_lists_all_and_rejects_writes [],
+    [] discovery_and_openapi_answer_any_method [],
+    [] dot_names_in_path_get_400 [],
+    [] unknown_resource_of_built_in_group_gets_404_status [],
+    [] unknown_path_gets_plain_404 [],
+    [] unknown_resource_of_custom_group_gets_404 [CustomResources],
+    [] unsupported_method_gets_405 [],
+    [] head_of_built_in_resource_gets_405 [],
+    [] status_failure_is_compact_json_in_upstream_order [],
+    [] invalid_bearer_token_gets_401 [Authentication],
+    [] unknown_query_parameters_are_ignored [],
+    [] malformed_query_parameters_get_400_before_reading [],
 }
 
-async fn one_slash_at_the_end_does_not_matter(scope: Scope) -> Outcome {
+async fn trailing_slash_is_ignored(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     let list = scope
         .client
-        .get(&format!("{}/", scope.at("configmaps")))
+        .get(&format!("{}/", scope.collection_path("configmaps")))
         .await?;
-    has_names(&list.is(200)?, &["a"])?;
+    has_names(&list.expect_json(200)?, &["a"])?;
     let one = scope
         .client
-        .get(&format!("{}/", scope.of("configmaps", "a")))
+        .get(&format!("{}/", scope.object_path("configmaps", "a")))
         .await?;
-    same_json(&one.asked, &made, &one.is(200)?)
+    same_json(&one.asked, &made, &one.expect_json(200)?)
 }
 
-async fn no_namespace_is_all_of_them_for_who_looks(scope: Scope) -> Outcome {
-    let name = scope.unique("everywhere");
+async fn empty_namespace_in_path_lists_all_and_rejects_writes(scope: Scope) -> Outcome {
+    let name = scope.unique_name("everywhere");
     scope.make("configmaps", &name).await?;
     let selected = format!("fieldSelector=metadata.name%3D{name}");
     let nowhere = "/api/v1/namespaces//configmaps";
     let list = scope.client.get(&format!("{nowhere}?{selected}")).await?;
-    has_names(&list.is(200)?, &[&name])?;
+    has_names(&list.expect_json(200)?, &[&name])?;
     let required = status::bad_request("Namespace parameter required.");
-    let mut rows = Rows::default();
+    let mut rows = RowFailures::default();
     for method in [Method::GET, Method::DELETE] {
         let request = Request::new(method.clone(), format!("{nowhere}/{name}"));
-        let answer = scope.client.ask(request).await?;
-        rows.row(format!("{method} one"), answer.fails_with(&required));
+        let answer = scope.client.execute(request).await?;
+        rows.record(format!("{method} one"), answer.expect_failure(&required));
     }
     let all = scope
         .client
         .delete(&format!("{nowhere}?{selected}"))
         .await?;
-    rows.row("DELETE all", all.fails_with(&required));
+    rows.record("DELETE all", all.expect_failure(&required));
     let nodes = scope.client.get("/api/v1/namespaces//nodes").await?;
-    rows.row("nodes", nodes.fails_with(&status::no_such_resource()));
+    rows.record("nodes", nodes.expect_failure(&status::no_such_resource()));
     rows.outcome()?;
     scope.get("configmaps", &name).await.map(drop)
 }
 
-async fn documents_for_any_method(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn discovery_and_openapi_answer_any_method(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for path in ["/apis", "/apis/apps", "/openapi/v2"] {
         for method in [Method::HEAD, Method::POST, Method::DELETE] {
-            let answer = scope.client.ask(Request::new(method.clone(), path)).await?;
-            rows.row(format!("{method} {path}"), answer.has_status(200));
+            let answer = scope
+                .client
+                .execute(Request::new(method.clone(), path))
+                .await?;
+            rows.record(format!("{method} {path}"), answer.has_status(200));
         }
     }
     rows.outcome()
 }
 
-async fn names_of_directories_are_refused(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn dot_names_in_path_get_400(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (written, name) in [(".", "."), ("..", ".."), ("%2e%2e", "..")] {
-        let path = scope.of("configmaps", written);
+        let path = scope.object_path("configmaps", written);
         let text = format!("Name parameter invalid: \"{name}\": may not be '{name}'");
         for method in [Method::GET, Method::DELETE] {
-            let answer = scope.client.ask(Request::new(method, &path)).await?;
-            rows.row(written, answer.fails_with(&status::bad_request(&text)));
+            let answer = scope.client.execute(Request::new(method, &path)).await?;
+            rows.record(written, answer.expect_failure(&status::bad_request(&text)));
         }
     }
     rows.outcome()
 }
 
-async fn unknown_resources_of_built_in_groups(scope: Scope) -> Outcome {
+async fn unknown_resource_of_built_in_group_gets_404_status(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
-    let here = scope.at("configmaps");
-    let mut rows = Rows::default();
+    let here = scope.collection_path("configmaps");
+    let mut rows = RowFailures::default();
     for path in [
         "/api/v1/nosuch".to_owned(),
         "/api/v1/nosuch/a".to_owned(),
@@ -105,14 +108,14 @@ async fn unknown_resources_of_built_in_groups(scope: Scope) -> Outcome {
         "/api//v1/configmaps".to_owned(),
     ] {
         let answer = scope.client.get(&path).await?;
-        rows.row(&path, answer.fails_with(&status::no_such_resource()));
+        rows.record(&path, answer.expect_failure(&status::no_such_resource()));
     }
     let put = scope.client.put("/api/v1/nosuch", &json!({})).await?;
-    rows.row("PUT", put.fails_with(&status::no_such_resource()));
+    rows.record("PUT", put.expect_failure(&status::no_such_resource()));
     rows.outcome()
 }
 
-fn is_plain_404(answer: &Answer) -> Outcome {
+fn is_plain_404(answer: &ApiResponse) -> Outcome {
     answer.has_status(404)?;
     same("body", "404 page not found\n", answer.text().as_str())?;
     let media_type = answer.header("content-type");
@@ -120,8 +123,8 @@ fn is_plain_404(answer: &Answer) -> Outcome {
     Ok(())
 }
 
-async fn unknown_paths(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn unknown_path_gets_plain_404(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for path in [
         "/nosuch",
         "/apis/nosuch.test",
@@ -131,13 +134,13 @@ async fn unknown_paths(scope: Scope) -> Outcome {
         "//api/v1/configmaps",
     ] {
         let answer = scope.client.get(path).await?;
-        rows.row(path, is_plain_404(&answer));
+        rows.record(path, is_plain_404(&answer));
     }
     rows.outcome()
 }
 
-async fn unknown_resources_of_custom_groups(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn unknown_resource_of_custom_group_gets_404(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     let post = Request::new(Method::POST, "/apis/checks.optik.test/v1/widgets").json(&json!({}));
     for request in [
         Request::get("/apis/checks.optik.test/v1/nosuch"),
@@ -146,15 +149,18 @@ async fn unknown_resources_of_custom_groups(scope: Scope) -> Outcome {
         post,
     ] {
         let name = format!("{} {}", request.method, request.path);
-        rows.row(name, is_plain_404(&scope.client.ask(request).await?));
+        rows.record(name, is_plain_404(&scope.client.execute(request).await?));
     }
     rows.outcome()
 }
 
-async fn methods_that_are_not_allowed(scope: Scope) -> Outcome {
+async fn unsupported_method_gets_405(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
-    let (all, one) = (scope.at("configmaps"), scope.of("configmaps", "a"));
-    let mut rows = Rows::default();
+    let (all, one) = (
+        scope.collection_path("configmaps"),
+        scope.object_path("configmaps", "a"),
+    );
+    let mut rows = RowFailures::default();
     for (method, path) in [
         // Creating and deleting need a namespace.
         (Method::POST, "/api/v1/configmaps"),
@@ -171,25 +177,37 @@ async fn methods_that_are_not_allowed(scope: Scope) -> Outcome {
         (Method::DELETE, "/api/v1"),
         (Method::POST, "/api"),
     ] {
-        let answer = scope.client.ask(Request::new(method.clone(), path)).await?;
-        let outcome = answer.fails_with(&status::method_not_allowed());
-        rows.row(format!("{method} {path}"), outcome);
+        let answer = scope
+            .client
+            .execute(Request::new(method.clone(), path))
+            .await?;
+        let outcome = answer.expect_failure(&status::method_not_allowed());
+        rows.record(format!("{method} {path}"), outcome);
     }
     rows.outcome()
 }
 
-async fn a_head_is_not_a_get(scope: Scope) -> Outcome {
+async fn head_of_built_in_resource_gets_405(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
-    for path in [scope.at("configmaps"), scope.of("configmaps", "a")] {
-        let answer = scope.client.ask(Request::new(Method::HEAD, path)).await?;
+    for path in [
+        scope.collection_path("configmaps"),
+        scope.object_path("configmaps", "a"),
+    ] {
+        let answer = scope
+            .client
+            .execute(Request::new(Method::HEAD, path))
+            .await?;
         same("status", &405, &answer.status)?;
     }
     Ok(())
 }
 
 /// As bytes: some clients compare them.
-async fn a_failure_is_compact_and_ordered(scope: Scope) -> Outcome {
-    let answer = scope.client.get(&scope.of("configmaps", "a")).await?;
+async fn status_failure_is_compact_json_in_upstream_order(scope: Scope) -> Outcome {
+    let answer = scope
+        .client
+        .get(&scope.object_path("configmaps", "a"))
+        .await?;
     let expected = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"configmaps \"a\" not found","reason":"NotFound","details":{"name":"a","kind":"configmaps"},"code":404}"#;
     same("body", &format!("{expected}\n"), &answer.text())?;
     same("type", "application/json", answer.header("content-type"))?;
@@ -199,15 +217,15 @@ async fn a_failure_is_compact_and_ordered(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn a_wrong_token_is_refused(scope: Scope) -> Outcome {
-    let request = Request::get(scope.at("configmaps"));
+async fn invalid_bearer_token_gets_401(scope: Scope) -> Outcome {
+    let request = Request::get(scope.collection_path("configmaps"));
     let request = request.header("authorization", "Bearer no-such-token");
-    let answer = scope.client.ask(request).await?;
+    let answer = scope.client.execute(request).await?;
     let expected = status::failure(401, "Unauthorized", "Unauthorized", None);
-    answer.fails_with(&expected)
+    answer.expect_failure(&expected)
 }
 
-async fn unknown_parameters_are_ignored(scope: Scope) -> Outcome {
+async fn unknown_query_parameters_are_ignored(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     for parameters in [
         "unknown=x",
@@ -215,8 +233,8 @@ async fn unknown_parameters_are_ignored(scope: Scope) -> Outcome {
         "allowWatchBookmarks=abc",
         "includeObject=Foo",
     ] {
-        let path = format!("{}?{parameters}", scope.at("configmaps"));
-        let list = scope.client.get(&path).await?.is(200)?;
+        let path = format!("{}?{parameters}", scope.collection_path("configmaps"));
+        let list = scope.client.get(&path).await?.expect_json(200)?;
         has_names(&list, &["a"])?;
     }
     Ok(())
@@ -233,15 +251,18 @@ const BAD_NUMBERS: &[(&str, &str, &str)] = &[
     ("timeoutSeconds", "1s", "invalid syntax"),
 ];
 
-async fn errors_of_parameters_come_before_the_read(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn malformed_query_parameters_get_400_before_reading(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (name, value, why) in BAD_NUMBERS {
         for watch in ["", "&watch=true"] {
-            let path = format!("{}?{name}={value}{watch}", scope.at("configmaps"));
+            let path = format!(
+                "{}?{name}={value}{watch}",
+                scope.collection_path("configmaps")
+            );
             let answer = scope.client.get(&path).await?;
             let text = format!("strconv.ParseInt: parsing \"{value}\": {why}");
-            let outcome = answer.fails_with(&status::bad_request(&text));
-            rows.row(format!("{name}={value}{watch}"), outcome);
+            let outcome = answer.expect_failure(&status::bad_request(&text));
+            rows.record(format!("{name}={value}{watch}"), outcome);
         }
     }
     rows.outcome()

@@ -2,7 +2,7 @@
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
-use crate::object::{revision, set, text, with};
+use crate::object::{revision, set, text_at, with};
 use crate::samples::sample;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 use super::delete::FINALIZER;
 
 checks! { pods:
-    [61, 62] a_scheduled_pod_is_given_time [Pods],
-    [63] no_grace_takes_two_writes [Pods],
-    [64] an_unscheduled_pod_goes_at_once [Pods],
-    [64] a_finished_pod_goes_at_once [Pods, Status],
-    [65] a_graceful_pod_outlives_its_finalizer [Pods],
-    [62] a_negative_grace_is_one_second [Pods],
-    [93] a_pod_enters_a_selector_when_bound [Pods],
-    [] what_needs_a_node_says_so [Pods],
-    [] a_pod_is_bound_the_old_way [Pods],
+    [61, 62] scheduled_pod_gets_grace_period [Pods],
+    [63] pod_delete_with_zero_grace_after_graceful_deletes [Pods],
+    [64] unscheduled_pod_is_deleted_at_once [Pods],
+    [64] finished_pod_is_deleted_at_once [Pods, Status],
+    [65] gracefully_deleted_pod_outlives_its_finalizer [Pods],
+    [62] negative_grace_period_is_one_second [Pods],
+    [93] watch_by_node_name_sees_pod_added_when_bound [Pods],
+    [] pod_connect_without_node_is_rejected [Pods],
+    [] pod_is_bound_by_bindings_collection [Pods],
 }
 
 /// As far as no node has to be asked.
-async fn what_needs_a_node_says_so(scope: Scope) -> Outcome {
+async fn pod_connect_without_node_is_rejected(scope: Scope) -> Outcome {
     scope.create("pods", &sample("pods", "a")).await?;
     let two = json!([{"name": "x", "image": "i"}, {"name": "y", "image": "i"}]);
     let two = with(&sample("pods", "two"), "/spec/containers", two);
@@ -46,20 +46,24 @@ async fn what_needs_a_node_says_so(scope: Scope) -> Outcome {
         ("two/log", 400, choose),
         ("two/exec?command=ls", 400, choose),
     ] {
-        let answer = scope.client.get(&scope.of("pods", path)).await?.is(code)?;
-        same(path, message, text(&answer, "/message")?)?;
+        let answer = scope
+            .client
+            .get(&scope.object_path("pods", path))
+            .await?
+            .expect_json(code)?;
+        same(path, message, text_at(&answer, "/message")?)?;
     }
     let nothing = scope
         .client
-        .get(&scope.of("pods", "two/log?container=y"))
+        .get(&scope.object_path("pods", "two/log?container=y"))
         .await?;
     nothing.has_status(204)?;
-    let path = scope.of("pods", "a/log");
+    let path = scope.object_path("pods", "a/log");
     scope.client.delete(&path).await?.has_status(405)
 }
 
 /// By a collection of bindings, of which nothing is kept.
-async fn a_pod_is_bound_the_old_way(scope: Scope) -> Outcome {
+async fn pod_is_bound_by_bindings_collection(scope: Scope) -> Outcome {
     scope.create("pods", &sample("pods", "a")).await?;
     let path = format!("/api/v1/namespaces/{}/bindings", scope.namespace);
     let binding = |metadata: Value| {
@@ -81,7 +85,7 @@ async fn a_pod_is_bound_the_old_way(scope: Scope) -> Outcome {
         (json!({"name": "a"}), 409, assigned),
     ] {
         let answer = scope.client.post(&path, &binding(metadata)).await?;
-        let answer = answer.is(code)?;
+        let answer = answer.expect_json(code)?;
         same("message", message, answer["message"].as_str().unwrap_or(""))?;
     }
     let pod = scope.get("pods", "a").await?;
@@ -104,8 +108,12 @@ async fn make_scheduled(scope: &Scope, name: &str) -> Outcome<Value> {
 
 async fn delete_with_grace(scope: &Scope, name: &str, seconds: i64) -> Outcome<Value> {
     let options = json!({"gracePeriodSeconds": seconds});
-    let path = scope.of("pods", name);
-    scope.client.delete_with(&path, &options).await?.is(200)
+    let path = scope.object_path("pods", name);
+    scope
+        .client
+        .delete_with(&path, &options)
+        .await?
+        .expect_json(200)
 }
 
 /// `2026-01-02T03:04:05Z`, as seconds of its day.
@@ -120,16 +128,16 @@ fn second_of_day(time: &str) -> Outcome<i64> {
 /// How many seconds from now an object will be gone; midnight does not matter.
 fn seconds_left(scope: &Scope, object: &Value) -> Outcome<i64> {
     const DAY: i64 = 24 * 3600;
-    let end = second_of_day(text(object, "/metadata/deletionTimestamp")?)?;
+    let end = second_of_day(text_at(object, "/metadata/deletionTimestamp")?)?;
     let now = i64::try_from(scope.unix_seconds()).unwrap_or(0) % DAY;
     Ok((end - now + DAY + DAY / 2) % DAY - DAY / 2)
 }
 
-async fn a_scheduled_pod_is_given_time(scope: Scope) -> Outcome {
+async fn scheduled_pod_gets_grace_period(scope: Scope) -> Outcome {
     let pod = make_scheduled(&scope, "a").await?;
     same_json("generation", &json!(1), &pod["metadata"]["generation"])?;
-    let path = scope.of("pods", "a");
-    let dying = scope.client.delete(&path).await?.is(200)?;
+    let path = scope.object_path("pods", "a");
+    let dying = scope.client.delete(&path).await?.expect_json(200)?;
     let meta = &dying["metadata"];
     same_json("grace", &json!(30), &meta["deletionGracePeriodSeconds"])?;
     same_json("generation", &json!(2), &meta["generation"])?;
@@ -141,68 +149,80 @@ async fn a_scheduled_pod_is_given_time(scope: Scope) -> Outcome {
         same_json("unchanged", &dying, &again)?;
     }
     let again = scope.client.delete(&path).await?;
-    same_json(&again.asked, &dying, &again.is(200)?)?;
+    same_json(&again.asked, &dying, &again.expect_json(200)?)?;
     let sooner = delete_with_grace(&scope, "a", 5).await?;
     let meta = &sooner["metadata"];
     same_json("grace", &json!(5), &meta["deletionGracePeriodSeconds"])?;
     ensure!(
-        text(&sooner, "/metadata/deletionTimestamp")?
-            < text(&dying, "/metadata/deletionTimestamp")?,
+        text_at(&sooner, "/metadata/deletionTimestamp")?
+            < text_at(&dying, "/metadata/deletionTimestamp")?,
         "not sooner: {sooner}"
     );
     ensure!(revision(&sooner)? > revision(&dying)?, "not written");
     Ok(())
 }
 
-async fn no_grace_takes_two_writes(scope: Scope) -> Outcome {
+async fn pod_delete_with_zero_grace_after_graceful_deletes(scope: Scope) -> Outcome {
     make_scheduled(&scope, "a").await?;
-    let dying = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    let dying = scope
+        .client
+        .delete(&scope.object_path("pods", "a"))
+        .await?
+        .expect_json(200)?;
     let now = revision(&dying)?.to_string();
     let mut watch = scope
         .watch_kind("pods", &[("resourceVersion", &now)])
         .await?;
     let shown = delete_with_grace(&scope, "a", 0).await?;
-    let modified = watch.expect_brief("MODIFIED a").await?;
+    let modified = watch.expect_summary("MODIFIED a").await?;
     let grace = &modified.object["metadata"]["deletionGracePeriodSeconds"];
     same_json("grace", &json!(0), grace)?;
-    let deleted = watch.expect_brief("DELETED a").await?;
+    let deleted = watch.expect_summary("DELETED a").await?;
     ensure!(deleted.revision()? > modified.revision()?, "not ascending");
     same("revision", &deleted.revision()?, &revision(&shown)?)?;
     scope.is_gone("pods", "a").await
 }
 
-async fn an_unscheduled_pod_goes_at_once(scope: Scope) -> Outcome {
+async fn unscheduled_pod_is_deleted_at_once(scope: Scope) -> Outcome {
     let pod = scope.make("pods", "a").await?;
     let now = revision(&pod)?.to_string();
     let mut watch = scope
         .watch_kind("pods", &[("resourceVersion", &now)])
         .await?;
-    let shown = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    let shown = scope
+        .client
+        .delete(&scope.object_path("pods", "a"))
+        .await?
+        .expect_json(200)?;
     same_json("kind", &json!("Pod"), &shown["kind"])?;
-    let events = watch.until(|event| event.kind == "DELETED").await?;
+    let events = watch.read_until(|event| event.kind == "DELETED").await?;
     let last = events.last().map(crate::Event::revision);
     same("revision", &last.transpose()?, &Some(revision(&shown)?))?;
     scope.is_gone("pods", "a").await
 }
 
-async fn a_finished_pod_goes_at_once(scope: Scope) -> Outcome {
+async fn finished_pod_is_deleted_at_once(scope: Scope) -> Outcome {
     let pod = make_scheduled(&scope, "a").await?;
-    let path = scope.of("pods", "a");
+    let path = scope.object_path("pods", "a");
     let body = with(&pod, "/status/phase", "Succeeded");
     scope
         .client
         .put(&format!("{path}/status"), &body)
         .await?
-        .is(200)?;
-    scope.client.delete(&path).await?.is(200)?;
+        .expect_json(200)?;
+    scope.client.delete(&path).await?.expect_json(200)?;
     scope.is_gone("pods", "a").await
 }
 
-async fn a_graceful_pod_outlives_its_finalizer(scope: Scope) -> Outcome {
+async fn gracefully_deleted_pod_outlives_its_finalizer(scope: Scope) -> Outcome {
     let mut body = with(&sample("pods", "a"), "/spec/nodeName", "nowhere");
     set(&mut body, "/metadata/finalizers", json!([FINALIZER]));
     scope.create("pods", &body).await?;
-    let dying = scope.client.delete(&scope.of("pods", "a")).await?.is(200)?;
+    let dying = scope
+        .client
+        .delete(&scope.object_path("pods", "a"))
+        .await?
+        .expect_json(200)?;
     let freed = with(&dying, "/metadata/finalizers", json!([]));
     let freed = scope.replace("pods", &freed).await?;
     ensure!(
@@ -214,14 +234,14 @@ async fn a_graceful_pod_outlives_its_finalizer(scope: Scope) -> Outcome {
     scope.is_gone("pods", "a").await
 }
 
-async fn a_negative_grace_is_one_second(scope: Scope) -> Outcome {
+async fn negative_grace_period_is_one_second(scope: Scope) -> Outcome {
     make_scheduled(&scope, "a").await?;
     let dying = delete_with_grace(&scope, "a", -7).await?;
     let grace = &dying["metadata"]["deletionGracePeriodSeconds"];
     same_json("grace", &json!(1), grace)
 }
 
-async fn a_pod_enters_a_selector_when_bound(scope: Scope) -> Outcome {
+async fn watch_by_node_name_sees_pod_added_when_bound(scope: Scope) -> Outcome {
     let pod = scope.make("pods", "a").await?;
     let now = revision(&pod)?.to_string();
     let parameters = [
@@ -229,7 +249,7 @@ async fn a_pod_enters_a_selector_when_bound(scope: Scope) -> Outcome {
         ("fieldSelector", "spec.nodeName=somewhere"),
     ];
     let mut watch = scope.watch_kind("pods", &parameters).await?;
-    let path = format!("{}/binding", scope.of("pods", "a"));
+    let path = format!("{}/binding", scope.object_path("pods", "a"));
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"},
@@ -238,8 +258,8 @@ async fn a_pod_enters_a_selector_when_bound(scope: Scope) -> Outcome {
     let expected = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
     });
-    same_json(&answer.asked, &expected, &answer.is(201)?)?;
-    let event = watch.expect_brief("ADDED a").await?;
+    same_json(&answer.asked, &expected, &answer.expect_json(201)?)?;
+    let event = watch.expect_summary("ADDED a").await?;
     same_json(
         "node",
         &json!("somewhere"),

@@ -2,7 +2,7 @@
 
 use crate::check::checks;
 use crate::client::query;
-use crate::failure::{Rows, same};
+use crate::failure::{RowFailures, same};
 use crate::object::{names, with};
 use crate::samples::sample;
 use crate::status;
@@ -10,19 +10,19 @@ use crate::{Outcome, Scope};
 use serde_json::json;
 
 checks! { selectors:
-    [84] labels_select [],
-    [] malformed_label_selectors_are_refused [],
-    [] fields_select [],
-    [83] malformed_field_selectors_are_refused [],
-    [83] malformed_selectors_are_refused_by_watches [],
-    [83] every_kind_knows_its_fields [
+    [84] label_selectors_select [],
+    [] malformed_label_selector_is_rejected [],
+    [] field_selectors_select [],
+    [83] malformed_field_selector_is_rejected [],
+    [83] watch_with_malformed_selector_is_rejected [],
+    [83] each_kind_supports_its_field_selectors [
         Kind("pods"), Kind("events"), Kind("nodes"), Kind("services"), Kind("jobs"),
         Kind("replicationcontrollers"), Kind("resourceslices"), Kind("deployments"),
     ],
-    [83] custom_resources_know_the_fields_of_their_definition [CustomResources],
-    [83] certificate_requests_know_their_signer [],
-    [] pods_are_selected_by_their_fields [Pods, Status],
-    [] secrets_and_services_are_selected_by_type [Kind("services")],
+    [83] custom_resources_support_selectable_fields_of_their_crd [CustomResources],
+    [83] csrs_support_signer_name_field_selector [],
+    [] pods_support_their_field_selectors [Pods, Status],
+    [] secrets_and_services_support_type_field_selectors [Kind("services")],
 }
 
 /// Selector, and the names it selects of `a` (app=x, n=5), `b` (app=y), `c` (none).
@@ -60,19 +60,19 @@ async fn make_labelled(scope: &Scope) -> Outcome {
 }
 
 async fn selects(scope: &Scope, parameter: &str, rows: &[(&str, &[&str])]) -> Outcome {
-    let mut results = Rows::default();
+    let mut results = RowFailures::default();
     for (selector, expected) in rows {
         let list = scope.list(&[(parameter, selector)]).await;
         let outcome = list.and_then(|list| {
             let expected: Vec<String> = expected.iter().map(|&name| name.to_owned()).collect();
             same("names", &expected, &names(&list)?)
         });
-        results.row(selector, outcome);
+        results.record(selector, outcome);
     }
     results.outcome()
 }
 
-async fn labels_select(scope: Scope) -> Outcome {
+async fn label_selectors_select(scope: Scope) -> Outcome {
     make_labelled(&scope).await?;
     selects(&scope, "labelSelector", LABELS).await
 }
@@ -125,16 +125,19 @@ const BAD_LABELS: &[(&str, &str)] = &[
 ];
 
 async fn are_refused(scope: &Scope, more: &str, parameter: &str, rows: &[(&str, &str)]) -> Outcome {
-    let mut results = Rows::default();
+    let mut results = RowFailures::default();
     for (selector, text) in rows {
-        let path = query(&scope.at("configmaps"), &[(parameter, selector)]);
+        let path = query(
+            &scope.collection_path("configmaps"),
+            &[(parameter, selector)],
+        );
         let answer = scope.client.get(&format!("{path}{more}")).await?;
-        results.row(selector, answer.fails_with(&status::bad_request(text)));
+        results.record(selector, answer.expect_failure(&status::bad_request(text)));
     }
     results.outcome()
 }
 
-async fn malformed_label_selectors_are_refused(scope: Scope) -> Outcome {
+async fn malformed_label_selector_is_rejected(scope: Scope) -> Outcome {
     are_refused(&scope, "", "labelSelector", BAD_LABELS).await
 }
 
@@ -153,7 +156,7 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("", &["a", "b", "c"]),
 ];
 
-async fn fields_select(scope: Scope) -> Outcome {
+async fn field_selectors_select(scope: Scope) -> Outcome {
     scope.make_several(&["a", "b", "c"]).await?;
     selects(&scope, "fieldSelector", FIELDS).await
 }
@@ -183,12 +186,12 @@ const BAD_FIELDS: &[(&str, &str)] = &[
     ),
 ];
 
-async fn malformed_field_selectors_are_refused(scope: Scope) -> Outcome {
+async fn malformed_field_selector_is_rejected(scope: Scope) -> Outcome {
     are_refused(&scope, "", "fieldSelector", BAD_FIELDS).await
 }
 
 /// Before the stream, as HTTP.
-async fn malformed_selectors_are_refused_by_watches(scope: Scope) -> Outcome {
+async fn watch_with_malformed_selector_is_rejected(scope: Scope) -> Outcome {
     are_refused(&scope, "&watch=true", "labelSelector", BAD_LABELS).await?;
     are_refused(&scope, "&watch=true", "fieldSelector", BAD_FIELDS).await
 }
@@ -294,8 +297,8 @@ const OWN_FIELDS: &[(&str, &[&str], bool, &str)] = &[
 
 const UNSUPPORTED: &str = "field label not supported: ";
 
-async fn every_kind_knows_its_fields(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn each_kind_supports_its_field_selectors(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for (path, fields, namespaced, refusal) in OWN_FIELDS {
         let answer = |field: &str| {
             let path = query(path, &[("fieldSelector", &format!("{field}=x"))]);
@@ -303,7 +306,7 @@ async fn every_kind_knows_its_fields(scope: Scope) -> Outcome {
             async move { client.get(&path).await }
         };
         for field in fields.iter().chain(&["metadata.name"]) {
-            rows.row(
+            rows.record(
                 format!("{path} {field}"),
                 answer(field).await?.has_status(200),
             );
@@ -313,28 +316,31 @@ async fn every_kind_knows_its_fields(scope: Scope) -> Outcome {
             in_namespace.has_status(200)
         } else {
             let text = refusal.replace('F', "metadata.namespace");
-            in_namespace.fails_with(&status::bad_request(&text))
+            in_namespace.expect_failure(&status::bad_request(&text))
         };
-        rows.row(format!("{path} metadata.namespace"), outcome);
+        rows.record(format!("{path} metadata.namespace"), outcome);
         let unknown = answer("spec.nope").await?;
         let expected = status::bad_request(&refusal.replace('F', "spec.nope"));
-        rows.row(format!("{path} spec.nope"), unknown.fails_with(&expected));
+        rows.record(
+            format!("{path} spec.nope"),
+            unknown.expect_failure(&expected),
+        );
     }
-    rows.row("regarding", knows_only_regarding(&scope).await);
-    rows.row("deployments", knows_nothing_of_its_own(&scope).await);
+    rows.record("regarding", knows_only_regarding(&scope).await);
+    rows.record("deployments", knows_nothing_of_its_own(&scope).await);
     rows.outcome()
 }
 
 /// One store, two groups, two sets of names.
 async fn knows_only_regarding(scope: &Scope) -> Outcome {
-    let mut rows = Rows::default();
+    let mut rows = RowFailures::default();
     for field in ["involvedObject.name", "reportingComponent", "source"] {
         let selector = format!("{field}=x");
         let selector = [("fieldSelector", selector.as_str())];
         let path = query("/apis/events.k8s.io/v1/events", &selector);
         let answer = scope.client.get(&path).await?;
         let text = format!("{UNSUPPORTED}{field}");
-        rows.row(field, answer.fails_with(&status::bad_request(&text)));
+        rows.record(field, answer.expect_failure(&status::bad_request(&text)));
     }
     rows.outcome()
 }
@@ -345,13 +351,13 @@ async fn knows_nothing_of_its_own(scope: &Scope) -> Outcome {
         .client
         .get(&query("/apis/apps/v1/deployments", &selector))
         .await?;
-    answer.fails_with(&status::bad_request(
+    answer.expect_failure(&status::bad_request(
         "\"spec.replicas\" is not a known field selector: only \"metadata.name\", \
          \"metadata.namespace\"",
     ))
 }
 
-async fn certificate_requests_know_their_signer(scope: Scope) -> Outcome {
+async fn csrs_support_signer_name_field_selector(scope: Scope) -> Outcome {
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let of = |field: &str| query(path, &[("fieldSelector", &format!("{field}=x"))]);
     scope
@@ -361,28 +367,37 @@ async fn certificate_requests_know_their_signer(scope: Scope) -> Outcome {
         .has_status(200)?;
     let answer = scope.client.get(&of("metadata.namespace")).await?;
     let text = format!("{UNSUPPORTED}metadata.namespace");
-    answer.fails_with(&status::bad_request(&text))
+    answer.expect_failure(&status::bad_request(&text))
 }
 
-async fn custom_resources_know_the_fields_of_their_definition(scope: Scope) -> Outcome {
+async fn custom_resources_support_selectable_fields_of_their_crd(scope: Scope) -> Outcome {
     for (name, color) in [("a", "red"), ("b", "blue")] {
         let body = with(&sample("widgets", name), "/spec/color", color);
         scope.create("widgets", &body).await?;
     }
-    let of = |field: &str| query(&scope.at("widgets"), &[("fieldSelector", field)]);
-    let list = scope.client.get(&of("spec.color=blue")).await?.is(200)?;
+    let of = |field: &str| {
+        query(
+            &scope.collection_path("widgets"),
+            &[("fieldSelector", field)],
+        )
+    };
+    let list = scope
+        .client
+        .get(&of("spec.color=blue"))
+        .await?
+        .expect_json(200)?;
     same("names", &vec!["b".to_owned()], &names(&list)?)?;
     let answer = scope.client.get(&of("spec.nope=x")).await?;
     let text = format!("{UNSUPPORTED}spec.nope");
-    answer.fails_with(&status::bad_request(&text))
+    answer.expect_failure(&status::bad_request(&text))
 }
 
-async fn pods_are_selected_by_their_fields(scope: Scope) -> Outcome {
+async fn pods_support_their_field_selectors(scope: Scope) -> Outcome {
     scope.make("pods", "a").await?;
     let mut scheduled = with(&sample("pods", "b"), "/spec/nodeName", "n1");
     scheduled["spec"]["restartPolicy"] = "Never".into();
     scope.create("pods", &scheduled).await?;
-    let mut rows = Rows::default();
+    let mut rows = RowFailures::default();
     for (selector, expected) in [
         ("spec.nodeName=n1", vec!["b"]),
         ("spec.host=n1", vec!["b"]),
@@ -398,30 +413,36 @@ async fn pods_are_selected_by_their_fields(scope: Scope) -> Outcome {
             vec!["b"],
         ),
     ] {
-        let path = query(&scope.at("pods"), &[("fieldSelector", selector)]);
-        let list = scope.client.get(&path).await?.is(200)?;
+        let path = query(
+            &scope.collection_path("pods"),
+            &[("fieldSelector", selector)],
+        );
+        let list = scope.client.get(&path).await?.expect_json(200)?;
         let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
-        rows.row(selector, same("names", &expected, &names(&list)?));
+        rows.record(selector, same("names", &expected, &names(&list)?));
     }
     rows.outcome()
 }
 
-async fn secrets_and_services_are_selected_by_type(scope: Scope) -> Outcome {
+async fn secrets_and_services_support_type_field_selectors(scope: Scope) -> Outcome {
     scope.make("secrets", "a").await?;
     let typed = with(&sample("secrets", "b"), "/type", "optik.test/t");
     scope.create("secrets", &typed).await?;
     scope.make("services", "a").await?;
-    let mut rows = Rows::default();
+    let mut rows = RowFailures::default();
     for (plural, selector, expected) in [
         ("secrets", "type=Opaque", vec!["a"]),
         ("secrets", "type=optik.test/t", vec!["b"]),
         ("services", "spec.type=ClusterIP", vec!["a"]),
         ("services", "spec.clusterIP=None", vec![]),
     ] {
-        let path = query(&scope.at(plural), &[("fieldSelector", selector)]);
-        let list = scope.client.get(&path).await?.is(200)?;
+        let path = query(
+            &scope.collection_path(plural),
+            &[("fieldSelector", selector)],
+        );
+        let list = scope.client.get(&path).await?.expect_json(200)?;
         let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
-        rows.row(selector, same("names", &expected, &names(&list)?));
+        rows.record(selector, same("names", &expected, &names(&list)?));
     }
     rows.outcome()
 }

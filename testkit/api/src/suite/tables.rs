@@ -2,22 +2,22 @@
 
 use crate::check::checks;
 use crate::client::query;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::status;
 use crate::{Failure, Outcome, Request, Scope};
 use serde_json::{Value, json};
 
 checks! { tables:
-    [] cells [Table, Status],
-    [] finished_pods_say_so [Table, Status],
-    [] protobuf_has_no_tables [Table, Protobuf],
-    [] the_object_of_a_row [Table],
-    [] writes_answer_with_a_table [Table],
-    [] pages_of_a_table [Table],
-    [] tables_in_yaml [Table, Yaml],
-    [] metadata_in_protobuf [Metadata, Protobuf],
-    [] lists_in_protobuf [Protobuf],
-    [] lists_in_yaml [Yaml],
+    [] table_cells_match_upstream [Table, Status],
+    [] table_row_of_finished_pod_has_completed_condition [Table, Status],
+    [] table_in_protobuf_is_not_acceptable [Table, Protobuf],
+    [] table_include_object_selects_row_object [Table],
+    [] writes_return_table_on_request [Table],
+    [] table_pages_have_continue_token [Table],
+    [] table_in_yaml [Table, Yaml],
+    [] partial_object_metadata_in_protobuf [Metadata, Protobuf],
+    [] list_in_protobuf [Protobuf],
+    [] list_in_yaml [Yaml],
 }
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -55,31 +55,38 @@ async fn make(scope: &Scope, row: &Value) -> Outcome<String> {
         .unwrap_or_default()
         .to_owned();
     if row["cluster"].as_bool() == Some(true) {
-        name = scope.unique(&name);
+        name = scope.unique_name(&name);
         object["metadata"]["name"] = name.as_str().into();
     }
-    scope.client.post(&collection, &object).await?.is(201)?;
+    scope
+        .client
+        .post(&collection, &object)
+        .await?
+        .expect_json(201)?;
     let path = format!("{collection}/{name}");
     if row["status"].is_object() {
-        let mut current = scope.client.get(&path).await?.is(200)?;
+        let mut current = scope.client.get(&path).await?.expect_json(200)?;
         current["status"] = row["status"].clone();
         let answer = scope
             .client
             .put(&format!("{path}/status"), &current)
             .await?;
-        answer.is(200)?;
+        answer.expect_json(200)?;
     }
     Ok(path)
 }
 
-async fn cells(scope: Scope) -> Outcome {
-    let mut rows = Rows::default();
+async fn table_cells_match_upstream(scope: Scope) -> Outcome {
+    let mut rows = RowFailures::default();
     for row in recorded()? {
         let path = make(&scope, &row).await?;
-        let answer = scope.client.ask(Request::get(&path).accept(TABLE)).await?;
-        let got = answer.is(200)?["rows"][0]["cells"].clone();
+        let answer = scope
+            .client
+            .execute(Request::get(&path).accept(TABLE))
+            .await?;
+        let got = answer.expect_json(200)?["rows"][0]["cells"].clone();
         // Names of cluster-wide objects are unique to this run.
-        let prefix = scope.unique("");
+        let prefix = scope.unique_name("");
         let text = got.to_string().replace(&prefix, "");
         let mut got: Value = serde_json::from_str(&text).unwrap_or_default();
         for (at, cell) in row["cells"].as_array().into_iter().flatten().enumerate() {
@@ -87,40 +94,53 @@ async fn cells(scope: Scope) -> Outcome {
                 got[at] = Value::Null;
             }
         }
-        rows.row(&path, same_json(&path, &row["cells"], &got));
+        rows.record(&path, same_json(&path, &row["cells"], &got));
         if row["cluster"].as_bool() == Some(true) {
             let request = Request::new(http::Method::DELETE, &path);
-            scope.client.ask(request).await?;
+            scope.client.execute(request).await?;
         }
     }
     rows.outcome()
 }
 
-async fn finished_pods_say_so(scope: Scope) -> Outcome {
+async fn table_row_of_finished_pod_has_completed_condition(scope: Scope) -> Outcome {
     let done = recorded()?
         .into_iter()
         .find(|row| row["object"]["metadata"]["name"] == "done");
     let path = make(&scope, &done.unwrap_or_default()).await?;
-    let answer = scope.client.ask(Request::get(&path).accept(TABLE)).await?;
+    let answer = scope
+        .client
+        .execute(Request::get(&path).accept(TABLE))
+        .await?;
     let expected = json!([{
         "type": "Completed", "status": "True", "reason": "Succeeded",
         "message": "The pod has completed successfully.",
     }]);
-    same_json(&path, &expected, &answer.is(200)?["rows"][0]["conditions"])
+    same_json(
+        &path,
+        &expected,
+        &answer.expect_json(200)?["rows"][0]["conditions"],
+    )
 }
 
-async fn protobuf_has_no_tables(scope: Scope) -> Outcome {
+async fn table_in_protobuf_is_not_acceptable(scope: Scope) -> Outcome {
     let only = TABLE.replace("json", "vnd.kubernetes.protobuf");
-    let path = scope.at("configmaps");
-    let answer = scope.client.ask(Request::get(&path).accept(&only)).await?;
+    let path = scope.collection_path("configmaps");
+    let answer = scope
+        .client
+        .execute(Request::get(&path).accept(&only))
+        .await?;
     answer.has_status(406)?;
     // As kubectl asks.
     let both = format!("{only},{TABLE},application/json");
-    let answer = scope.client.ask(Request::get(&path).accept(&both)).await?;
-    same_json("kind", &json!("Table"), &answer.is(200)?["kind"])
+    let answer = scope
+        .client
+        .execute(Request::get(&path).accept(&both))
+        .await?;
+    same_json("kind", &json!("Table"), &answer.expect_json(200)?["kind"])
 }
 
-async fn the_object_of_a_row(scope: Scope) -> Outcome {
+async fn table_include_object_selects_row_object(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
     for (word, expected) in [
         ("Object", made.clone()),
@@ -131,57 +151,88 @@ async fn the_object_of_a_row(scope: Scope) -> Outcome {
                    "metadata": made["metadata"]}),
         ),
     ] {
-        let path = query(&scope.at("configmaps"), &[("includeObject", word)]);
-        let answer = scope.client.ask(Request::get(path).accept(TABLE)).await?;
-        same_json(word, &expected, &answer.is(200)?["rows"][0]["object"])?;
+        let path = query(
+            &scope.collection_path("configmaps"),
+            &[("includeObject", word)],
+        );
+        let answer = scope
+            .client
+            .execute(Request::get(path).accept(TABLE))
+            .await?;
+        same_json(
+            word,
+            &expected,
+            &answer.expect_json(200)?["rows"][0]["object"],
+        )?;
     }
-    let path = query(&scope.at("configmaps"), &[("includeObject", "Bad")]);
-    let answer = scope.client.ask(Request::get(path).accept(TABLE)).await?;
+    let path = query(
+        &scope.collection_path("configmaps"),
+        &[("includeObject", "Bad")],
+    );
+    let answer = scope
+        .client
+        .execute(Request::get(path).accept(TABLE))
+        .await?;
     let text = "Unable to convert to Table as requested: includeObject: Invalid value: \"Bad\": \
                 must be 'Metadata', 'Object', 'None', or empty";
     let mut expected = status::bad_request(text);
     expected
         .as_object_mut()
         .map(|members| members.remove("details"));
-    answer.fails_with(&expected)
+    answer.expect_failure(&expected)
 }
 
-async fn writes_answer_with_a_table(scope: Scope) -> Outcome {
+async fn writes_return_table_on_request(scope: Scope) -> Outcome {
     let body = scope.sample("configmaps", "a");
-    let request = Request::new(http::Method::POST, scope.at("configmaps"));
-    let answer = scope.client.ask(request.json(&body).accept(TABLE)).await?;
-    let table = answer.is(201)?;
+    let request = Request::new(http::Method::POST, scope.collection_path("configmaps"));
+    let answer = scope
+        .client
+        .execute(request.json(&body).accept(TABLE))
+        .await?;
+    let table = answer.expect_json(201)?;
     same_json("kind", &json!("Table"), &table["kind"])?;
     same_json("name", &json!("a"), &table["rows"][0]["cells"][0])?;
     // What is gone is no row.
-    let request = Request::new(http::Method::DELETE, scope.of("configmaps", "a"));
-    let answer = scope.client.ask(request.accept(TABLE)).await?;
-    same_json("gone", &json!("Status"), &answer.is(200)?["kind"])
+    let request = Request::new(http::Method::DELETE, scope.object_path("configmaps", "a"));
+    let answer = scope.client.execute(request.accept(TABLE)).await?;
+    same_json("gone", &json!("Status"), &answer.expect_json(200)?["kind"])
 }
 
-async fn pages_of_a_table(scope: Scope) -> Outcome {
+async fn table_pages_have_continue_token(scope: Scope) -> Outcome {
     scope.make_several(&["a", "b", "c"]).await?;
-    let path = query(&scope.at("configmaps"), &[("limit", "2")]);
-    let answer = scope.client.ask(Request::get(path).accept(TABLE)).await?;
-    let table = answer.is(200)?;
+    let path = query(&scope.collection_path("configmaps"), &[("limit", "2")]);
+    let answer = scope
+        .client
+        .execute(Request::get(path).accept(TABLE))
+        .await?;
+    let table = answer.expect_json(200)?;
     same_json("rest", &json!(1), &table["metadata"]["remainingItemCount"])?;
     let token = table["metadata"]["continue"].as_str().unwrap_or_default();
     let path = query(
-        &scope.at("configmaps"),
+        &scope.collection_path("configmaps"),
         &[("limit", "2"), ("continue", token)],
     );
-    let answer = scope.client.ask(Request::get(path).accept(TABLE)).await?;
-    let table = answer.is(200)?;
+    let answer = scope
+        .client
+        .execute(Request::get(path).accept(TABLE))
+        .await?;
+    let table = answer.expect_json(200)?;
     same_json("last", &json!("c"), &table["rows"][0]["cells"][0])?;
     same_json("end", &Value::Null, &table["metadata"]["continue"])
 }
 
-async fn tables_in_yaml(scope: Scope) -> Outcome {
+async fn table_in_yaml(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let accept = TABLE.replace("json", "yaml");
-    for path in [scope.at("configmaps"), scope.of("configmaps", "a")] {
+    for path in [
+        scope.collection_path("configmaps"),
+        scope.object_path("configmaps", "a"),
+    ] {
         let path = format!("{path}?includeObject=None");
-        let answer = scope.client.ask(Request::get(path).accept(&accept)).await?;
+        let answer = scope
+            .client
+            .execute(Request::get(path).accept(&accept))
+            .await?;
         answer.has_status(200)?;
         same("type", "application/yaml", answer.header("content-type"))?;
         let text = answer.text();
@@ -209,14 +260,23 @@ fn open(bytes: &[u8]) -> Outcome<(String, String, &[u8])> {
     Ok((text(version), text(kind), field(unknown, 2)?))
 }
 
-async fn metadata_in_protobuf(scope: Scope) -> Outcome {
+async fn partial_object_metadata_in_protobuf(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     for (path, name) in [
-        (scope.of("configmaps", "a"), "PartialObjectMetadata"),
-        (scope.at("configmaps"), "PartialObjectMetadataList"),
+        (
+            scope.object_path("configmaps", "a"),
+            "PartialObjectMetadata",
+        ),
+        (
+            scope.collection_path("configmaps"),
+            "PartialObjectMetadataList",
+        ),
     ] {
         let accept = format!("{PROTOBUF};as={name};v=v1;g=meta.k8s.io");
-        let answer = scope.client.ask(Request::get(path).accept(&accept)).await?;
+        let answer = scope
+            .client
+            .execute(Request::get(path).accept(&accept))
+            .await?;
         answer.has_status(200)?;
         same("type", PROTOBUF, answer.header("content-type"))?;
         let (version, kind, message) = open(&answer.body)?;
@@ -232,10 +292,10 @@ async fn metadata_in_protobuf(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn lists_in_protobuf(scope: Scope) -> Outcome {
+async fn list_in_protobuf(scope: Scope) -> Outcome {
     scope.make_several(&["a", "b"]).await?;
-    let request = Request::get(scope.at("configmaps")).accept(PROTOBUF);
-    let answer = scope.client.ask(request).await?;
+    let request = Request::get(scope.collection_path("configmaps")).accept(PROTOBUF);
+    let answer = scope.client.execute(request).await?;
     answer.has_status(200)?;
     let (version, kind, message) = open(&answer.body)?;
     same("version", "v1", version.as_str())?;
@@ -248,9 +308,9 @@ async fn lists_in_protobuf(scope: Scope) -> Outcome {
     let item = crate::protobuf::field(message, 2)?;
     let metadata = crate::protobuf::field(item, 1)?;
     same("name", &b"a"[..], crate::protobuf::field(metadata, 1)?)?;
-    let empty = scope.beside("-empty").await?;
-    let request = Request::get(empty.at("secrets")).accept(PROTOBUF);
-    let answer = scope.client.ask(request).await?;
+    let empty = scope.second_namespace("-empty").await?;
+    let request = Request::get(empty.collection_path("secrets")).accept(PROTOBUF);
+    let answer = scope.client.execute(request).await?;
     let (_, kind, message) = open(&answer.body)?;
     same("kind", "SecretList", kind.as_str())?;
     ensure!(
@@ -260,9 +320,9 @@ async fn lists_in_protobuf(scope: Scope) -> Outcome {
     Ok(())
 }
 
-async fn lists_in_yaml(scope: Scope) -> Outcome {
-    let request = || Request::get(scope.at("secrets")).accept("application/yaml");
-    let answer = scope.client.ask(request()).await?;
+async fn list_in_yaml(scope: Scope) -> Outcome {
+    let request = || Request::get(scope.collection_path("secrets")).accept("application/yaml");
+    let answer = scope.client.execute(request()).await?;
     answer.has_status(200)?;
     let start = "apiVersion: v1\nitems: []\nkind: SecretList\nmetadata:\n  resourceVersion: \"";
     ensure!(
@@ -272,7 +332,7 @@ async fn lists_in_yaml(scope: Scope) -> Outcome {
     );
     scope.make("secrets", "a").await?;
     scope.make("secrets", "b").await?;
-    let text = scope.client.ask(request()).await?.text();
+    let text = scope.client.execute(request()).await?.text();
     let start =
         "apiVersion: v1\nitems:\n- data:\n    k: dg==\n  metadata:\n    creationTimestamp: ";
     ensure!(text.starts_with(start), "unexpected: {text}");

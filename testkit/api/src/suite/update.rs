@@ -1,7 +1,7 @@
 //! Update (§2.1 to §2.3).
 
 use crate::check::checks;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::kinds::kind;
 use crate::object::{revision, set, uid, with, without_meta};
 use crate::samples::sample;
@@ -13,24 +13,24 @@ use serde_json::{Value, json};
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { update:
-    [26] an_update_without_revision_is_applied_to_the_newest [],
-    [26] an_update_with_the_revision_is_applied [],
-    [28, 29] an_update_of_another_revision_conflicts [],
-    [30] malformed_revisions_are_refused [],
-    [31] stale_comes_before_invalid [Kind("deployments")],
-    [32] an_update_of_another_incarnation_conflicts [],
-    [33] the_name_must_be_that_of_the_path [],
-    [24, 33] the_namespace_must_be_that_of_the_path [],
-    [34] what_is_missing_is_not_updated [],
-    [35] some_kinds_are_created_by_an_update [Kind("roles")],
-    [36] an_update_does_not_create_an_incarnation [Kind("roles")],
-    [40] of_concurrent_updates_none_is_lost [],
-    [47] a_stale_scale_conflicts [Scale, Kind("deployments")],
-    [118] an_update_does_not_begin_a_deletion [],
-    [] finalizers_must_be_qualified [Admission],
+    [26] update_without_resource_version_is_unconditional [],
+    [26] update_with_current_resource_version_succeeds [],
+    [28, 29] update_with_stale_resource_version_gets_409 [],
+    [30] update_with_malformed_resource_version_is_rejected [],
+    [31] stale_update_gets_409_before_validation [Kind("deployments")],
+    [32] update_with_other_uid_gets_409 [],
+    [33] update_with_other_name_than_path_gets_400 [],
+    [24, 33] update_with_other_namespace_than_path_gets_400 [],
+    [34] update_of_missing_object_gets_404 [],
+    [35] put_creates_missing_object_of_some_kinds [Kind("roles")],
+    [36] put_with_uid_of_missing_object_gets_409 [Kind("roles")],
+    [40] concurrent_updates_lose_no_write [],
+    [47] stale_scale_update_gets_409 [Scale, Kind("deployments")],
+    [118] update_cannot_set_deletion_timestamp [],
+    [] unqualified_finalizers_are_rejected [Admission],
 }
 
-async fn an_update_without_revision_is_applied_to_the_newest(scope: Scope) -> Outcome {
+async fn update_without_resource_version_is_unconditional(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let mut before = 0;
     for (member, text) in [(None, ""), (Some(""), "empty"), (Some("0"), "zero")] {
@@ -48,7 +48,7 @@ async fn an_update_without_revision_is_applied_to_the_newest(scope: Scope) -> Ou
 }
 
 /// The revision is compared as a number, so leading zeros do not matter.
-async fn an_update_with_the_revision_is_applied(scope: Scope) -> Outcome {
+async fn update_with_current_resource_version_succeeds(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let updated = scope
         .replace("configmaps", &with(&object, "/data/k", "1"))
@@ -65,13 +65,13 @@ async fn an_update_with_the_revision_is_applied(scope: Scope) -> Outcome {
     same_json("data", &json!({"k": "2"}), &updated["data"])
 }
 
-async fn an_update_of_another_revision_conflicts(scope: Scope) -> Outcome {
+async fn update_with_stale_resource_version_gets_409(scope: Scope) -> Outcome {
     let old = scope.make("configmaps", "a").await?;
     let new = scope
         .replace("configmaps", &with(&old, "/data/k", "new"))
         .await?;
     let future = (revision(&new)? + 1_000_000).to_string();
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     for body in [
         with(&old, "/data/k", "stale"),
         with(&new, "/metadata/resourceVersion", future),
@@ -83,40 +83,40 @@ async fn an_update_of_another_revision_conflicts(scope: Scope) -> Outcome {
         ),
     ] {
         let answer = scope.client.put(&path, &body).await?;
-        answer.fails_with(&status::modified(kind("configmaps"), "a"))?;
+        answer.expect_failure(&status::conflict_modified(kind("configmaps"), "a"))?;
     }
     same_json("stored", &new, &scope.get("configmaps", "a").await?)
 }
 
-async fn malformed_revisions_are_refused(scope: Scope) -> Outcome {
+async fn update_with_malformed_resource_version_is_rejected(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
-    let mut rows = Rows::default();
+    let path = scope.object_path("configmaps", "a");
+    let mut rows = RowFailures::default();
     for text in ["abc", "-1", "18446744073709551616"] {
         let body = with(&object, "/metadata/resourceVersion", text);
         let answer = scope.client.put(&path, &body).await?;
-        rows.row(
+        rows.record(
             text,
-            answer.fails_with(&status::revision_malformed_in_body(text)),
+            answer.expect_failure(&status::revision_malformed_in_body(text)),
         );
     }
     rows.outcome()
 }
 
-async fn stale_comes_before_invalid(scope: Scope) -> Outcome {
+async fn stale_update_gets_409_before_validation(scope: Scope) -> Outcome {
     let old = scope.make("deployments", "a").await?;
     scope
         .replace("deployments", &with(&old, "/spec/replicas", 3))
         .await?;
     let body = with(&old, "/spec/replicas", -1);
-    let path = scope.of("deployments", "a");
+    let path = scope.object_path("deployments", "a");
     let answer = scope.client.put(&path, &body).await?;
-    answer.fails_with(&status::modified(kind("deployments"), "a"))
+    answer.expect_failure(&status::conflict_modified(kind("deployments"), "a"))
 }
 
-async fn an_update_of_another_incarnation_conflicts(scope: Scope) -> Outcome {
+async fn update_with_other_uid_gets_409(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let expected = status::uid_changed(
         kind("configmaps"),
         (&scope.namespace, "a"),
@@ -130,22 +130,22 @@ async fn an_update_of_another_incarnation_conflicts(scope: Scope) -> Outcome {
             .client
             .put(&path, &body)
             .await?
-            .fails_with(&expected)?;
+            .expect_failure(&expected)?;
     }
     Ok(())
 }
 
-async fn the_name_must_be_that_of_the_path(scope: Scope) -> Outcome {
+async fn update_with_other_name_than_path_gets_400(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let body = with(&object, "/metadata/name", "b");
     let answer = scope.client.put(&path, &body).await?;
-    answer.fails_with(&status::bad_request(
+    answer.expect_failure(&status::bad_request(
         "the name of the object (b) does not match the name on the URL (a)",
     ))?;
     let nameless = without_meta(&object, "name");
     let answer = scope.client.put(&path, &nameless).await?;
-    answer.fails_with(&status::bad_request(
+    answer.expect_failure(&status::bad_request(
         "the name of the object (a based on URL) was undeterminable: name must be provided",
     ))?;
     // The namespace may be left out.
@@ -153,52 +153,58 @@ async fn the_name_must_be_that_of_the_path(scope: Scope) -> Outcome {
         .client
         .put(&path, &without_meta(&object, "namespace"))
         .await?;
-    same_json(&answer.asked, &object, &answer.is(200)?)
+    same_json(&answer.asked, &object, &answer.expect_json(200)?)
 }
 
-async fn the_namespace_must_be_that_of_the_path(scope: Scope) -> Outcome {
+async fn update_with_other_namespace_than_path_gets_400(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let body = with(&object, "/metadata/namespace", "other");
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let answer = scope.client.put(&path, &body).await?;
-    answer.fails_with(&status::bad_request(
+    answer.expect_failure(&status::bad_request(
         "the namespace of the provided object does not match the namespace sent on the request",
     ))
 }
 
-async fn what_is_missing_is_not_updated(scope: Scope) -> Outcome {
+async fn update_of_missing_object_gets_404(scope: Scope) -> Outcome {
     let body = with(&sample("configmaps", "a"), "/metadata/resourceVersion", "5");
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     for body in [body.clone(), without_meta(&body, "resourceVersion")] {
         let answer = scope.client.put(&path, &body).await?;
-        answer.fails_with(&status::not_found(kind("configmaps"), "a"))?;
+        answer.expect_failure(&status::not_found(kind("configmaps"), "a"))?;
     }
     Ok(())
 }
 
-async fn some_kinds_are_created_by_an_update(scope: Scope) -> Outcome {
+async fn put_creates_missing_object_of_some_kinds(scope: Scope) -> Outcome {
     let body = with(&sample("roles", "a"), "/metadata/resourceVersion", "5");
-    let made = scope.client.put(&scope.of("roles", "a"), &body).await?;
-    let made = made.is(201)?;
+    let made = scope
+        .client
+        .put(&scope.object_path("roles", "a"), &body)
+        .await?;
+    let made = made.expect_json(201)?;
     ensure!(revision(&made)? != 5, "the revision was believed: {made}");
     same_json("stored", &made, &scope.get("roles", "a").await?)
 }
 
-async fn an_update_does_not_create_an_incarnation(scope: Scope) -> Outcome {
+async fn put_with_uid_of_missing_object_gets_409(scope: Scope) -> Outcome {
     let body = with(&sample("roles", "a"), "/metadata/uid", OTHER_UID);
-    let answer = scope.client.put(&scope.of("roles", "a"), &body).await?;
+    let answer = scope
+        .client
+        .put(&scope.object_path("roles", "a"), &body)
+        .await?;
     let place = (scope.namespace.as_str(), "a");
-    answer.fails_with(&status::uid_changed(kind("roles"), place, [OTHER_UID, ""]))
+    answer.expect_failure(&status::uid_changed(kind("roles"), place, [OTHER_UID, ""]))
 }
 
 /// Several clients count in one object. Whoever loses a race begins again, so every
 /// count must arrive.
-async fn of_concurrent_updates_none_is_lost(scope: Scope) -> Outcome {
+async fn concurrent_updates_lose_no_write(scope: Scope) -> Outcome {
     const CLIENTS: usize = 6;
     const COUNTS: usize = 8;
     let body = with(&sample("configmaps", "a"), "/data/k", "0");
     scope.create("configmaps", &body).await?;
-    let clients: Vec<Scope> = (0..CLIENTS).map(|_| scope.another_client()).collect();
+    let clients: Vec<Scope> = (0..CLIENTS).map(|_| scope.with_another_client()).collect();
     let conflicts = try_join_all(clients.iter().map(|client| count(client, COUNTS))).await?;
     let end = scope.get("configmaps", "a").await?;
     let expected = (CLIENTS * COUNTS).to_string();
@@ -222,31 +228,31 @@ async fn count(scope: &Scope, times: usize) -> Outcome<usize> {
         let body = with(&object, "/data/k", (old + 1).to_string());
         let answer = scope
             .client
-            .put(&scope.of("configmaps", "a"), &body)
+            .put(&scope.object_path("configmaps", "a"), &body)
             .await?;
         if answer.status == 200 {
             done += 1;
         } else {
-            answer.fails_with(&status::modified(kind("configmaps"), "a"))?;
+            answer.expect_failure(&status::conflict_modified(kind("configmaps"), "a"))?;
             conflicts += 1;
         }
     }
     Ok(conflicts)
 }
 
-async fn a_stale_scale_conflicts(scope: Scope) -> Outcome {
+async fn stale_scale_update_gets_409(scope: Scope) -> Outcome {
     let old = scope.make("deployments", "a").await?;
-    let path = format!("{}/scale", scope.of("deployments", "a"));
-    let scale = scope.client.get(&path).await?.is(200)?;
+    let path = format!("{}/scale", scope.object_path("deployments", "a"));
+    let scale = scope.client.get(&path).await?.expect_json(200)?;
     same("revision", &revision(&old)?, &revision(&scale)?)?;
     let body = with(&scale, "/spec/replicas", 3);
-    let scaled = scope.client.put(&path, &body).await?.is(200)?;
+    let scaled = scope.client.put(&path, &body).await?.expect_json(200)?;
     let now = scope.get("deployments", "a").await?;
     same("revision", &revision(&now)?, &revision(&scaled)?)?;
     same_json("replicas", &json!(3), &now["spec"]["replicas"])?;
     let body = with(&scale, "/spec/replicas", 4);
     let answer = scope.client.put(&path, &body).await?;
-    answer.fails_with(&status::modified(kind("deployments"), "a"))
+    answer.expect_failure(&status::conflict_modified(kind("deployments"), "a"))
 }
 
 fn immutable(member: &str, value: &Value) -> Value {
@@ -256,28 +262,28 @@ fn immutable(member: &str, value: &Value) -> Value {
     status::invalid("ConfigMap", "", "a", &[cause, cause])
 }
 
-async fn an_update_does_not_begin_a_deletion(scope: Scope) -> Outcome {
+async fn update_cannot_set_deletion_timestamp(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
-    let mut rows = Rows::default();
+    let path = scope.object_path("configmaps", "a");
+    let mut rows = RowFailures::default();
     for (member, value) in [
         ("deletionTimestamp", json!("2030-01-01T00:00:00Z")),
         ("deletionGracePeriodSeconds", json!(3)),
     ] {
         let body = with(&object, &format!("/metadata/{member}"), value.clone());
         let answer = scope.client.put(&path, &body).await?;
-        rows.row(member, answer.fails_with(&immutable(member, &value)));
+        rows.record(member, answer.expect_failure(&immutable(member, &value)));
     }
     rows.outcome()
 }
 
-async fn finalizers_must_be_qualified(scope: Scope) -> Outcome {
+async fn unqualified_finalizers_are_rejected(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let body = with(&object, "/metadata/finalizers", json!(["foo"]));
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let answer = scope.client.put(&path, &body).await?;
     let text = "Invalid value: \"foo\": name is neither a standard finalizer name nor is it \
                 fully qualified";
     let cause = ("FieldValueInvalid", "metadata.finalizers[0]", text);
-    answer.fails_with(&status::invalid("ConfigMap", "", "a", &[cause, cause]))
+    answer.expect_failure(&status::invalid("ConfigMap", "", "a", &[cause, cause]))
 }

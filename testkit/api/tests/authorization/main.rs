@@ -1,18 +1,18 @@
 //! Nothing happens, and nothing is shown, that the one right of a user does not allow:
 //! whatever is asked, and however it is asked. See `optik_api_testkit::oracle`.
 
-mod judge;
+mod verifier;
 
 use http::Method;
-use judge::Judge;
-use optik_access::{Depth, PathScope, RequestInfo, Shape};
-use optik_api_testkit::oracle::{self, METHODS, RESOURCES, Right, Sent};
+use optik_api_testkit::oracle::{self, METHODS, OracleRequest, Permission, RESOURCES};
 use optik_api_testkit::{Client, Target};
-use optik_server_testkit::{Engine, TestServer};
+use optik_auth::{PathDepth, PathScope, PathShape, RequestInfo};
+use optik_server_testkit::{TestEngine, TestServer};
 use std::collections::BTreeSet;
+use verifier::PermissionVerifier;
 
 /// Which kinds are asked about together: they share a server.
-const ASKED: [&[&str]; 5] = [
+const RESOURCE_GROUPS: [&[&str]; 5] = [
     &["configmaps", "secrets", "widgets"],
     &["pods"],
     &["serviceaccounts", "deployments", "leases"],
@@ -28,14 +28,14 @@ const ASKED: [&[&str]; 5] = [
 ];
 
 async fn start() -> (TestServer, Client) {
-    let server = TestServer::start_bare(Engine::Memory).await;
+    let server = TestServer::start_bare(TestEngine::Memory).await;
     let client = Client::new(Target::parse(&server.url, None).unwrap());
     oracle::set_up(&client).await.unwrap();
     (server, client)
 }
 
 /// By these nothing can be done at all.
-const USELESS: [&str; 10] = [
+const USELESS_PERMISSIONS: [&str; 10] = [
     // A name is not known before there is an object, or of a collection.
     "oracle-create-secrets-object",
     "oracle-create-widgets-object",
@@ -51,59 +51,59 @@ const USELESS: [&str; 10] = [
     "oracle-patch-rolebindings-namespace",
 ];
 
-async fn nothing_happens_without_the_right(plurals: &[&str]) {
+async fn verify_single_permissions(plurals: &[&str]) {
     let (server, client) = start().await;
-    let mut judge = Judge::new(&server.store);
-    let rights = oracle::rights().filter(|right| plurals.contains(&right.resource.plural));
+    let mut judge = PermissionVerifier::new(&server.store);
+    let rights = oracle::permissions().filter(|right| plurals.contains(&right.resource.plural));
     let mut useless = BTreeSet::new();
     for right in rights {
         let mut useful = false;
         for sent in oracle::requests(&right) {
-            useful |= judge.ask(&client, &right, &sent).await;
+            useful |= judge.check_request(&client, &right, &sent).await;
         }
-        if right.is_of_use() && !useful {
+        if right.is_useful() && !useful {
             useless.insert(right.user());
         }
     }
     // A judge that never sees anything allowed would see nothing forbidden either.
     let unexpected: Vec<_> = useless
         .iter()
-        .filter(|user| !USELESS.contains(&user.as_str()))
+        .filter(|user| !USELESS_PERMISSIONS.contains(&user.as_str()))
         .collect();
     assert!(unexpected.is_empty(), "of no use: {unexpected:#?}");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_config_maps_secrets_and_custom_objects() {
-    nothing_happens_without_the_right(ASKED[0]).await;
+async fn single_permission_on_configmaps_secrets_and_custom_objects() {
+    verify_single_permissions(RESOURCE_GROUPS[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_pods() {
-    nothing_happens_without_the_right(ASKED[1]).await;
+async fn single_permission_on_pods() {
+    verify_single_permissions(RESOURCE_GROUPS[1]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_accounts_workloads_and_leases() {
-    nothing_happens_without_the_right(ASKED[2]).await;
+async fn single_permission_on_service_accounts_workloads_and_leases() {
+    verify_single_permissions(RESOURCE_GROUPS[2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_services_events_and_definitions() {
-    nothing_happens_without_the_right(ASKED[3]).await;
+async fn single_permission_on_services_events_and_crds() {
+    verify_single_permissions(RESOURCE_GROUPS[3]).await;
 }
 
 /// Of these nothing is kept, and each has a verb or two.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_what_is_no_object() {
+async fn single_permission_on_virtual_resources() {
     let (server, client) = start().await;
-    let mut judge = Judge::new(&server.store);
+    let mut judge = PermissionVerifier::new(&server.store);
     let mut useful = BTreeSet::new();
-    let rights = oracle::rights().filter(|right| !right.resource.kept);
+    let rights = oracle::permissions().filter(|right| !right.resource.stored);
     for right in rights {
         for sent in oracle::requests(&right) {
-            if judge.ask(&client, &right, &sent).await {
+            if judge.check_request(&client, &right, &sent).await {
                 useful.insert((right.resource.plural, right.verb));
             }
         }
@@ -122,19 +122,19 @@ async fn of_what_is_no_object() {
 
 /// Every row is in one of the tests above.
 #[test]
-fn every_resource_is_asked_about() {
-    let kept = RESOURCES.iter().filter(|resource| resource.kept);
+fn every_resource_is_in_an_authorization_test() {
+    let kept = RESOURCES.iter().filter(|resource| resource.stored);
     let kept: BTreeSet<_> = kept.map(|resource| resource.plural).collect();
-    let asked: BTreeSet<_> = ASKED.concat().into_iter().collect();
+    let asked: BTreeSet<_> = RESOURCE_GROUPS.concat().into_iter().collect();
     assert_eq!(kept, asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_the_cluster() {
-    nothing_happens_without_the_right(ASKED[4]).await;
+async fn single_permission_on_cluster_scoped_resources() {
+    verify_single_permissions(RESOURCE_GROUPS[4]).await;
 }
 
-fn shape(sent: &Sent) -> Option<Shape> {
+fn shape(sent: &OracleRequest) -> Option<PathShape> {
     match RequestInfo::new(sent.method, sent.path(), "") {
         RequestInfo::Resource(request) => Some(request.target.shape()),
         RequestInfo::NonResource(_) => None,
@@ -143,18 +143,19 @@ fn shape(sent: &Sent) -> Option<Shape> {
 
 /// Whoever adds a shape of a path adds requests of that shape, with every method.
 #[test]
-fn every_shape_is_asked_for_with_every_method() {
-    let all: BTreeSet<(Shape, &str)> = Shape::all()
+fn every_path_shape_is_requested_with_every_method() {
+    let all: BTreeSet<(PathShape, &str)> = PathShape::all()
         .flat_map(|shape| METHODS.map(|method| (shape, method)))
         .collect();
     assert_eq!(all.len(), 240);
     // What follows a part of a namespace is a resource inside it.
-    let exists = |plural: &str, shape: Shape| {
-        plural != "namespaces" || (shape.scope, shape.depth) != (PathScope::Cluster, Depth::Subpath)
+    let exists = |plural: &str, shape: PathShape| {
+        plural != "namespaces"
+            || (shape.scope, shape.depth) != (PathScope::Cluster, PathDepth::Subpath)
     };
     for resource in RESOURCES {
-        let of = |right: &Right| right.resource.plural == resource.plural;
-        let Some(right) = oracle::rights().find(of) else {
+        let of = |right: &Permission| right.resource.plural == resource.plural;
+        let Some(right) = oracle::permissions().find(of) else {
             panic!("nobody has a right on {}", resource.plural);
         };
         let asked: BTreeSet<_> = oracle::requests(&right)
@@ -176,12 +177,13 @@ fn is_public(path: &str) -> bool {
 
 /// Documents about the server are shown by the right to read that path.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_documents() {
+async fn single_permission_on_non_resource_urls() {
     let (server, client) = start().await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let mut users = Vec::new();
     // Who has which right matters less than what is asked for.
-    let rights = oracle::documents().filter(|sent| matches!(sent.method, "GET" | "POST"));
+    let rights =
+        oracle::non_resource_requests().filter(|sent| matches!(sent.method, "GET" | "POST"));
     for (at, sent) in rights.enumerate() {
         let (user, verb) = (format!("oracle-document-{at}"), sent.method.to_lowercase());
         let rule = serde_json::json!({"nonResourceURLs": [sent.url], "verbs": [verb]});
@@ -193,14 +195,14 @@ async fn of_documents() {
         });
         for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
             let made = client.post(&format!("{rbac}/{plural}"), &object).await;
-            made.unwrap().is(201).unwrap();
+            made.unwrap().expect_json(201).unwrap();
         }
         users.push((user, sent));
     }
     let revision = server.store.snapshot().revision();
     for (user, own) in &users {
-        for sent in oracle::documents() {
-            let answer = client.ask(sent.request(user)).await.unwrap();
+        for sent in oracle::non_resource_requests() {
+            let answer = client.execute(sent.request(user)).await.unwrap();
             let may = (&sent.url, sent.method) == (&own.url, own.method)
                 || is_public(&sent.url) && sent.method == "GET";
             assert_eq!(
@@ -220,7 +222,7 @@ async fn of_documents() {
 
 /// The method is what the request line says, also where somebody may do everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_overrides_no_method() {
+async fn method_override_headers_are_ignored() {
     let (server, client) = start().await;
     let path = format!(
         "/api/v1/namespaces/{}/configmaps/{}",
@@ -235,8 +237,11 @@ async fn a_header_overrides_no_method() {
     ] {
         for method in ["DELETE", "PUT", "PATCH"] {
             let request = optik_api_testkit::Request::new(Method::GET, &*path);
-            let answer = client.ask(request.header(header, method)).await.unwrap();
-            answer.is(200).unwrap();
+            let answer = client
+                .execute(request.header(header, method))
+                .await
+                .unwrap();
+            answer.expect_json(200).unwrap();
         }
     }
     assert_eq!(server.store.snapshot().revision(), revision);

@@ -3,10 +3,10 @@
 //!
 //! Names end in the numbers of the assertions of the contract on extension.
 
-mod collecting;
-mod many;
-mod namespaces;
-mod pods;
-mod security;
-mod typing;
-mod world;
+mod bulk_deletion;
+mod fixture;
+mod garbage_collection;
+mod namespace_controller;
+mod pod_security_labels;
+mod pod_subresources;
+mod policy_type_checking;

@@ -14,13 +14,13 @@ pub(crate) async fn serve(script: Arc<Script>) -> String {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(converse(stream, Arc::clone(&script)));
+            tokio::spawn(serve_connection(stream, Arc::clone(&script)));
         }
     });
     format!("http://{address}")
 }
 
-async fn converse(stream: TcpStream, script: Arc<Script>) {
+async fn serve_connection(stream: TcpStream, script: Arc<Script>) {
     let mut stream = BufReader::new(stream);
     while let Some((method, path, body)) = request(&mut stream).await {
         let answer = script(&method, &path, &body);

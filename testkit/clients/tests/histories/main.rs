@@ -1,103 +1,103 @@
 //! Many clients at once, over HTTP; whatever they saw, one sequence of revisions must
 //! explain it.
 
-mod scene;
+mod scenario;
 mod servers;
-mod tampered;
-mod tasks;
+mod tampered_histories;
+mod workloads;
 
-use optik_server_testkit::Engine;
-use scene::{Plan, Wire, play};
+use optik_server_testkit::TestEngine;
+use scenario::{ConnectionFaults, HttpScenarioPlan, run_scenario};
 use servers::{one, two_on_an_etcd};
 
-const PLAN: Plan = Plan {
+const PLAN: HttpScenarioPlan = HttpScenarioPlan {
     name: "",
     seed: 1,
-    wire: Wire::Whole,
+    wire: ConnectionFaults::Whole,
     incrementers: 8,
     changers: 8,
     successes: 40,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn in_memory() {
-    let plan = Plan {
+async fn history_is_consistent_in_memory() {
+    let plan = HttpScenarioPlan {
         name: "memory",
         ..PLAN
     };
-    play(plan, one(Engine::Memory).await).await;
+    run_scenario(plan, one(TestEngine::Memory).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn in_memory_with_cut_wires() {
-    let plan = Plan {
+async fn history_is_consistent_in_memory_with_cut_connections() {
+    let plan = HttpScenarioPlan {
         name: "memory-cut",
         seed: 2,
-        wire: Wire::Cut,
+        wire: ConnectionFaults::Cut,
         ..PLAN
     };
-    play(plan, one(Engine::Memory).await).await;
+    run_scenario(plan, one(TestEngine::Memory).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_disk() {
-    let plan = Plan {
+async fn history_is_consistent_on_disk() {
+    let plan = HttpScenarioPlan {
         name: "disk",
         seed: 3,
         ..PLAN
     };
-    play(plan, one(Engine::Disk).await).await;
+    run_scenario(plan, one(TestEngine::Disk).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_disk_with_cut_wires() {
-    let plan = Plan {
+async fn history_is_consistent_on_disk_with_cut_connections() {
+    let plan = HttpScenarioPlan {
         name: "disk-cut",
         seed: 4,
-        wire: Wire::Cut,
+        wire: ConnectionFaults::Cut,
         ..PLAN
     };
-    play(plan, one(Engine::Disk).await).await;
+    run_scenario(plan, one(TestEngine::Disk).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_an_etcd() {
-    let plan = Plan {
+async fn history_is_consistent_on_etcd() {
+    let plan = HttpScenarioPlan {
         name: "etcd",
         seed: 5,
         ..PLAN
     };
-    play(plan, one(Engine::EtcdFace).await).await;
+    run_scenario(plan, one(TestEngine::EtcdFacade).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_an_etcd_with_cut_wires() {
-    let plan = Plan {
+async fn history_is_consistent_on_etcd_with_cut_connections() {
+    let plan = HttpScenarioPlan {
         name: "etcd-cut",
         seed: 6,
-        wire: Wire::Cut,
+        wire: ConnectionFaults::Cut,
         ..PLAN
     };
-    play(plan, one(Engine::EtcdFace).await).await;
+    run_scenario(plan, one(TestEngine::EtcdFacade).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn two_servers_on_an_etcd() {
-    let plan = Plan {
+async fn history_is_consistent_with_two_servers_on_etcd() {
+    let plan = HttpScenarioPlan {
         name: "two",
         seed: 7,
         ..PLAN
     };
-    play(plan, two_on_an_etcd().await).await;
+    run_scenario(plan, two_on_an_etcd().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn two_servers_on_an_etcd_with_cut_wires() {
-    let plan = Plan {
+async fn history_is_consistent_with_two_servers_and_cut_connections() {
+    let plan = HttpScenarioPlan {
         name: "two-cut",
         seed: 8,
-        wire: Wire::Cut,
+        wire: ConnectionFaults::Cut,
         ..PLAN
     };
-    play(plan, two_on_an_etcd().await).await;
+    run_scenario(plan, two_on_an_etcd().await).await;
 }

@@ -1,11 +1,11 @@
 //! Who answers.
 
-use optik_etcd_facade::{Facade, Options as FacadeOptions};
-use optik_server_testkit::{Engine, TestServer};
+use optik_etcd_facade::{Facade, FacadeOptions};
+use optik_server_testkit::{TestEngine, TestServer};
 use optik_store::{Options, Store};
 use tokio::net::TcpListener;
 
-pub(crate) async fn one(engine: Engine) -> Vec<TestServer> {
+pub(crate) async fn one(engine: TestEngine) -> Vec<TestServer> {
     vec![TestServer::start_bare(engine).await]
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn two_on_an_etcd() -> Vec<TestServer> {
     let mut servers = Vec::new();
     for _ in 0..2 {
         let url = url.clone();
-        servers.push(TestServer::start_bare(Engine::Etcd { url }).await);
+        servers.push(TestServer::start_bare(TestEngine::Etcd { url }).await);
     }
     servers
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use kube::{Error, ResourceExt};
 use optik_platform::SeededEntropy;
-use optik_store_testkit::patience::within;
+use optik_store_testkit::timeout::within;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -40,7 +40,7 @@ pub(crate) async fn churn(url: &str, plan: Churn) {
                 let name = format!("o-{}", dice.below(NAMES));
                 let value = format!("{number} {deed}");
                 let deletes = dice.below(5) == 0;
-                match act(&api, &name, &value, deletes).await {
+                match random_operation(&api, &name, &value, deletes).await {
                     Ok(()) => {}
                     // Somebody else was faster.
                     Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
@@ -54,7 +54,12 @@ pub(crate) async fn churn(url: &str, plan: Churn) {
     }
 }
 
-async fn act(api: &Api<ConfigMap>, name: &str, value: &str, deletes: bool) -> Result<(), Error> {
+async fn random_operation(
+    api: &Api<ConfigMap>,
+    name: &str,
+    value: &str,
+    deletes: bool,
+) -> Result<(), Error> {
     let post = PostParams::default();
     match api.get_opt(name).await? {
         Some(_) if deletes => drop(api.delete(name, &DeleteParams::default()).await?),
@@ -68,7 +73,7 @@ async fn act(api: &Api<ConfigMap>, name: &str, value: &str, deletes: bool) -> Re
 }
 
 /// Creates an object, and returns its revision.
-pub(crate) async fn mark(url: &str, name: &str) -> u64 {
+pub(crate) async fn create_marker(url: &str, name: &str) -> u64 {
     let api: Api<ConfigMap> = Api::default_namespaced(crate::client(url));
     let object = config_map(name, "a mark");
     let made = api.create(&PostParams::default(), &object).await;

@@ -4,7 +4,7 @@ use crate::churn::config_map;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Error;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, VersionMatch};
-use optik_server_testkit::{Engine, TestServer};
+use optik_server_testkit::{TestEngine, TestServer};
 use std::fmt::Debug;
 
 /// That a request was refused for this reason.
@@ -19,7 +19,7 @@ pub(crate) fn refused<T: Debug>(result: Result<T, Error>, code: u16, reason: &st
     }
 }
 
-async fn missing(engine: Engine) {
+async fn missing(engine: TestEngine) {
     let server = TestServer::start(engine).await;
     let client = crate::client(&server.url);
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
@@ -39,7 +39,7 @@ async fn missing(engine: Engine) {
     server.stop().await;
 }
 
-async fn invalid(engine: Engine) {
+async fn invalid(engine: TestEngine) {
     let server = TestServer::start(engine).await;
     let api: Api<ConfigMap> = Api::default_namespaced(crate::client(&server.url));
     let post = PostParams::default();
@@ -51,7 +51,7 @@ async fn invalid(engine: Engine) {
 }
 
 /// A list at a revision, and the rest of a list, after that revision is forgotten.
-async fn expired(engine: Engine) {
+async fn expired(engine: TestEngine) {
     let server = TestServer::start(engine).await;
     let api: Api<ConfigMap> = Api::default_namespaced(crate::client(&server.url));
     let post = PostParams::default();

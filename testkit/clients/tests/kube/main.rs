@@ -3,39 +3,39 @@
 //!
 //! It sends no Accept, and reads JSON (wire 94).
 
-mod beginning;
 mod churn;
 mod compaction;
 mod errors;
-mod follower;
-mod kinds;
-mod ledger;
-mod lossy;
-mod objects;
-mod pages;
-mod reflecting;
-mod scene;
-mod watching;
+mod fixture;
+mod interrupted_initial_list;
+mod lost_lines;
+mod object_lifecycle;
+mod observed_watch;
+mod pagination;
+mod reflector;
+mod sample_objects;
+mod store_change_log;
+mod watcher_events;
 
 /// One test for each engine.
 macro_rules! on_every_engine {
     ($($scenario:ident),* $(,)?) => {
         $(mod $scenario {
-            use optik_server_testkit::Engine;
+            use optik_server_testkit::TestEngine;
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn in_memory() {
-                super::super::$scenario(Engine::Memory).await;
+                super::super::$scenario(TestEngine::Memory).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_disk() {
-                super::super::$scenario(Engine::Disk).await;
+                super::super::$scenario(TestEngine::Disk).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_an_etcd() {
-                super::super::$scenario(Engine::EtcdFace).await;
+                super::super::$scenario(TestEngine::EtcdFacade).await;
             }
         })*
     };

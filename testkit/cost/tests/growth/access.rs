@@ -1,16 +1,16 @@
 //! Who may do what.
 
-use crate::case::{Case, post, texts};
+use crate::case::{CostCase, post, string_items};
 use base64::Engine as _;
-use optik_access::User;
-use optik_apiserver::Request;
+use optik_apiserver::ApiRequest;
+use optik_auth::User;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// By somebody who may do some things, and must not give away more.
-fn by_kim(mut request: Request) -> Request {
+fn by_kim(mut request: ApiRequest) -> ApiRequest {
     request.user = Arc::new(
         User {
             name: "kim".into(),
@@ -26,7 +26,7 @@ fn role(name: &str, rules: Value) -> Value {
 }
 
 /// Kim has these rules.
-fn held(rules: Value) -> Vec<Request> {
+fn held(rules: Value) -> Vec<ApiRequest> {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "kim"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "held"},
@@ -38,7 +38,7 @@ fn held(rules: Value) -> Vec<Request> {
     ]
 }
 
-fn wants(rules: Value) -> Request {
+fn wants(rules: Value) -> ApiRequest {
     by_kim(post(
         &format!("{GROUP}/clusterroles?dryRun=All"),
         &role("wanted", rules),
@@ -55,65 +55,70 @@ fn rule(
 }
 
 fn product(n: usize) -> Value {
-    rule(texts("v", n), texts("g", n), texts("r", n), texts("n", n))
+    rule(
+        string_items("v", n),
+        string_items("g", n),
+        string_items("r", n),
+        string_items("n", n),
+    )
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<CostCase> {
     let mut cases = vec![
-        Case::new("a product of four lists, nothing held", 12, |n| wants(json!([product(n)]))),
-        Case::new("a product of four lists, half held", 12, |n| wants(json!([product(n)]))).after(|n| {
+        CostCase::new("a product of four lists, nothing held", 12, |n| wants(json!([product(n)]))),
+        CostCase::new("a product of four lists, half held", 12, |n| wants(json!([product(n)]))).with_setup(|n| {
             let mut half = product(n);
-            half["resourceNames"] = texts("n", n / 2).into();
+            half["resourceNames"] = string_items("n", n / 2).into();
             held(json!([half]))
         }),
-        Case::new("a product of four lists, held in parts", 12, |n| wants(json!([product(n)]))).after(|n| {
-            let parts = texts("v", n).into_iter().map(|verb| {
+        CostCase::new("a product of four lists, held in parts", 12, |n| wants(json!([product(n)]))).with_setup(|n| {
+            let parts = string_items("v", n).into_iter().map(|verb| {
                 let mut part = product(n);
                 part["verbs"] = json!([verb]);
                 part
             });
             held(parts.collect())
         }),
-        Case::new("many rules, many held", 500, |n| {
+        CostCase::new("many rules, many held", 500, |n| {
             wants((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())
         })
-        .after(|n| held((0..n).rev().map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())),
-        Case::new("many rules, none held", 500, |n| {
+        .with_setup(|n| held((0..n).rev().map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())),
+        CostCase::new("many rules, none held", 500, |n| {
             wants((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())
         }),
-        Case::new("many paths, many held", 2_000, |n| {
-            wants(json!([{"verbs": ["get"], "nonResourceURLs": texts("/a/b", n)}]))
+        CostCase::new("many paths, many held", 2_000, |n| {
+            wants(json!([{"verbs": ["get"], "nonResourceURLs": string_items("/a/b", n)}]))
         })
-        .after(|n| held(json!([{"verbs": ["get"], "nonResourceURLs": (0..n).map(|at| format!("/a/b{at}/*")).collect::<Vec<_>>()}]))),
-        Case::new("names of many resources", 1_000, |n| {
-            wants(json!([rule(vec!["get".into()], vec![String::new()], vec!["pods".into(); n], texts("n", n))]))
+        .with_setup(|n| held(json!([{"verbs": ["get"], "nonResourceURLs": (0..n).map(|at| format!("/a/b{at}/*")).collect::<Vec<_>>()}]))),
+        CostCase::new("names of many resources", 1_000, |n| {
+            wants(json!([rule(vec!["get".into()], vec![String::new()], vec!["pods".into(); n], string_items("n", n))]))
         })
-        .after(|n| held(json!([rule(vec!["get".into()], vec![String::new()], vec!["pods".into(); n], texts("n", n))]))),
-        Case::new("many subjects", 2_000, |n| {
+        .with_setup(|n| held(json!([rule(vec!["get".into()], vec![String::new()], vec!["pods".into(); n], string_items("n", n))]))),
+        CostCase::new("many subjects", 2_000, |n| {
             let subject = |name: String| json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"});
             let binding = json!({
-                "metadata": {"name": "b"}, "subjects": texts("u", n).into_iter().map(subject).collect::<Vec<_>>(),
+                "metadata": {"name": "b"}, "subjects": string_items("u", n).into_iter().map(subject).collect::<Vec<_>>(),
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
             });
             by_kim(post(&format!("{GROUP}/clusterrolebindings?dryRun=All"), &binding))
         }),
-        Case::new("many selectors of roles", 1_000, |n| {
+        CostCase::new("many selectors of roles", 1_000, |n| {
             let selector = |at: usize| json!({"matchLabels": {format!("k{at}"): "v"}});
             let mut role = role("gathers", json!([]));
             role["aggregationRule"] = json!({"clusterRoleSelectors": (0..n).map(selector).collect::<Vec<_>>()});
             post(&format!("{GROUP}/clusterroles?dryRun=All"), &role)
         }),
-        Case::new("own rules", 2_000, |_| {
+        CostCase::new("own rules", 2_000, |_| {
             by_kim(post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", &json!({"spec": {"namespace": "default"}})))
         })
-        .after(|n| held((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())),
+        .with_setup(|n| held((0..n).map(|at| rule(vec!["get".into()], vec!["g".into()], vec![format!("r{at}")], vec![])).collect())),
     ];
     cases.extend(reviews());
     cases.extend(certificates());
     cases
 }
 
-fn reviews() -> Vec<Case> {
+fn reviews() -> Vec<CostCase> {
     let review = |spec: Value| {
         post(
             "/apis/authorization.k8s.io/v1/subjectaccessreviews",
@@ -123,38 +128,40 @@ fn reviews() -> Vec<Case> {
     let asked = json!({"verb": "get", "resource": "pods", "namespace": "default"});
     let of_groups = asked.clone();
     vec![
-        Case::new("review: groups", 2_000, move |n| {
-            review(json!({"user": "u", "groups": texts("g", n), "resourceAttributes": of_groups}))
+        CostCase::new("review: groups", 2_000, move |n| {
+            review(
+                json!({"user": "u", "groups": string_items("g", n), "resourceAttributes": of_groups}),
+            )
         }),
-        Case::new("review: extra", 2_000, move |n| {
-            let extra: serde_json::Map<_, _> = texts("k", n)
+        CostCase::new("review: extra", 2_000, move |n| {
+            let extra: serde_json::Map<_, _> = string_items("k", n)
                 .into_iter()
                 .map(|key| (key, json!(["v"])))
                 .collect();
             review(json!({"user": "u", "extra": extra, "resourceAttributes": asked}))
         }),
-        Case::new("review: labels", 2_000, move |n| {
+        CostCase::new("review: labels", 2_000, move |n| {
             let one = |key: String| json!({"key": key, "operator": "In", "values": ["v"]});
-            let requirements: Vec<Value> = texts("k", n).into_iter().map(one).collect();
+            let requirements: Vec<Value> = string_items("k", n).into_iter().map(one).collect();
             review(
                 json!({"user": "u", "resourceAttributes": {"verb": "list", "resource": "pods", "labelSelector": {"requirements": requirements}}}),
             )
         }),
-        Case::new("review: values of one label", 2_000, move |n| {
-            let requirement = json!({"key": "k", "operator": "In", "values": texts("v", n)});
+        CostCase::new("review: values of one label", 2_000, move |n| {
+            let requirement = json!({"key": "k", "operator": "In", "values": string_items("v", n)});
             review(
                 json!({"user": "u", "resourceAttributes": {"verb": "list", "resource": "pods", "labelSelector": {"requirements": [requirement]}}}),
             )
         }),
-        Case::new("review: raw selector", 2_000, move |n| {
+        CostCase::new("review: raw selector", 2_000, move |n| {
             review(
-                json!({"user": "u", "resourceAttributes": {"verb": "list", "resource": "pods", "labelSelector": {"rawSelector": format!("k in ({})", texts("v", n).join(","))}}}),
+                json!({"user": "u", "resourceAttributes": {"verb": "list", "resource": "pods", "labelSelector": {"rawSelector": format!("k in ({})", string_items("v", n).join(","))}}}),
             )
         }),
-        Case::new("review: one long token", 100_000, |n| {
+        CostCase::new("review: one long token", 100_000, |n| {
             post(
                 "/apis/authentication.k8s.io/v1/tokenreviews",
-                &json!({"spec": {"token": "a.".repeat(n), "audiences": texts("a", n / 100)}}),
+                &json!({"spec": {"token": "a.".repeat(n), "audiences": string_items("a", n / 100)}}),
             )
         }),
     ]
@@ -187,7 +194,7 @@ fn certificate_request(organizations: usize) -> String {
         der(0x31, &der(0x30, &pair))
     };
     let mut names = name("somebody", 0x03);
-    texts("g", organizations)
+    string_items("g", organizations)
         .iter()
         .for_each(|group| names.extend(name(group, 0x0a)));
     let algorithm = der(
@@ -223,7 +230,7 @@ fn certificate_request(organizations: usize) -> String {
     )
 }
 
-fn certificates() -> Vec<Case> {
+fn certificates() -> Vec<CostCase> {
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let ask = |spec: Value| {
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
@@ -233,27 +240,27 @@ fn certificates() -> Vec<Case> {
         )
     };
     vec![
-        Case::new("certificate: organizations", 1_000, move |n| {
+        CostCase::new("certificate: organizations", 1_000, move |n| {
             ask(
                 json!({"request": base64(&certificate_request(n)), "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}),
             )
         }),
-        Case::new("certificate: usages", 2_000, move |n| {
+        CostCase::new("certificate: usages", 2_000, move |n| {
             ask(
-                json!({"request": base64(&certificate_request(1)), "signerName": "example.com/a", "usages": texts("u", n)}),
+                json!({"request": base64(&certificate_request(1)), "signerName": "example.com/a", "usages": string_items("u", n)}),
             )
         }),
-        Case::new("certificate: the same usage", 2_000, move |n| {
+        CostCase::new("certificate: the same usage", 2_000, move |n| {
             ask(
                 json!({"request": base64(&certificate_request(1)), "signerName": "example.com/a", "usages": vec!["client auth"; n]}),
             )
         }),
-        Case::new("certificate: no request", 20_000, move |n| {
+        CostCase::new("certificate: no request", 20_000, move |n| {
             ask(
                 json!({"request": base64(&"-----BEGIN ".repeat(n)), "signerName": "example.com/a", "usages": ["client auth"]}),
             )
         }),
-        Case::new("certificate: headers of a request", 5_000, move |n| {
+        CostCase::new("certificate: headers of a request", 5_000, move |n| {
             let text = format!(
                 "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
                 "a: b\n".repeat(n)

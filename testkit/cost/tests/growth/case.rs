@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, Method};
-use optik_access::User;
-pub(crate) use optik_apiserver::Request;
-use optik_apiserver::{ApiServer, Body};
-use optik_cost::{Allowance, Cost, measured};
+pub(crate) use optik_apiserver::ApiRequest;
+use optik_apiserver::{ApiServer, ResponseBody};
+use optik_auth::User;
+use optik_cost::{Cost, CostAllowance, measured};
 use optik_store::{Options, Store};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 /// How often a cost is looked at before it counts as too much.
-const LOOKS: usize = 5;
+const MEASUREMENTS: usize = 5;
 /// How often it is looked whether a kind is served.
-const LOOKS_FOR_A_KIND: usize = 1_000_000;
+const CRD_POLLS_MAX: usize = 1_000_000;
 /// What a request and what it is about may take.
-const ALLOWANCE: Allowance = Allowance {
+const ALLOWANCE: CostAllowance = CostAllowance {
     held_bytes_per_byte: 256,
     free_bytes: 4 << 20,
 };
@@ -29,22 +29,22 @@ pub(crate) const LAST_REVISION: &str = "<last revision>";
 type Make<T> = Box<dyn Fn(usize) -> T>;
 
 /// One kind of request.
-pub(crate) struct Case {
+pub(crate) struct CostCase {
     name: String,
     /// How many items the smaller one has.
     items: usize,
     /// What has to happen before, in a server of its own.
-    before: Option<Make<Vec<Request>>>,
+    before: Option<Make<Vec<ApiRequest>>>,
     /// Whether what was defined before is made of it while the request is answered.
     at_once: bool,
-    request: Make<Request>,
+    request: Make<ApiRequest>,
 }
 
-impl Case {
+impl CostCase {
     pub(crate) fn new(
         name: impl Into<String>,
         items: usize,
-        request: impl Fn(usize) -> Request + 'static,
+        request: impl Fn(usize) -> ApiRequest + 'static,
     ) -> Self {
         Self {
             name: name.into(),
@@ -55,19 +55,22 @@ impl Case {
         }
     }
 
-    pub(crate) fn after(mut self, before: impl Fn(usize) -> Vec<Request> + 'static) -> Self {
+    pub(crate) fn with_setup(
+        mut self,
+        before: impl Fn(usize) -> Vec<ApiRequest> + 'static,
+    ) -> Self {
         self.before = Some(Box::new(before));
         self
     }
 
-    pub(crate) fn at_once(mut self) -> Self {
+    pub(crate) fn during_setup(mut self) -> Self {
         self.at_once = true;
         self
     }
 }
 
-pub(crate) fn request(method: &Method, path: &str, body: impl Into<Bytes>) -> Request {
-    let mut request = Request::new(method, path);
+pub(crate) fn request(method: &Method, path: &str, body: impl Into<Bytes>) -> ApiRequest {
+    let mut request = ApiRequest::new(method, path);
     let json = HeaderValue::from_static("application/json");
     request.headers.insert("content-type", json);
     request.user = Arc::new(User::admin());
@@ -75,20 +78,20 @@ pub(crate) fn request(method: &Method, path: &str, body: impl Into<Bytes>) -> Re
     request
 }
 
-pub(crate) fn post(path: &str, body: &Value) -> Request {
+pub(crate) fn post(path: &str, body: &Value) -> ApiRequest {
     request(&Method::POST, path, body.to_string())
 }
 
-pub(crate) fn put(path: &str, body: &Value) -> Request {
+pub(crate) fn put(path: &str, body: &Value) -> ApiRequest {
     request(&Method::PUT, path, body.to_string())
 }
 
-pub(crate) fn get(path: &str) -> Request {
+pub(crate) fn get(path: &str) -> ApiRequest {
     request(&Method::GET, path, "")
 }
 
 /// `json`, `merge`, `strategic-merge`, or `apply` by a manager of its own.
-pub(crate) fn patch(how: &'static str, path: &str, body: &Value) -> Request {
+pub(crate) fn patch(how: &'static str, path: &str, body: &Value) -> ApiRequest {
     let (path, media_type) = match how {
         "apply" => (
             format!("{path}?fieldManager=applier&dryRun=All"),
@@ -106,43 +109,43 @@ pub(crate) fn patch(how: &'static str, path: &str, body: &Value) -> Request {
     )
 }
 
-pub(crate) fn typed(mut request: Request, header: &'static str, media_type: &str) -> Request {
+pub(crate) fn typed(mut request: ApiRequest, header: &'static str, media_type: &str) -> ApiRequest {
     let value = HeaderValue::from_str(media_type).unwrap();
     request.headers.insert(header, value);
     request
 }
 
 /// Texts that differ.
-pub(crate) fn texts(what: &str, count: usize) -> Vec<String> {
+pub(crate) fn string_items(what: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{what}{at}")).collect()
 }
 
 /// A server without sockets. The store has threads of its own; all else is done by the thread
 /// that asks, and counted.
-pub(crate) struct World {
+pub(crate) struct InProcessServer {
     runtime: Runtime,
     api: ApiServer,
 }
 
-impl World {
+impl InProcessServer {
     pub(crate) fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         let store = Store::open(Options::ephemeral()).unwrap();
         let api = ApiServer::new(store.clone());
         runtime.block_on(api.bootstrap()).unwrap();
-        runtime.spawn(optik_apiserver::keep_definitions(api.clone(), store));
+        runtime.spawn(optik_apiserver::run_crd_controller(api.clone(), store));
         Self { runtime, api }
     }
 
     /// Answers, and takes the whole answer.
-    pub(crate) fn ask(&self, request: Request) -> (u16, Vec<u8>) {
+    pub(crate) fn handle(&self, request: ApiRequest) -> (u16, Vec<u8>) {
         self.runtime.block_on(async {
             let response = self.api.handle(request).await;
             let status = response.status.as_u16();
             let mut whole = Vec::new();
             match response.body {
-                Body::Whole(bytes) => whole.extend_from_slice(&bytes),
-                Body::Stream(mut pieces) => {
+                ResponseBody::Whole(bytes) => whole.extend_from_slice(&bytes),
+                ResponseBody::Stream(mut pieces) => {
                     while let Some(piece) = pieces.next().await {
                         whole.extend_from_slice(&piece.into_bytes());
                     }
@@ -153,20 +156,20 @@ impl World {
     }
 }
 
-impl World {
+impl InProcessServer {
     /// The most that a request holds beside its own bytes, and what is answered.
-    pub(crate) fn peak(&self, request: Request) -> (u64, u16) {
-        let ((status, _), cost) = measured(|| self.ask(request));
+    pub(crate) fn peak(&self, request: ApiRequest) -> (u64, u16) {
+        let ((status, _), cost) = measured(|| self.handle(request));
         (cost.peak_bytes, status)
     }
 
     /// A definition that was just made is served soon.
-    fn wait_for_kind(&self, case: &Case, answer: &[u8]) {
+    fn wait_for_kind(&self, case: &CostCase, answer: &[u8]) {
         if !answer.starts_with(b"{\"kind\":\"CustomResourceDefinition\"") {
             return;
         }
-        for _ in 0..LOOKS_FOR_A_KIND {
-            if self.ask(get("/apis/example.com/v1/things")).0 == 200 {
+        for _ in 0..CRD_POLLS_MAX {
+            if self.handle(get("/apis/example.com/v1/things")).0 == 200 {
                 return;
             }
             self.runtime.block_on(tokio::task::yield_now());
@@ -175,25 +178,25 @@ impl World {
     }
 }
 
-struct Measured {
+struct CaseMeasurement {
     cost: Cost,
     status: u16,
     sent_bytes: usize,
     answer: Vec<u8>,
 }
 
-fn measure(shared: &World, case: &Case, items: usize) -> Measured {
+fn measure(shared: &InProcessServer, case: &CostCase, items: usize) -> CaseMeasurement {
     let own = case
         .before
         .as_ref()
-        .map(|before| (World::new(), before(items)));
+        .map(|before| (InProcessServer::new(), before(items)));
     let world = own.as_ref().map_or(shared, |(world, _)| world);
     let mut sent_bytes = 0;
     let mut last = Vec::new();
     for mut request in own.iter().flat_map(|(_, before)| before.clone()) {
         request.body = with_revision(&request.body, &last);
         sent_bytes += request.body.len();
-        let (status, answer) = world.ask(request);
+        let (status, answer) = world.handle(request);
         let told = String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
         if !case.at_once {
             world.wait_for_kind(case, &answer);
@@ -206,8 +209,8 @@ fn measure(shared: &World, case: &Case, items: usize) -> Measured {
     let mut request = (case.request)(items);
     request.body = with_revision(&request.body, &last);
     sent_bytes += request.body.len() + request.query.len();
-    let ((status, answer), cost) = measured(|| world.ask(request));
-    Measured {
+    let ((status, answer), cost) = measured(|| world.handle(request));
+    CaseMeasurement {
         cost,
         status,
         sent_bytes,
@@ -229,7 +232,7 @@ fn with_revision(body: &Bytes, answer: &[u8]) -> Bytes {
     body.replace(LAST_REVISION, revision).into()
 }
 
-fn least(shared: &World, case: &Case, items: usize, looks: usize) -> Measured {
+fn least(shared: &InProcessServer, case: &CostCase, items: usize, looks: usize) -> CaseMeasurement {
     let mut first = measure(shared, case, items);
     for _ in 1..looks {
         first.cost = first.cost.least(measure(shared, case, items).cost);
@@ -238,16 +241,16 @@ fn least(shared: &World, case: &Case, items: usize, looks: usize) -> Measured {
 }
 
 /// Complains about every case that grows too fast, not only the first.
-pub(crate) fn check(mut cases: Vec<Case>) {
+pub(crate) fn check(mut cases: Vec<CostCase>) {
     // For people who look at some of them: `CASE=` and a part of their names.
     if let Ok(part) = std::env::var("CASE") {
         cases.retain(|case| case.name.contains(&part));
     }
     let mut complaints = String::new();
     let all = cases.len();
-    let shared = World::new();
+    let shared = InProcessServer::new();
     for case in cases {
-        if let Some(complaint) = complaint(&shared, &case) {
+        if let Some(complaint) = growth_violation(&shared, &case) {
             let _ = writeln!(complaints, "{}: {complaint}", case.name);
         }
     }
@@ -255,30 +258,30 @@ pub(crate) fn check(mut cases: Vec<Case>) {
     assert!(complaints.is_empty(), "{wrong} of {all}:\n{complaints}");
 }
 
-fn complaint(shared: &World, case: &Case) -> Option<String> {
+fn growth_violation(shared: &InProcessServer, case: &CostCase) -> Option<String> {
     // Most cases are nowhere near the bound, and are looked at once.
-    for looks in [1, LOOKS] {
+    for looks in [1, MEASUREMENTS] {
         let small = least(shared, case, case.items, looks);
         let large = least(shared, case, 4 * case.items, looks);
         note(case, &small, &large);
-        let wrong = judge(&small, &large);
-        if wrong.is_none() || looks == LOOKS {
+        let wrong = check_growth(&small, &large);
+        if wrong.is_none() || looks == MEASUREMENTS {
             return wrong;
         }
     }
     None
 }
 
-fn judge(small: &Measured, large: &Measured) -> Option<String> {
+fn check_growth(small: &CaseMeasurement, large: &CaseMeasurement) -> Option<String> {
     let bytes = large.sent_bytes as u64;
-    let wrong = optik_cost::complaint(small.cost, large.cost, bytes, ALLOWANCE)?;
+    let wrong = optik_cost::growth_violation(small.cost, large.cost, bytes, ALLOWANCE)?;
     let told = String::from_utf8_lossy(&large.answer[..large.answer.len().min(200)]);
     Some(format!("{wrong}; {bytes} bytes, {} {told}", large.status))
 }
 
 /// For people who run it with `--nocapture` and `COSTS=1`.
 #[expect(clippy::print_stderr, reason = "numbers are for people")]
-fn note(case: &Case, small: &Measured, large: &Measured) {
+fn note(case: &CostCase, small: &CaseMeasurement, large: &CaseMeasurement) {
     if std::env::var_os("COSTS").is_some() {
         let (time, peak) = (large.cost.time, large.cost.peak_bytes);
         eprintln!(

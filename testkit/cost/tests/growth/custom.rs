@@ -1,7 +1,7 @@
 //! Definitions, their objects, and expressions.
 
-use crate::case::{Case, LAST_REVISION, get, patch, post, put, texts};
-use optik_apiserver::Request;
+use crate::case::{CostCase, LAST_REVISION, get, patch, post, put, string_items};
+use optik_apiserver::ApiRequest;
 use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -20,7 +20,7 @@ fn definition(spec: Value) -> Value {
     })
 }
 
-fn defined(spec: &Value) -> Vec<Request> {
+fn defined(spec: &Value) -> Vec<ApiRequest> {
     vec![post(DEFINITIONS, &definition(spec.clone()))]
 }
 
@@ -29,11 +29,13 @@ fn thing(spec: Value) -> Value {
 }
 
 fn properties(count: usize, of: &Value) -> Value {
-    let members = texts("p", count).into_iter().map(|name| (name, of.clone()));
+    let members = string_items("p", count)
+        .into_iter()
+        .map(|name| (name, of.clone()));
     json!({"type": "object", "properties": members.collect::<Map<_, _>>()})
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<CostCase> {
     let mut cases = definitions();
     cases.extend(objects());
     cases.extend(updates());
@@ -71,15 +73,15 @@ fn deprecated_versions(count: usize) -> Value {
 }
 
 /// The kinds of a definition are made while somebody asks for its objects.
-fn made(name: &str, items: usize, make: fn(usize) -> Value) -> Case {
-    Case::new(format!("definition, made: {name}"), items, |_| get(THINGS))
-        .after(move |n| vec![post(DEFINITIONS, &make(n))])
-        .at_once()
+fn made(name: &str, items: usize, make: fn(usize) -> Value) -> CostCase {
+    CostCase::new(format!("definition, made: {name}"), items, |_| get(THINGS))
+        .with_setup(move |n| vec![post(DEFINITIONS, &make(n))])
+        .during_setup()
 }
 
-fn definitions() -> Vec<Case> {
+fn definitions() -> Vec<CostCase> {
     let define = |name: &str, items, make: fn(usize) -> Value| {
-        Case::new(format!("definition: {name}"), items, move |n| {
+        CostCase::new(format!("definition: {name}"), items, move |n| {
             post(&format!("{DEFINITIONS}?dryRun=All"), &make(n))
         })
     };
@@ -101,23 +103,23 @@ fn definitions() -> Vec<Case> {
         }),
         define("required members", 1_000, |n| {
             let mut of = properties(n, &json!({"type": "string"}));
-            of["required"] = texts("p", n).into();
+            of["required"] = string_items("p", n).into();
             definition(of)
         }),
         define("an enumeration", 2_000, |n| {
-            definition(json!({"type": "string", "enum": texts("e", n)}))
+            definition(json!({"type": "string", "enum": string_items("e", n)}))
         }),
         define("an enumeration of one value", 2_000, |n| {
             definition(json!({"type": "string", "enum": vec!["e"; n]}))
         }),
         define("a default", 2_000, |n| {
             definition(
-                json!({"type": "array", "items": {"type": "string"}, "default": texts("d", n)}),
+                json!({"type": "array", "items": {"type": "string"}, "default": string_items("d", n)}),
             )
         }),
         define("an example", 2_000, |n| {
             definition(
-                json!({"type": "array", "items": {"type": "string"}, "example": texts("d", n)}),
+                json!({"type": "array", "items": {"type": "string"}, "example": string_items("d", n)}),
             )
         }),
         define("a pattern", 200, |n| {
@@ -131,7 +133,7 @@ fn definitions() -> Vec<Case> {
         }),
         define("alternatives", 300, |n| {
             let mut of = properties(n, &json!({"type": "string"}));
-            of["anyOf"] = texts("p", n)
+            of["anyOf"] = string_items("p", n)
                 .iter()
                 .map(|name| json!({"required": [name]}))
                 .collect();
@@ -139,9 +141,9 @@ fn definitions() -> Vec<Case> {
         }),
         define("keys of a list", 300, |n| {
             let mut items = properties(n, &json!({"type": "string"}));
-            items["required"] = texts("p", n).into();
+            items["required"] = string_items("p", n).into();
             definition(
-                json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": texts("p", n)}),
+                json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": string_items("p", n)}),
             )
         }),
         define("rules", 100, |n| {
@@ -159,7 +161,7 @@ fn definitions() -> Vec<Case> {
             )
         }),
         define("a rule about many members", 100, |n| {
-            let rule: Vec<String> = texts("has(self.p", n)
+            let rule: Vec<String> = string_items("has(self.p", n)
                 .iter()
                 .map(|it| format!("{it})"))
                 .collect();
@@ -170,16 +172,16 @@ fn definitions() -> Vec<Case> {
         define("versions", 100, |n| versions(n, |_, _| {})),
         define("versions that differ", 100, versions_that_differ),
         define("deprecated versions", 400, deprecated_versions),
-        Case::new("definition, updated: versions that differ", 100, |n| {
+        CostCase::new("definition, updated: versions that differ", 100, |n| {
             let mut of = versions_that_differ(n);
             of["metadata"]["resourceVersion"] = LAST_REVISION.into();
             let last = &mut of["spec"]["versions"][n - 1]["schema"]["openAPIV3Schema"];
             last["properties"]["spec"]["properties"]["p0"] = json!({"type": "integer"});
             put(&format!("{DEFINITIONS}/things.example.com?dryRun=All"), &of)
         })
-        .after(|n| vec![post(DEFINITIONS, &versions_that_differ(n))])
-        .at_once(),
-        Case::new(
+        .with_setup(|n| vec![post(DEFINITIONS, &versions_that_differ(n))])
+        .during_setup(),
+        CostCase::new(
             "definition, updated: none of the versions was stored",
             1_000,
             |n| {
@@ -189,7 +191,7 @@ fn definitions() -> Vec<Case> {
                 put(&format!("{DEFINITIONS}/things.example.com?dryRun=All"), &of)
             },
         )
-        .after(|n| {
+        .with_setup(|n| {
             let of = versions(1, |_, _| {});
             let mut told = of.clone();
             told["metadata"]["resourceVersion"] = LAST_REVISION.into();
@@ -197,12 +199,12 @@ fn definitions() -> Vec<Case> {
             let status = put(&format!("{DEFINITIONS}/things.example.com/status"), &told);
             vec![post(DEFINITIONS, &of), status]
         })
-        .at_once(),
+        .during_setup(),
         made("versions that differ", 100, versions_that_differ),
         made("deprecated versions", 400, deprecated_versions),
         define("columns", 500, |n| {
             let mut of = definition(json!({"type": "object"}));
-            of["spec"]["versions"][0]["additionalPrinterColumns"] = texts("c", n)
+            of["spec"]["versions"][0]["additionalPrinterColumns"] = string_items("c", n)
                 .iter()
                 .map(|name| json!({"name": name, "type": "string", "jsonPath": ".spec"}))
                 .collect();
@@ -216,7 +218,7 @@ fn definitions() -> Vec<Case> {
         }),
         define("selectable fields", 200, |n| {
             let mut of = definition(properties(n, &json!({"type": "string"})));
-            of["spec"]["versions"][0]["selectableFields"] = texts(".spec.p", n)
+            of["spec"]["versions"][0]["selectableFields"] = string_items(".spec.p", n)
                 .iter()
                 .map(|path| json!({"jsonPath": path}))
                 .collect();
@@ -224,8 +226,8 @@ fn definitions() -> Vec<Case> {
         }),
         define("short names", 1_000, |n| {
             let mut of = definition(json!({"type": "object"}));
-            of["spec"]["names"]["shortNames"] = texts("s", n).into();
-            of["spec"]["names"]["categories"] = texts("c", n).into();
+            of["spec"]["names"]["shortNames"] = string_items("s", n).into();
+            of["spec"]["names"]["categories"] = string_items("c", n).into();
             of
         }),
         define("depth", 20, |n| {
@@ -250,30 +252,32 @@ fn by_key(of: &Value) -> Value {
 }
 
 fn keyed(count: usize, value: impl Fn(usize) -> Value) -> Vec<Value> {
-    let keys = texts("i", count).into_iter().enumerate();
+    let keys = string_items("i", count).into_iter().enumerate();
     keys.map(|(at, k)| json!({"k": k, "v": value(at)}))
         .collect()
 }
 
 fn named(count: usize) -> Value {
-    let members = texts("k", count).into_iter().map(|k| (k, "v".into()));
+    let members = string_items("k", count)
+        .into_iter()
+        .map(|k| (k, "v".into()));
     Value::Object(members.collect())
 }
 
-fn objects() -> Vec<Case> {
+fn objects() -> Vec<CostCase> {
     let text = json!({"type": "string"});
     let of = |name: &str, items: usize, spec: Value, make: fn(usize) -> Value| {
         let with = spec.clone();
-        let create = Case::new(format!("object: {name}"), items, move |n| {
+        let create = CostCase::new(format!("object: {name}"), items, move |n| {
             post(&format!("{THINGS}?dryRun=All"), &thing(make(n)))
         })
-        .after(move |_| defined(&with));
-        let apply = Case::new(
+        .with_setup(move |_| defined(&with));
+        let apply = CostCase::new(
             format!("object, applied over another: {name}"),
             items,
             move |n| patch("apply", &format!("{THINGS}/a"), &thing(make(n))),
         )
-        .after(move |n| {
+        .with_setup(move |n| {
             let mut before = defined(&spec);
             before.push(post(THINGS, &thing(make(n / 2))));
             before
@@ -289,7 +293,7 @@ fn objects() -> Vec<Case> {
     };
     [
         of("a set", 1_000, list("set", text.clone()), |n| {
-            texts("i", n).into()
+            string_items("i", n).into()
         }),
         of("a list by key", 3_000, by_key(&text), |n| {
             keyed(n, |_| "x".into()).into()
@@ -298,10 +302,10 @@ fn objects() -> Vec<Case> {
             "a list of wrong items",
             1_000,
             json!({"type": "array", "items": {"type": "integer"}}),
-            |n| texts("i", n).into(),
+            |n| string_items("i", n).into(),
         ),
         of("an atomic list", 1_000, list("atomic", text.clone()), |n| {
-            texts("i", n).into()
+            string_items("i", n).into()
         }),
         of(
             "a map",
@@ -316,7 +320,7 @@ fn objects() -> Vec<Case> {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
             |n| {
                 Value::Object(
-                    texts("k", n)
+                    string_items("k", n)
                         .into_iter()
                         .map(|k| (k, json!([{"a": 1}])))
                         .collect(),
@@ -327,19 +331,19 @@ fn objects() -> Vec<Case> {
             "unique items",
             1_000,
             json!({"type": "array", "uniqueItems": false, "items": text}),
-            |n| texts("i", n).into(),
+            |n| string_items("i", n).into(),
         ),
         of(
             "a rule about all",
             1_000,
             with_rule("self.all(x, x != 'nobody')"),
-            |n| texts("i", n).into(),
+            |n| string_items("i", n).into(),
         ),
         of(
             "a rule that concatenates",
             200,
             with_rule("self.map(x, x + x).size() >= 0"),
-            |n| texts("i", n).into(),
+            |n| string_items("i", n).into(),
         ),
     ]
     .into_iter()
@@ -348,7 +352,7 @@ fn objects() -> Vec<Case> {
 }
 
 /// What is there is replaced by something like it.
-fn updates() -> Vec<Case> {
+fn updates() -> Vec<CostCase> {
     let text = json!({"type": "string"});
     let number = json!({"type": "integer"});
     let kept = |n| Value::from(keyed(n, |_| "x".into()));
@@ -415,15 +419,19 @@ fn updates() -> Vec<Case> {
                 of["maxItems"] = 100_000.into();
                 of
             },
-            |n| texts("i", n).into(),
-            |n| [texts("i", n / 2), texts("j", n / 2)].concat().into(),
+            |n| string_items("i", n).into(),
+            |n| {
+                [string_items("i", n / 2), string_items("j", n / 2)]
+                    .concat()
+                    .into()
+            },
         ),
         deep(),
     ]
 }
 
 /// Something wrong at the bottom, beside a map that is as it was.
-fn deep() -> Case {
+fn deep() -> CostCase {
     let bottom = |n: usize, z: Value| json!({"a": named(100 * n), "z": z});
     let nested = |n: usize, mut of: Value, around: fn(Value) -> Value| {
         (0..n).for_each(|_| of = around(of.take()));
@@ -439,17 +447,17 @@ fn deep() -> Case {
             |of| json!({"type": "object", "properties": {"b": of}}),
         )
     };
-    Case::new("object, updated: something deep is wrong", 50, move |n| {
+    CostCase::new("object, updated: something deep is wrong", 50, move |n| {
         replace(values(n, "x".into()))
     })
-    .after(move |n| {
+    .with_setup(move |n| {
         let mut before = defined(&schema(n));
         before.push(post(THINGS, &thing(values(n, 1.into()))));
         before
     })
 }
 
-fn replace(spec: Value) -> Request {
+fn replace(spec: Value) -> ApiRequest {
     let mut object = thing(spec);
     object["metadata"]["resourceVersion"] = LAST_REVISION.into();
     put(&format!("{THINGS}/a?dryRun=All"), &object)
@@ -461,19 +469,19 @@ fn update(
     spec: &Value,
     old: fn(usize) -> Value,
     new: fn(usize) -> Value,
-) -> Case {
+) -> CostCase {
     let spec = spec.clone();
-    Case::new(format!("object, updated: {name}"), items, move |n| {
+    CostCase::new(format!("object, updated: {name}"), items, move |n| {
         replace(new(n))
     })
-    .after(move |n| {
+    .with_setup(move |n| {
         let mut before = defined(&spec);
         before.push(post(THINGS, &thing(old(n))));
         before
     })
 }
 
-fn policies() -> Vec<Case> {
+fn policies() -> Vec<CostCase> {
     let policy = |spec: Value| {
         let mut spec = spec;
         spec["matchConstraints"] = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]});
@@ -483,19 +491,19 @@ fn policies() -> Vec<Case> {
         )
     };
     vec![
-        Case::new("policy: validations", 100, move |n| {
+        CostCase::new("policy: validations", 100, move |n| {
             let all: Vec<Value> = (0..n)
                 .map(|at| json!({"expression": format!("object.metadata.name.size() < {at}")}))
                 .collect();
             policy(json!({"validations": all}))
         }),
-        Case::new("policy: variables", 400, move |n| {
+        CostCase::new("policy: variables", 400, move |n| {
             let all: Vec<Value> = (0..n)
                 .map(|at| json!({"name": format!("v{at}"), "expression": "object.metadata.name"}))
                 .collect();
             policy(json!({"variables": all, "validations": [{"expression": "true"}]}))
         }),
-        Case::new("policy: variables of variables", 50, move |n| {
+        CostCase::new("policy: variables of variables", 50, move |n| {
             let one = |at: usize| match at {
                 0 => "'a'".to_owned(),
                 _ => format!("variables.v{} + variables.v{}", at - 1, at - 1),
@@ -505,18 +513,18 @@ fn policies() -> Vec<Case> {
                 .collect();
             policy(json!({"variables": all, "validations": [{"expression": "true"}]}))
         }),
-        Case::new("policy: one long expression", 100, move |n| {
+        CostCase::new("policy: one long expression", 100, move |n| {
             policy(
                 json!({"validations": [{"expression": vec!["object.metadata.name != 'x'"; n].join(" || ")}]}),
             )
         }),
-        Case::new("policy: broken expressions", 200, move |n| {
+        CostCase::new("policy: broken expressions", 200, move |n| {
             policy(json!({"validations": vec![json!({"expression": "a.b.("}); n]}))
         }),
-        Case::new("policy: brackets", 100, move |n| {
+        CostCase::new("policy: brackets", 100, move |n| {
             policy(json!({"validations": [{"expression": "(".repeat(n)}]}))
         }),
-        Case::new("policy: annotations", 800, move |n| {
+        CostCase::new("policy: annotations", 800, move |n| {
             let all: Vec<Value> = (0..n)
                 .map(|at| json!({"key": format!("k{at}"), "valueExpression": "'x'"}))
                 .collect();

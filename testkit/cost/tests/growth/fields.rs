@@ -1,8 +1,8 @@
 //! Bodies of built-in kinds, with many items in each list and each map that they have.
 
-use crate::case::{Case, post};
+use crate::case::{CostCase, post};
 use optik_catalog::Scope;
-use optik_schema::{Node, Scalar, Type, builtin};
+use optik_schema::{Scalar, TypeNode, TypeRef, builtin_type};
 use serde_json::{Map, Value, json};
 
 /// Kinds with something of their own; templates of pods are in Pods.
@@ -106,14 +106,14 @@ const ITEMS: usize = 500;
 /// Deeper fields are like others.
 const DEPTH_MAX: usize = 9;
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<CostCase> {
     KINDS.iter().flat_map(|kind| of_kind(*kind)).collect()
 }
 
 fn of_kind(
     (group, version, kind, plural): (&'static str, &'static str, &'static str, &'static str),
-) -> Vec<Case> {
-    let root = builtin(group, version, kind).unwrap_or_else(|| panic!("no schema of {kind}"));
+) -> Vec<CostCase> {
+    let root = builtin_type(group, version, kind).unwrap_or_else(|| panic!("no schema of {kind}"));
     let mut paths = Vec::new();
     // What is in a template is in pods, too.
     let skips = |name: &str| kind != "Pod" && name == "template";
@@ -146,7 +146,7 @@ fn of_kind(
                 path.join("."),
                 if differ { "differ" } else { "alike" }
             );
-            cases.push(Case::new(name, ITEMS, move |count| {
+            cases.push(CostCase::new(name, ITEMS, move |count| {
                 let mut body =
                     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
                 fill(root, &path, &mut body, count, differ);
@@ -159,7 +159,7 @@ fn of_kind(
 
 /// Every path that leads to a list or a map. A type is entered once, from wherever.
 fn walk(
-    of: Type<'static>,
+    of: TypeRef<'static>,
     path: &mut Vec<String>,
     entered: &mut Vec<String>,
     skips: &dyn Fn(&str) -> bool,
@@ -169,7 +169,7 @@ fn walk(
         return;
     }
     match of.node() {
-        Node::Struct(it) => {
+        TypeNode::Struct(it) => {
             let name = it.name.to_string();
             if !name.is_empty() && entered.contains(&name) {
                 return;
@@ -181,19 +181,19 @@ fn walk(
                 path.pop();
             }
         }
-        Node::List(list) => {
+        TypeNode::List(list) => {
             paths.push(path.clone());
             walk(of.at(list.of), path, entered, skips, paths);
         }
-        Node::Map(_) => paths.push(path.clone()),
-        Node::Scalar(_) | Node::Untyped(_) => {}
+        TypeNode::Map(_) => paths.push(path.clone()),
+        TypeNode::Scalar(_) | TypeNode::Untyped(_) => {}
     }
 }
 
 /// Makes what the path leads through, and many items at its end.
-fn fill(of: Type<'_>, path: &[String], value: &mut Value, count: usize, differ: bool) {
+fn fill(of: TypeRef<'_>, path: &[String], value: &mut Value, count: usize, differ: bool) {
     match of.node() {
-        Node::Struct(_) => {
+        TypeNode::Struct(_) => {
             let Some((name, rest)) = path.split_first() else {
                 return;
             };
@@ -209,43 +209,43 @@ fn fill(of: Type<'_>, path: &[String], value: &mut Value, count: usize, differ: 
                 differ,
             );
         }
-        Node::List(list) if path.is_empty() => {
+        TypeNode::List(list) if path.is_empty() => {
             let items = (0..count).map(|at| item(of.at(list.of), at, differ));
             *value = items.collect();
         }
-        Node::List(list) => {
+        TypeNode::List(list) => {
             let mut only = item(of.at(list.of), 0, false);
             fill(of.at(list.of), path, &mut only, count, differ);
             *value = json!([only]);
         }
-        Node::Map(map) => {
+        TypeNode::Map(map) => {
             let members =
                 (0..count).map(|at| (format!("k{at}"), item(of.at(map.value), at, differ)));
             *value = Value::Object(members.collect::<Map<_, _>>());
         }
-        Node::Scalar(_) | Node::Untyped(_) => {}
+        TypeNode::Scalar(_) | TypeNode::Untyped(_) => {}
     }
 }
 
 /// One item, of which the text members are all alike or all different.
-fn item(of: Type<'_>, at: usize, differ: bool) -> Value {
+fn item(of: TypeRef<'_>, at: usize, differ: bool) -> Value {
     let number = if differ { at } else { 0 };
     match of.node() {
-        Node::Scalar(scalar) => scalar_value(*scalar, number),
-        Node::Struct(it) => {
+        TypeNode::Scalar(scalar) => scalar_value(*scalar, number),
+        TypeNode::Struct(it) => {
             let fields = it
                 .fields()
                 .iter()
                 .filter_map(|field| match of.at(field.of).node() {
-                    Node::Scalar(scalar) => {
+                    TypeNode::Scalar(scalar) => {
                         Some((field.name.to_string(), scalar_value(*scalar, number)))
                     }
                     _ => None,
                 });
             Value::Object(fields.take(3).collect::<Map<_, _>>())
         }
-        Node::List(_) => json!([]),
-        Node::Map(_) | Node::Untyped(_) => json!({}),
+        TypeNode::List(_) => json!([]),
+        TypeNode::Map(_) | TypeNode::Untyped(_) => json!({}),
     }
 }
 

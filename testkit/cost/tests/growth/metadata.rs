@@ -1,8 +1,8 @@
 //! What all kinds have, and how bodies are written.
 
-use crate::case::{Case, patch, post, put, request, texts, typed};
+use crate::case::{CostCase, patch, post, put, request, string_items, typed};
 use http::Method;
-use optik_apiserver::Request;
+use optik_apiserver::ApiRequest;
 use serde_json::{Map, Value, json};
 
 const HERE: &str = "/api/v1/namespaces/default/configmaps";
@@ -14,7 +14,7 @@ fn configmap(metadata: Value) -> Value {
     object
 }
 
-fn dry(object: &Value) -> Request {
+fn dry(object: &Value) -> ApiRequest {
     post(&format!("{HERE}?dryRun=All"), object)
 }
 
@@ -37,7 +37,7 @@ fn finalizers(from: usize, count: usize) -> Vec<String> {
 }
 
 /// An object that is on its way out, with so many finalizers.
-fn leaving(count: usize) -> Vec<Request> {
+fn leaving(count: usize) -> Vec<ApiRequest> {
     vec![
         post(
             HERE,
@@ -49,12 +49,16 @@ fn leaving(count: usize) -> Vec<Request> {
 
 fn data(count: usize) -> Value {
     let mut object = configmap(json!({}));
-    object["data"] = map(texts("k", count).into_iter().map(|key| (key, "v".into())));
+    object["data"] = map(string_items("k", count)
+        .into_iter()
+        .map(|key| (key, "v".into())));
     object
 }
 
 fn managers(count: usize, fields: usize) -> Value {
-    let owned = map(texts("f:k", fields).into_iter().map(|key| (key, json!({}))));
+    let owned = map(string_items("f:k", fields)
+        .into_iter()
+        .map(|key| (key, json!({}))));
     let entry = |at: usize| {
         json!({"manager": format!("m{at}"), "operation": "Apply", "apiVersion": "v1",
                "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
@@ -74,7 +78,7 @@ fn owners_of_fields(operation: &str, count: usize) -> Value {
 }
 
 /// An object of so many fields, and of managers.
-fn managed_by(fields: usize, managers: Value) -> Vec<Request> {
+fn managed_by(fields: usize, managers: Value) -> Vec<ApiRequest> {
     let mut object = data(fields);
     let create = post(HERE, &object);
     object["metadata"]["managedFields"] = managers;
@@ -82,27 +86,32 @@ fn managed_by(fields: usize, managers: Value) -> Vec<Request> {
 }
 
 /// The managers are told by the request, which changes the first fields.
-fn managed(name: &str, items: usize, operation: &'static str, changes: fn(usize) -> usize) -> Case {
-    Case::new(name, items, move |n| {
+fn managed(
+    name: &str,
+    items: usize,
+    operation: &'static str,
+    changes: fn(usize) -> usize,
+) -> CostCase {
+    CostCase::new(name, items, move |n| {
         let mut object = data(n);
-        for key in texts("k", changes(n)) {
+        for key in string_items("k", changes(n)) {
             object["data"][key] = "other".into();
         }
         object["metadata"]["managedFields"] = owners_of_fields(operation, n);
         put(&format!("{HERE}/a?dryRun=All"), &object)
     })
-    .after(|n| vec![post(HERE, &data(n))])
+    .with_setup(|n| vec![post(HERE, &data(n))])
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<CostCase> {
     let mut cases = vec![
-        Case::new("owners that differ", 2_000, |n| {
+        CostCase::new("owners that differ", 2_000, |n| {
             dry(&configmap(json!({"ownerReferences": owners(n, |at| at)})))
         }),
-        Case::new("owners of one uid", 2_000, |n| {
+        CostCase::new("owners of one uid", 2_000, |n| {
             dry(&configmap(json!({"ownerReferences": owners(n, |_| 0)})))
         }),
-        Case::new("owners that are controllers", 2_000, |n| {
+        CostCase::new("owners that are controllers", 2_000, |n| {
             let mut all = owners(n, |at| at);
             all.as_array_mut()
                 .unwrap()
@@ -110,103 +119,103 @@ pub(crate) fn cases() -> Vec<Case> {
                 .for_each(|it| it["controller"] = true.into());
             dry(&configmap(json!({"ownerReferences": all})))
         }),
-        Case::new("owners that are incomplete", 2_000, |n| {
+        CostCase::new("owners that are incomplete", 2_000, |n| {
             dry(&configmap(json!({"ownerReferences": vec![json!({}); n]})))
         }),
-        Case::new("bad labels", 5_000, |n| {
+        CostCase::new("bad labels", 5_000, |n| {
             dry(&configmap(
-                json!({"labels": map(texts("-", n).into_iter().map(|k| (k, "-".into())))}),
+                json!({"labels": map(string_items("-", n).into_iter().map(|k| (k, "-".into())))}),
             ))
         }),
-        Case::new("good labels", 5_000, |n| {
+        CostCase::new("good labels", 5_000, |n| {
             dry(&configmap(
-                json!({"labels": map(texts("k", n).into_iter().map(|k| (k, "v".into())))}),
+                json!({"labels": map(string_items("k", n).into_iter().map(|k| (k, "v".into())))}),
             ))
         }),
-        Case::new("bad annotations", 5_000, |n| {
+        CostCase::new("bad annotations", 5_000, |n| {
             dry(&configmap(
-                json!({"annotations": map(texts("-", n).into_iter().map(|k| (k, "v".into())))}),
+                json!({"annotations": map(string_items("-", n).into_iter().map(|k| (k, "v".into())))}),
             ))
         }),
-        Case::new("bad finalizers", 5_000, |n| {
-            dry(&configmap(json!({"finalizers": texts("-", n)})))
+        CostCase::new("bad finalizers", 5_000, |n| {
+            dry(&configmap(json!({"finalizers": string_items("-", n)})))
         }),
-        Case::new("good finalizers", 5_000, |n| {
+        CostCase::new("good finalizers", 5_000, |n| {
             dry(&configmap(json!({"finalizers": finalizers(0, n)})))
         }),
-        Case::new("one long name", 100_000, |n| {
+        CostCase::new("one long name", 100_000, |n| {
             dry(&configmap(json!({"name": "x".repeat(n)})))
         }),
-        Case::new("one long label", 100_000, |n| {
+        CostCase::new("one long label", 100_000, |n| {
             dry(&configmap(
                 json!({"labels": {"x".repeat(n): "-".repeat(n)}}),
             ))
         }),
-        Case::new("finalizers added to what goes away", 1_000, |n| {
+        CostCase::new("finalizers added to what goes away", 1_000, |n| {
             let sent = configmap(json!({"finalizers": finalizers(0, 2 * n)}));
             put(&format!("{HERE}/a?dryRun=All"), &sent)
         })
-        .after(leaving),
-        Case::new("finalizers kept by what goes away", 2_000, |n| {
+        .with_setup(leaving),
+        CostCase::new("finalizers kept by what goes away", 2_000, |n| {
             put(
                 &format!("{HERE}/a?dryRun=All"),
                 &configmap(json!({"finalizers": finalizers(0, n)})),
             )
         })
-        .after(leaving),
-        Case::new("managers, each of one field", 500, |n| {
+        .with_setup(leaving),
+        CostCase::new("managers, each of one field", 500, |n| {
             let mut object = data(1);
             object["metadata"]["managedFields"] = managers(n, 1);
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|_| vec![post(HERE, &data(1))]),
-        Case::new("one manager of many fields", 2_000, |n| {
+        .with_setup(|_| vec![post(HERE, &data(1))]),
+        CostCase::new("one manager of many fields", 2_000, |n| {
             let mut object = data(n);
             object["metadata"]["managedFields"] = managers(1, n);
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|n| vec![post(HERE, &data(n))]),
+        .with_setup(|n| vec![post(HERE, &data(n))]),
         managed("updaters that differ", 1_500, "Update", |_| 1),
         managed("updaters whose fields change", 1_500, "Update", |n| n),
         managed("appliers that differ", 1_500, "Apply", |_| 1),
         managed("appliers whose fields change", 1_500, "Apply", |n| n),
-        Case::new("one manager, again and again", 1_500, |n| {
+        CostCase::new("one manager, again and again", 1_500, |n| {
             let mut object = data(1);
             let entry = owners_of_fields("Update", 1)[0].clone();
             object["metadata"]["managedFields"] = vec![entry; n].into();
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|_| vec![post(HERE, &data(1))]),
-        Case::new("an apply against appliers", 1_500, |n| {
+        .with_setup(|_| vec![post(HERE, &data(1))]),
+        CostCase::new("an apply against appliers", 1_500, |n| {
             patch("apply", &format!("{HERE}/a"), &data(n))
         })
-        .after(|n| managed_by(n, owners_of_fields("Apply", n))),
-        Case::new("an apply that takes what others own", 1_500, |n| {
+        .with_setup(|n| managed_by(n, owners_of_fields("Apply", n))),
+        CostCase::new("an apply that takes what others own", 1_500, |n| {
             let mut object = data(n);
             for value in object["data"].as_object_mut().unwrap().values_mut() {
                 *value = "other".into();
             }
             patch("apply", &format!("{HERE}/a"), &object)
         })
-        .after(|n| managed_by(n, owners_of_fields("Apply", n))),
-        Case::new("an apply that leaves all to others", 1_500, |n| {
+        .with_setup(|n| managed_by(n, owners_of_fields("Apply", n))),
+        CostCase::new("an apply that leaves all to others", 1_500, |n| {
             let mut object = data(0);
             object["data"] = json!({format!("k{n}"): "v"});
             patch("apply", &format!("{HERE}/a"), &object)
         })
-        .after(|n| {
+        .with_setup(|n| {
             let mut all = owners_of_fields("Apply", n);
             let mut last = managers(1, n)[0].clone();
             last["manager"] = "applier".into();
             all.as_array_mut().unwrap().push(last);
             managed_by(n, all)
         }),
-        Case::new("a scaling of what appliers own", 1_500, |_| {
+        CostCase::new("a scaling of what appliers own", 1_500, |_| {
             let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
                 "metadata": {"name": "a", "namespace": "default"}, "spec": {"replicas": 2}});
             put(&format!("{SETS}/a/scale?dryRun=All"), &scale)
         })
-        .after(|n| {
+        .with_setup(|n| {
             let mut owners = owners_of_fields("Apply", n);
             for owner in owners.as_array_mut().unwrap() {
                 owner["apiVersion"] = "apps/v1".into();
@@ -222,7 +231,7 @@ pub(crate) fn cases() -> Vec<Case> {
             set["metadata"]["managedFields"] = owners;
             vec![create, put(&format!("{SETS}/a"), &set)]
         }),
-        Case::new("one element, spelled in many ways", 1_500, |n| {
+        CostCase::new("one element, spelled in many ways", 1_500, |n| {
             let spaces = |at: usize| -> String {
                 let bits = (0..13).map(|bit| if at >> bit & 1 == 0 { ' ' } else { '\t' });
                 bits.collect()
@@ -239,21 +248,21 @@ pub(crate) fn cases() -> Vec<Case> {
             object["metadata"]["managedFields"] = entry;
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|_| vec![post(HERE, &data(1))]),
-        Case::new("managers that make no sense", 2_000, |n| {
+        .with_setup(|_| vec![post(HERE, &data(1))]),
+        CostCase::new("managers that make no sense", 2_000, |n| {
             let mut object = data(1);
             object["metadata"]["managedFields"] =
                 vec![json!({"manager": "x", "fieldsV1": {"f:a": 1}}); n].into();
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|_| vec![post(HERE, &data(1))]),
-        Case::new("an update of many members", 2_000, |n| {
+        .with_setup(|_| vec![post(HERE, &data(1))]),
+        CostCase::new("an update of many members", 2_000, |n| {
             let mut object = data(n);
             object["data"]["k0"] = "other".into();
             put(&format!("{HERE}/a?dryRun=All"), &object)
         })
-        .after(|n| vec![post(HERE, &data(n))]),
-        Case::new("members given twice", 5_000, |n| {
+        .with_setup(|n| vec![post(HERE, &data(n))]),
+        CostCase::new("members given twice", 5_000, |n| {
             let twice: Vec<String> = (0..n)
                 .map(|at| format!("\"k{at}\":\"v\",\"k{at}\":\"v\""))
                 .collect();
@@ -267,9 +276,9 @@ pub(crate) fn cases() -> Vec<Case> {
                 body,
             )
         }),
-        Case::new("members nobody knows", 5_000, |n| {
+        CostCase::new("members nobody knows", 5_000, |n| {
             let mut object = configmap(json!({}));
-            texts("unknown", n)
+            string_items("unknown", n)
                 .into_iter()
                 .for_each(|key| object[key] = 1.into());
             post(
@@ -277,24 +286,24 @@ pub(crate) fn cases() -> Vec<Case> {
                 &object,
             )
         }),
-        Case::new("members nobody knows, warned of", 5_000, |n| {
+        CostCase::new("members nobody knows, warned of", 5_000, |n| {
             let mut object = configmap(json!({}));
-            texts("unknown", n)
+            string_items("unknown", n)
                 .into_iter()
                 .for_each(|key| object[key] = json!({"a": [1]}));
             dry(&object)
         }),
-        Case::new("a deletion with many members", 5_000, |n| {
+        CostCase::new("a deletion with many members", 5_000, |n| {
             let mut object =
                 json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
-            texts("unknown", n)
+            string_items("unknown", n)
                 .into_iter()
                 .for_each(|key| object[key] = 1.into());
             request(&Method::DELETE, &format!("{HERE}/a"), object.to_string())
         })
-        .after(|_| vec![post(HERE, &data(1))]),
-        Case::new("dryRun, many times", 2_000, |n| {
-            let values: Vec<String> = texts("x", n)
+        .with_setup(|_| vec![post(HERE, &data(1))]),
+        CostCase::new("dryRun, many times", 2_000, |n| {
+            let values: Vec<String> = string_items("x", n)
                 .iter()
                 .map(|it| format!("dryRun={it}"))
                 .collect();
@@ -304,11 +313,11 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(written());
     for how in ["merge", "strategic-merge", "apply"] {
         cases.push(
-            Case::new(format!("finalizers replaced by {how}"), 2_000, move |n| {
+            CostCase::new(format!("finalizers replaced by {how}"), 2_000, move |n| {
                 let sent = configmap(json!({"finalizers": finalizers(n / 2, n)}));
                 patch(how, &format!("{HERE}/a"), &sent)
             })
-            .after(|n| {
+            .with_setup(|n| {
                 vec![post(
                     HERE,
                     &configmap(json!({"finalizers": finalizers(0, n)})),
@@ -316,14 +325,14 @@ pub(crate) fn cases() -> Vec<Case> {
             }),
         );
         cases.push(
-            Case::new(format!("owners merged by {how}"), 1_000, move |n| {
+            CostCase::new(format!("owners merged by {how}"), 1_000, move |n| {
                 patch(
                     how,
                     &format!("{HERE}/a"),
                     &configmap(json!({"ownerReferences": owners(n, |at| at + 7)})),
                 )
             })
-            .after(|n| {
+            .with_setup(|n| {
                 vec![post(
                     HERE,
                     &configmap(json!({"ownerReferences": owners(n, |at| at)})),
@@ -335,7 +344,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The same in YAML and protobuf, and what is none of them.
-fn written() -> Vec<Case> {
+fn written() -> Vec<CostCase> {
     let yaml = |body: String| {
         typed(
             request(&Method::POST, &format!("{HERE}?dryRun=All"), body),
@@ -352,74 +361,74 @@ fn written() -> Vec<Case> {
         )
     };
     vec![
-        Case::new("yaml: members", 3_000, move |n| {
-            let lines: Vec<String> = texts("k", n)
+        CostCase::new("yaml: members", 3_000, move |n| {
+            let lines: Vec<String> = string_items("k", n)
                 .iter()
                 .map(|key| format!("  {key}: v\n"))
                 .collect();
             yaml(format!("metadata:\n  name: a\ndata:\n{}", lines.concat()))
         }),
-        Case::new("yaml: a member given again and again", 3_000, move |n| {
+        CostCase::new("yaml: a member given again and again", 3_000, move |n| {
             yaml(format!(
                 "metadata:\n  name: a\ndata:\n{}",
                 "  k: v\n".repeat(n)
             ))
         }),
-        Case::new("yaml: one long text", 20_000, move |n| {
+        CostCase::new("yaml: one long text", 20_000, move |n| {
             yaml(format!(
                 "metadata:\n  name: a\ndata:\n  k: |\n{}",
                 "    text\n".repeat(n)
             ))
         }),
-        Case::new("yaml: one folded text", 20_000, move |n| {
+        CostCase::new("yaml: one folded text", 20_000, move |n| {
             yaml(format!(
                 "metadata:\n  name: a\ndata:\n  k: >\n{}",
                 "    text\n\n".repeat(n)
             ))
         }),
-        Case::new("yaml: escapes", 20_000, move |n| {
+        CostCase::new("yaml: escapes", 20_000, move |n| {
             yaml(format!(
                 "metadata:\n  name: a\ndata:\n  k: \"{}\"\n",
                 "\\u00e4\\n".repeat(n)
             ))
         }),
-        Case::new("yaml: anchors and aliases", 2_000, move |n| {
-            let lines: Vec<String> = texts("k", n)
+        CostCase::new("yaml: anchors and aliases", 2_000, move |n| {
+            let lines: Vec<String> = string_items("k", n)
                 .iter()
                 .map(|key| format!("  {key}: &{key} v\n  {key}x: *{key}\n"))
                 .collect();
             yaml(format!("metadata:\n  name: a\ndata:\n{}", lines.concat()))
         }),
-        Case::new("yaml: comments", 20_000, move |n| {
+        CostCase::new("yaml: comments", 20_000, move |n| {
             yaml(format!("{}metadata: {{name: a}}\n", "# text\n".repeat(n)))
         }),
-        Case::new("yaml: documents", 5_000, move |n| {
+        CostCase::new("yaml: documents", 5_000, move |n| {
             yaml("---\na: b\n".repeat(n))
         }),
-        Case::new("yaml: flow lists", 5_000, move |n| {
+        CostCase::new("yaml: flow lists", 5_000, move |n| {
             yaml(format!(
                 "metadata: {{name: a, finalizers: [{}]}}\n",
                 "x/y, ".repeat(n)
             ))
         }),
-        Case::new("yaml: open brackets", 2_000, move |n| yaml("[".repeat(n))),
-        Case::new("yaml: indentation", 300, move |n| {
+        CostCase::new("yaml: open brackets", 2_000, move |n| yaml("[".repeat(n))),
+        CostCase::new("yaml: indentation", 300, move |n| {
             yaml(
                 (0..n)
                     .map(|at| format!("{}a:\n", " ".repeat(at % 400)))
                     .collect(),
             )
         }),
-        Case::new("yaml: merge keys", 1_000, move |n| {
+        CostCase::new("yaml: merge keys", 1_000, move |n| {
             yaml(format!(
                 "a: &a {{x: y}}\nmetadata: {{name: a}}\ndata:\n{}",
                 "  <<: *a\n".repeat(n)
             ))
         }),
-        Case::new("json: open brackets", 50_000, |n| {
+        CostCase::new("json: open brackets", 50_000, |n| {
             request(&Method::POST, HERE, "[".repeat(n))
         }),
-        Case::new("json: escapes", 20_000, |n| {
+        CostCase::new("json: escapes", 20_000, |n| {
             request(
                 &Method::POST,
                 &format!("{HERE}?dryRun=All"),
@@ -429,29 +438,29 @@ fn written() -> Vec<Case> {
                 ),
             )
         }),
-        Case::new("json: digits", 50_000, |n| {
+        CostCase::new("json: digits", 50_000, |n| {
             request(
                 &Method::POST,
                 HERE,
                 format!("{{\"metadata\":{{\"generation\":{}}}}}", "9".repeat(n)),
             )
         }),
-        Case::new("json: an error at the end", 20_000, |n| {
+        CostCase::new("json: an error at the end", 20_000, |n| {
             request(&Method::POST, HERE, format!("{{\"a\":[{}", "1,".repeat(n)))
         }),
-        Case::new("protobuf: repeated fields", 20_000, move |n| {
+        CostCase::new("protobuf: repeated fields", 20_000, move |n| {
             proto([b"k8s\0".to_vec(), [0x0a, 0x00].repeat(n)].concat())
         }),
-        Case::new("protobuf: unknown fields", 20_000, move |n| {
+        CostCase::new("protobuf: unknown fields", 20_000, move |n| {
             proto([b"k8s\0".to_vec(), [0x78, 0x01].repeat(n)].concat())
         }),
-        Case::new("protobuf: nested groups", 20_000, move |n| {
+        CostCase::new("protobuf: nested groups", 20_000, move |n| {
             proto([b"k8s\0".to_vec(), [0x0b].repeat(n)].concat())
         }),
-        Case::new("protobuf: members", 3_000, move |n| {
+        CostCase::new("protobuf: members", 3_000, move |n| {
             proto(protobuf_configmap(n))
         }),
-        Case::new("neither", 50_000, |n| {
+        CostCase::new("neither", 50_000, |n| {
             request(&Method::POST, HERE, "\u{7f}".repeat(n))
         }),
     ]
@@ -471,7 +480,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 fn protobuf_configmap(members: usize) -> Vec<u8> {
     let mut raw = field(1, &field(1, b"a"));
-    for key in texts("k", members) {
+    for key in string_items("k", members) {
         raw.extend(field(
             2,
             &[field(1, key.as_bytes()), field(2, b"v")].concat(),

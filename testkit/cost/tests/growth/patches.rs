@@ -1,6 +1,6 @@
 //! Patches of four types, on objects with long lists.
 
-use crate::case::{Case, patch, post, texts};
+use crate::case::{CostCase, patch, post, string_items};
 use serde_json::{Map, Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -44,25 +44,27 @@ fn tolerations(from: usize, count: usize) -> Value {
 }
 
 fn data(count: usize, value: &str) -> Value {
-    let members = texts("k", count).into_iter().map(|key| (key, value.into()));
+    let members = string_items("k", count)
+        .into_iter()
+        .map(|key| (key, value.into()));
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
            "data": members.collect::<Map<_, _>>()})
 }
 
 fn args(count: usize) -> Value {
-    pod(json!({"args": texts("a", count)}), json!({}))
+    pod(json!({"args": string_items("a", count)}), json!({}))
 }
 
 /// So many operations on a list of so many items.
-fn operations(name: &str, of: impl Fn(usize, usize) -> Value + 'static) -> Case {
-    Case::new(format!("json: {name}"), 2_000, move |n| {
+fn operations(name: &str, of: impl Fn(usize, usize) -> Value + 'static) -> CostCase {
+    CostCase::new(format!("json: {name}"), 2_000, move |n| {
         let operations: Value = (0..n).map(|at| of(at, n)).collect();
         patch("json", POD, &operations)
     })
-    .after(|n| vec![post(PODS, &args(4 * n))])
+    .with_setup(|n| vec![post(PODS, &args(4 * n))])
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<CostCase> {
     let list = "/spec/containers/0/args";
     let mut cases = vec![
         operations(
@@ -105,22 +107,22 @@ pub(crate) fn cases() -> Vec<Case> {
             "labels",
             |at, _| json!({"op": "add", "path": format!("/metadata/annotations/k{at}"), "value": "v"}),
         ),
-        Case::new("json: one long path", 50_000, |n| {
+        CostCase::new("json: one long path", 50_000, |n| {
             patch(
                 "json",
                 MAP,
                 &json!([{"op": "test", "path": "/a".repeat(n), "value": 1}]),
             )
         })
-        .after(|_| vec![post(MAPS, &data(1, "v"))]),
-        Case::new("json: one large value", 20_000, |n| {
+        .with_setup(|_| vec![post(MAPS, &data(1, "v"))]),
+        CostCase::new("json: one large value", 20_000, |n| {
             patch(
                 "json",
                 MAP,
                 &json!([{"op": "add", "path": "/data", "value": data(n, "v")["data"]}]),
             )
         })
-        .after(|_| vec![post(MAPS, &data(1, "v"))]),
+        .with_setup(|_| vec![post(MAPS, &data(1, "v"))]),
     ];
     for how in ["merge", "strategic-merge", "apply"] {
         cases.extend(merges(how));
@@ -129,55 +131,55 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-fn merges(how: &'static str) -> Vec<Case> {
+fn merges(how: &'static str) -> Vec<CostCase> {
     let case = |name: &str, items| (format!("{how}: {name}"), items);
     let new = |(name, items): (String, usize), make: fn(usize) -> Value, place: &'static str| {
-        Case::new(name, items, move |n| patch(how, place, &make(n)))
+        CostCase::new(name, items, move |n| patch(how, place, &make(n)))
     };
     vec![
         new(case("members", 2_000), |n| data(n, "other"), MAP)
-            .after(|n| vec![post(MAPS, &data(n, "v"))]),
+            .with_setup(|n| vec![post(MAPS, &data(n, "v"))]),
         new(
             case("members of somebody else", 2_000),
             |n| data(n, "v"),
             MAP,
         )
-        .after(|n| vec![post(MAPS, &data(n, "v"))]),
+        .with_setup(|n| vec![post(MAPS, &data(n, "v"))]),
         new(
             case("env", 1_000),
             |n| pod(json!({"env": env(n / 2, n)}), json!({})),
             POD,
         )
-        .after(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))]),
+        .with_setup(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))]),
         new(
             case("env of one name", 1_000),
             |n| pod(json!({"env": vec![json!({"name": "E0"}); n]}), json!({})),
             POD,
         )
-        .after(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))]),
+        .with_setup(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))]),
         new(
             case("tolerations", 1_000),
             |n| pod(json!({}), json!({"tolerations": tolerations(0, 2 * n)})),
             POD,
         )
-        .after(|n| {
+        .with_setup(|n| {
             vec![post(
                 PODS,
                 &pod(json!({}), json!({"tolerations": tolerations(0, n)})),
             )]
         }),
         new(case("ports", 1_000), |n| service(ports(n / 2, n)), SERVICE)
-            .after(|n| vec![post(SERVICES, &service(ports(0, n)))]),
+            .with_setup(|n| vec![post(SERVICES, &service(ports(0, n)))]),
         new(
             case("args", 2_000),
-            |n| pod(json!({"args": texts("b", n)}), json!({})),
+            |n| pod(json!({"args": string_items("b", n)}), json!({})),
             POD,
         )
-        .after(|n| vec![post(PODS, &args(n))]),
+        .with_setup(|n| vec![post(PODS, &args(n))]),
         new(
             case("volumes", 1_000),
             |n| {
-                let volumes: Value = texts("v", n)
+                let volumes: Value = string_items("v", n)
                     .iter()
                     .map(|name| json!({"name": name, "emptyDir": {}}))
                     .collect();
@@ -185,8 +187,8 @@ fn merges(how: &'static str) -> Vec<Case> {
             },
             POD,
         )
-        .after(|n| {
-            let volumes: Value = texts("v", n)
+        .with_setup(|n| {
+            let volumes: Value = string_items("v", n)
                 .iter()
                 .map(|name| json!({"name": name, "emptyDir": {}}))
                 .collect();
@@ -196,14 +198,14 @@ fn merges(how: &'static str) -> Vec<Case> {
             case("nobody knows", 2_000),
             |n| {
                 let mut object = data(1, "v");
-                texts("unknown", n)
+                string_items("unknown", n)
                     .into_iter()
                     .for_each(|key| object[key] = 1.into());
                 object
             },
             MAP,
         )
-        .after(|_| vec![post(MAPS, &data(1, "v"))]),
+        .with_setup(|_| vec![post(MAPS, &data(1, "v"))]),
         new(
             case("nulls", 2_000),
             |n| {
@@ -217,19 +219,19 @@ fn merges(how: &'static str) -> Vec<Case> {
             },
             MAP,
         )
-        .after(|n| vec![post(MAPS, &data(n, "v"))]),
+        .with_setup(|n| vec![post(MAPS, &data(n, "v"))]),
     ]
 }
 
 /// What only strategic patches say.
-fn directives() -> Vec<Case> {
+fn directives() -> Vec<CostCase> {
     let how = "strategic-merge";
     let on_env = |name: &str, items: usize, make: fn(usize) -> Value| {
-        Case::new(format!("strategic: {name}"), items, move |n| {
+        CostCase::new(format!("strategic: {name}"), items, move |n| {
             let body = json!({"spec": {"containers": [make(n)]}});
             patch(how, POD, &body)
         })
-        .after(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))])
+        .with_setup(|n| vec![post(PODS, &pod(json!({"env": env(0, n)}), json!({})))])
     };
     vec![
         on_env("items deleted", 1_000, |n| {
@@ -253,24 +255,24 @@ fn directives() -> Vec<Case> {
             all.as_array_mut().unwrap().push(json!({"$patch": "replace"}));
             json!({"name": "c", "env": all})
         }),
-        on_env("keys kept", 1_000, |n| json!({"name": "c", "$retainKeys": texts("k", n)})),
-        Case::new("strategic: values deleted", 2_000, move |n| {
-            let gone: Vec<String> = texts("example.com/f", n);
+        on_env("keys kept", 1_000, |n| json!({"name": "c", "$retainKeys": string_items("k", n)})),
+        CostCase::new("strategic: values deleted", 2_000, move |n| {
+            let gone: Vec<String> = string_items("example.com/f", n);
             patch(how, MAP, &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": gone}}))
         })
-        .after(|n| {
+        .with_setup(|n| {
             let mut object = data(1, "v");
-            object["metadata"]["finalizers"] = texts("example.com/f", n).into();
+            object["metadata"]["finalizers"] = string_items("example.com/f", n).into();
             vec![post(MAPS, &object)]
         }),
-        Case::new("strategic: values ordered", 2_000, move |n| {
-            let mut order = texts("example.com/f", n);
+        CostCase::new("strategic: values ordered", 2_000, move |n| {
+            let mut order = string_items("example.com/f", n);
             order.reverse();
-            patch(how, MAP, &json!({"metadata": {"$setElementOrder/finalizers": order, "finalizers": texts("example.com/g", n)}}))
+            patch(how, MAP, &json!({"metadata": {"$setElementOrder/finalizers": order, "finalizers": string_items("example.com/g", n)}}))
         })
-        .after(|n| {
+        .with_setup(|n| {
             let mut object = data(1, "v");
-            object["metadata"]["finalizers"] = texts("example.com/f", n).into();
+            object["metadata"]["finalizers"] = string_items("example.com/f", n).into();
             vec![post(MAPS, &object)]
         }),
     ]

@@ -6,27 +6,27 @@
 mod jsonl;
 mod recorder;
 
-pub use recorder::{Begun, Recorder};
+pub use recorder::{HistoryRecorder, OperationStart};
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
-    pub start: Start,
-    pub operations: Vec<Operation>,
-    pub sessions: Vec<Session>,
+pub struct OperationHistory {
+    pub start: InitialState,
+    pub operations: Vec<RecordedOperation>,
+    pub sessions: Vec<WatchRecording>,
 }
 
 /// What was there before anybody wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct InitialState {
     pub revision: u64,
-    pub items: Vec<Item>,
+    pub items: Vec<KeyState>,
 }
 
 /// A key as somebody saw it. What a protocol does not show is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct KeyState {
     pub key: String,
     pub value: String,
     pub mod_revision: u64,
@@ -34,10 +34,10 @@ pub struct Item {
     pub version: Option<u64>,
 }
 
-impl Item {
+impl KeyState {
     /// Whether `seen` can be a sight of this.
     #[must_use]
-    pub fn looks_like(&self, seen: &Self) -> bool {
+    pub fn is_consistent_with(&self, seen: &Self) -> bool {
         let agree = |real: Option<u64>, seen: Option<u64>| seen.is_none() || real == seen;
         self.key == seen.key
             && self.value == seen.value
@@ -49,14 +49,14 @@ impl Item {
 
 /// Keys from `start` to before `end`, or to the end of all keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct KeySpan {
     pub start: String,
     pub end: Option<String>,
 }
 
-impl Span {
+impl KeySpan {
     #[must_use]
-    pub fn one(key: &str) -> Self {
+    pub fn single(key: &str) -> Self {
         Self {
             start: key.to_owned(),
             end: Some(format!("{key}\0")),
@@ -68,7 +68,7 @@ impl Span {
     /// # Panics
     /// If it does not.
     #[must_use]
-    pub fn under(directory: &str) -> Self {
+    pub fn prefix(directory: &str) -> Self {
         let name = directory.strip_suffix('/').expect("ends in a slash");
         Self {
             start: directory.to_owned(),
@@ -78,7 +78,7 @@ impl Span {
     }
 
     #[must_use]
-    pub fn everything() -> Self {
+    pub fn all() -> Self {
         Self {
             start: String::new(),
             end: None,
@@ -94,32 +94,32 @@ impl Span {
 /// One request of one client, with the times of a clock that all clients share. A
 /// client begins none before the one before has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operation {
+pub struct RecordedOperation {
     pub client: u32,
     pub begun: u64,
     pub ended: u64,
-    pub request: Request,
-    pub outcome: Outcome,
+    pub request: OperationRequest,
+    pub outcome: OperationOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
+pub enum OperationRequest {
     /// Make the changes if all expectations hold.
     Write {
         expects: Vec<Expectation>,
-        changes: Vec<Change>,
+        changes: Vec<KeyChange>,
     },
     Read {
-        span: Span,
-        state: Wanted,
+        span: KeySpan,
+        state: ReadFreshness,
     },
 }
 
 /// Which state a read asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wanted {
+pub enum ReadFreshness {
     /// One with everything that was acknowledged before.
     Latest,
     /// Any, but none older than what the client has seen.
@@ -136,12 +136,12 @@ pub struct Expectation {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum KeyChange {
     Put { key: String, value: String },
     Delete { key: String },
 }
 
-impl Change {
+impl KeyChange {
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -152,7 +152,7 @@ impl Change {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum OperationOutcome {
     Written {
         revision: u64,
     },
@@ -163,11 +163,11 @@ pub enum Outcome {
     /// An expectation did not hold; perhaps with what was there of its keys.
     Refused {
         revision: u64,
-        found: Option<Vec<Item>>,
+        found: Option<Vec<KeyState>>,
     },
     Found {
         revision: u64,
-        items: Vec<Item>,
+        items: Vec<KeyState>,
     },
     /// It was carried out, and the answer does not say at which revision. Then a watch
     /// must have seen it.
@@ -176,7 +176,7 @@ pub enum Outcome {
     Denied,
     /// What was there at some moment between the request and the answer.
     Glimpsed {
-        items: Vec<Item>,
+        items: Vec<KeyState>,
     },
     /// It was certainly not carried out.
     Failed,
@@ -184,7 +184,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl OperationOutcome {
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         match self {
@@ -201,38 +201,38 @@ impl Outcome {
 
 /// A watch from its start to its end. One that is resumed is another session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct WatchRecording {
     pub watcher: String,
-    pub span: Span,
+    pub span: KeySpan,
     /// The first revision that is asked for.
     pub from: u64,
-    pub notes: Vec<Note>,
-    pub ending: Ending,
+    pub notes: Vec<WatchObservation>,
+    pub ending: WatchRecordingEnd,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Note {
+pub enum WatchObservation {
     /// Events that came together.
-    Batch(Vec<Seen>),
+    Batch(Vec<SeenEvent>),
     /// Everything up to this revision has been shown.
     Bookmark(u64),
 }
 
 /// An event as a watch showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SeenEvent {
     pub revision: u64,
     pub key: String,
     /// What the key became; `None` if it went away.
-    pub item: Option<Item>,
-    pub prior: Option<Item>,
+    pub item: Option<KeyState>,
+    pub prior: Option<KeyState>,
     pub created: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum WatchRecordingEnd {
     /// The watcher had enough.
     Left,
     Compacted {
@@ -241,11 +241,11 @@ pub enum Ending {
     Stopped,
 }
 
-impl Session {
-    pub fn events(&self) -> impl Iterator<Item = &Seen> {
+impl WatchRecording {
+    pub fn events(&self) -> impl Iterator<Item = &SeenEvent> {
         self.notes.iter().flat_map(|note| match note {
-            Note::Batch(events) => events.as_slice(),
-            Note::Bookmark(_) => &[],
+            WatchObservation::Batch(events) => events.as_slice(),
+            WatchObservation::Bookmark(_) => &[],
         })
     }
 }

@@ -1,28 +1,31 @@
-use super::{History, Operation, Outcome, Request, Session, Start};
+use super::{
+    InitialState, OperationHistory, OperationOutcome, OperationRequest, RecordedOperation,
+    WatchRecording,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes down what concurrent clients do.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub struct HistoryRecorder {
     /// Moves on with every beginning and every end. An operation that is seen to end
     /// before another begins has the smaller numbers; that is all that it says.
     clock: AtomicU64,
-    history: Mutex<History>,
+    history: Mutex<OperationHistory>,
 }
 
 /// When an operation began.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun(u64);
+pub struct OperationStart(u64);
 
-impl Recorder {
+impl HistoryRecorder {
     #[must_use]
-    pub fn new(start: Start) -> Self {
+    pub fn new(start: InitialState) -> Self {
         Self {
             clock: AtomicU64::default(),
-            history: Mutex::new(History {
+            history: Mutex::new(OperationHistory {
                 start,
-                ..History::default()
+                ..OperationHistory::default()
             }),
         }
     }
@@ -32,16 +35,22 @@ impl Recorder {
     }
 
     /// Call this before the request is sent.
-    pub fn begin(&self) -> Begun {
-        Begun(self.now())
+    pub fn begin(&self) -> OperationStart {
+        OperationStart(self.now())
     }
 
     /// Call this after the answer has come.
     ///
     /// # Panics
     /// If another recording panicked.
-    pub fn end(&self, client: u32, begun: Begun, request: Request, outcome: Outcome) {
-        let operation = Operation {
+    pub fn end(
+        &self,
+        client: u32,
+        begun: OperationStart,
+        request: OperationRequest,
+        outcome: OperationOutcome,
+    ) {
+        let operation = RecordedOperation {
             client,
             begun: begun.0,
             ended: self.now(),
@@ -54,7 +63,7 @@ impl Recorder {
 
     /// # Panics
     /// If another recording panicked.
-    pub fn watched(&self, session: Session) {
+    pub fn add_watch(&self, session: WatchRecording) {
         let mut history = self.history.lock().expect("no recording panics");
         history.sessions.push(session);
     }
@@ -64,7 +73,7 @@ impl Recorder {
     /// # Panics
     /// If a recording panicked.
     #[must_use]
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> OperationHistory {
         self.history.lock().expect("no recording panics").clone()
     }
 }

@@ -1,8 +1,8 @@
 //! Runs a random history on a store and on the model, and compares every answer.
 
-use super::plan::{Step, resolve_query, resolve_txn, revision_at};
-use super::{Answer, Entry, Happening, Model};
-use crate::patience::within;
+use super::plan::{PlanStep, resolve_query, resolve_txn, revision_at};
+use super::{ModelEntry, ModelEvent, ModelResult, StoreModel};
+use crate::timeout::within;
 use futures::FutureExt;
 use optik_store::{
     CommitError, CompactError, KeyRange, LeaseError, LeaseId, Origin, RangeError, RangeQuery,
@@ -14,10 +14,10 @@ use std::time::Duration;
 const TTL: Duration = Duration::from_secs(100_000);
 
 /// How the store under test is opened; asked again for every restart.
-pub trait Bench {
+pub trait StoreFixture {
     fn open(&self) -> Store;
     /// Whether what was written is there when it is opened again.
-    fn survives(&self) -> bool;
+    fn is_durable(&self) -> bool;
     fn limits(&self) -> TxnLimits;
 }
 
@@ -25,11 +25,11 @@ pub trait Bench {
 ///
 /// # Errors
 /// With words, if the store answers anything but what the model does.
-pub async fn run(bench: &impl Bench, steps: &[Step]) -> Result<(), String> {
-    let mut driver = Driver {
+pub async fn run(bench: &impl StoreFixture, steps: &[PlanStep]) -> Result<(), String> {
+    let mut driver = ModelDriver {
         bench,
         store: bench.open(),
-        model: Model::default(),
+        model: StoreModel::default(),
         watches: Vec::new(),
         held: Vec::new(),
     };
@@ -37,20 +37,20 @@ pub async fn run(bench: &impl Bench, steps: &[Step]) -> Result<(), String> {
         let done = driver.step(step).await;
         done.map_err(|difference| format!("step {number}, {step:?}: {difference}"))?;
     }
-    let end = driver.end().await;
+    let end = driver.finish().await;
     end.map_err(|difference| format!("at the end: {difference}"))
 }
 
-struct Driver<'bench, B> {
+struct ModelDriver<'bench, B> {
     bench: &'bench B,
     store: Store,
-    model: Model,
-    watches: Vec<Watching>,
+    model: StoreModel,
+    watches: Vec<DrivenWatch>,
     held: Vec<Snapshot>,
 }
 
 /// A watch, and the revision up to which it has shown everything, plus one.
-struct Watching {
+struct DrivenWatch {
     watch: Watch,
     range: KeyRange,
     next: Revision,
@@ -66,29 +66,29 @@ macro_rules! same {
     };
 }
 
-impl<B: Bench> Driver<'_, B> {
-    async fn step(&mut self, step: &Step) -> Result<(), String> {
+impl<B: StoreFixture> ModelDriver<'_, B> {
+    async fn step(&mut self, step: &PlanStep) -> Result<(), String> {
         match step {
-            Step::Commit(txn) => self.commit(&resolve_txn(txn, &self.model)).await?,
-            Step::Compact(when) => {
+            PlanStep::Commit(txn) => self.commit(&resolve_txn(txn, &self.model)).await?,
+            PlanStep::Compact(when) => {
                 let to = revision_at(*when, self.model.revision());
                 self.compact(to).await?;
             }
-            Step::Reopen if self.bench.survives() => self.reopen().await?,
-            Step::Reopen => {}
-            Step::Read(query) => self.read(query).await?,
-            Step::Hold => self.held.push(self.store.snapshot()),
-            Step::ReadHeld { which, query } => self.read_held(*which, query)?,
-            Step::Watch { range, from } => {
+            PlanStep::Reopen if self.bench.is_durable() => self.reopen().await?,
+            PlanStep::Reopen => {}
+            PlanStep::Read(query) => self.read(query).await?,
+            PlanStep::Hold => self.held.push(self.store.snapshot()),
+            PlanStep::ReadHeld { which, query } => self.read_held(*which, query)?,
+            PlanStep::Watch { range, from } => {
                 let from = revision_at(*from, self.model.revision());
                 self.watch(range, from)?;
             }
-            Step::Drain { which } => self.drain(*which).await?,
-            Step::Resume { which } => self.resume(*which)?,
-            Step::Grant(id) => self.grant(*id).await?,
-            Step::Revoke(id) => self.revoke(*id).await?,
-            Step::KeepAlive(id) => self.keep_alive(*id).await?,
-            Step::Shrink => self.store.shrink().await.map_err(|e| e.to_string())?,
+            PlanStep::Drain { which } => self.drain(*which).await?,
+            PlanStep::Resume { which } => self.resume(*which)?,
+            PlanStep::Grant(id) => self.grant(*id).await?,
+            PlanStep::Revoke(id) => self.revoke(*id).await?,
+            PlanStep::KeepAlive(id) => self.keep_alive(*id).await?,
+            PlanStep::Shrink => self.store.defragment().await.map_err(|e| e.to_string())?,
         }
         self.compare_newest()
     }
@@ -99,7 +99,7 @@ impl<B: Bench> Driver<'_, B> {
         let commit = self.store.commit(txn.clone(), Origin::default());
         match (within("a commit", commit).await, expected) {
             (Ok(result), Ok(expected)) => {
-                same!(format!("{txn:?}"), Answer::from(&result), expected);
+                same!(format!("{txn:?}"), ModelResult::from(&result), expected);
             }
             (Err(CommitError::Txn(error)), Err(reasons)) if reasons.contains(&error) => {}
             (store, model) => {
@@ -137,7 +137,7 @@ impl<B: Bench> Driver<'_, B> {
     async fn read(&self, query: &RangeQuery) -> Result<(), String> {
         let query = resolve_query(query, self.model.revision());
         let latest = self.store.latest().await.map_err(|e| e.to_string())?;
-        let found = latest.range(&query).map(|found| Answer::from(&found));
+        let found = latest.range(&query).map(|found| ModelResult::from(&found));
         same!(format!("{query:?}"), found, self.model.range(&query));
         Ok(())
     }
@@ -150,7 +150,7 @@ impl<B: Bench> Driver<'_, B> {
         let newest = held.revision();
         let query = resolve_query(query, newest);
         let at = query.at.unwrap_or(newest);
-        let found = held.range(&query).map(|found| Answer::from(&found));
+        let found = held.range(&query).map(|found| ModelResult::from(&found));
         let expected = if at > newest {
             Err(RangeError::Future { newest })
         } else if at < self.model.floor() && at != newest {
@@ -170,7 +170,7 @@ impl<B: Bench> Driver<'_, B> {
         };
         let oldest = self.model.floor();
         match self.store.watch(spec) {
-            Ok(watch) if from >= oldest => self.watches.push(Watching {
+            Ok(watch) if from >= oldest => self.watches.push(DrivenWatch {
                 watch,
                 range: range.clone(),
                 next: from,
@@ -187,7 +187,7 @@ impl<B: Bench> Driver<'_, B> {
         if which >= self.watches.len() {
             return Ok(());
         }
-        let Watching { range, next, .. } = self.watches.remove(which);
+        let DrivenWatch { range, next, .. } = self.watches.remove(which);
         self.watch(&range, next)
     }
 
@@ -253,7 +253,10 @@ impl<B: Bench> Driver<'_, B> {
         same!("revision", snapshot.revision(), self.model.revision());
         same!("oldest", snapshot.oldest(), self.model.floor());
         let all = KeyRange::all();
-        let entries: Vec<_> = snapshot.entries(&all).map(|e| Entry::from(&**e)).collect();
+        let entries: Vec<_> = snapshot
+            .entries(&all)
+            .map(|e| ModelEntry::from(&**e))
+            .collect();
         let expected: Vec<_> = self.model.state().values().cloned().collect();
         same!("keys", snapshot.size().keys, expected.len() as u64);
         let bytes: usize = expected.iter().map(|e| e.key.len() + e.value.len()).sum();
@@ -272,7 +275,9 @@ impl<B: Bench> Driver<'_, B> {
                 at: Some(at),
                 ..RangeQuery::new(KeyRange::all())
             };
-            let found = snapshot.range(&query).map(|found| Answer::from(&found));
+            let found = snapshot
+                .range(&query)
+                .map(|found| ModelResult::from(&found));
             same!(
                 format!("the state at {at}"),
                 found,
@@ -307,7 +312,7 @@ impl<B: Bench> Driver<'_, B> {
         Ok(())
     }
 
-    async fn end(&mut self) -> Result<(), String> {
+    async fn finish(&mut self) -> Result<(), String> {
         self.compare_everything().await?;
         while !self.watches.is_empty() {
             let before = self.watches.len();
@@ -321,8 +326,8 @@ impl<B: Bench> Driver<'_, B> {
     }
 }
 
-impl Model {
-    fn range_of(&self, at: Revision, query: &RangeQuery) -> Answer {
+impl StoreModel {
+    fn range_of(&self, at: Revision, query: &RangeQuery) -> ModelResult {
         let mut whole = self.clone();
         whole.floor = 0;
         let query = RangeQuery {
@@ -333,19 +338,22 @@ impl Model {
     }
 }
 
-type Seen = Vec<(Revision, Vec<Happening>)>;
+type Seen = Vec<(Revision, Vec<ModelEvent>)>;
 
 /// Reads a watch until nothing up to `newest` is left, or it ends.
 async fn read_to(store: &Store, watch: &mut Watch, newest: Revision) -> (Seen, Option<WatchError>) {
-    within("dispatch", store.dispatched(newest)).await;
+    within("dispatch", store.wait_dispatched(newest)).await;
     let mut seen = Vec::new();
-    while watch.through().is_none_or(|through| through < newest) {
+    while watch
+        .progress_revision()
+        .is_none_or(|through| through < newest)
+    {
         match watch.next().now_or_never() {
             // It lets others run, or has just found out that there is no more.
             None => tokio::task::yield_now().await,
             Some(Err(reason)) => return (seen, Some(reason)),
             Some(Ok(batch)) => seen.extend(batch.commits().iter().map(|commit| {
-                let events = batch.events_of(commit).map(Happening::from);
+                let events = batch.events_of(commit).map(ModelEvent::from);
                 (commit.revision(), events.collect())
             })),
         }

@@ -1,18 +1,18 @@
 //! Transactions and reads, step by step.
 
-use super::sound::faults;
-use super::{Answer, Entry, Model, State, Writing};
+use super::txn_validity::faults;
+use super::{ModelEntry, ModelResult, ModelTxn, State, StoreModel};
 use optik_store::{
     Compare, Op, Operand, Put, RangeError, RangeQuery, Relation, Revision, Txn, TxnError, TxnLimits,
 };
 use std::cmp::Ordering;
 
-impl Model {
+impl StoreModel {
     /// What the store must answer, or every reason it may give for a refusal.
     ///
     /// # Errors
     /// If the transaction makes no sense.
-    pub fn commit(&mut self, txn: &Txn, limits: &TxnLimits) -> Result<Answer, Vec<TxnError>> {
+    pub fn commit(&mut self, txn: &Txn, limits: &TxnLimits) -> Result<ModelResult, Vec<TxnError>> {
         let mut reasons = faults(txn, limits);
         // What makes no sense in itself is refused before it is looked at closer.
         if reasons.is_empty() {
@@ -21,15 +21,15 @@ impl Model {
         if !reasons.is_empty() {
             return Err(reasons);
         }
-        let mut writing = self.begin();
+        let mut writing = self.begin_txn();
         let answer = self.run(txn, &mut writing);
-        self.finish(writing);
+        self.commit_txn(writing);
         Ok(number(answer, self.revision().get()))
     }
 
     /// # Errors
     /// If the revision is not there.
-    pub fn range(&self, query: &RangeQuery) -> Result<Answer, RangeError> {
+    pub fn range(&self, query: &RangeQuery) -> Result<ModelResult, RangeError> {
         self.check_revision(query)?;
         let state = self.state_at(query.at.unwrap_or(self.revision()));
         Ok(select(state, query))
@@ -86,7 +86,7 @@ impl Model {
     }
 
     /// Compares look at the state before the transaction, reads at what it has become.
-    fn run(&self, txn: &Txn, writing: &mut Writing) -> Answer {
+    fn run(&self, txn: &Txn, writing: &mut ModelTxn) -> ModelResult {
         let succeeded = self.succeeds(txn);
         let answers = self.branch(txn).iter().map(|op| match op {
             Op::Range(query) => match query.at {
@@ -99,7 +99,7 @@ impl Model {
                 let value = value.or_else(|| old.as_ref().map(|old| old.value.clone()));
                 let lease = put.lease.map(|lease| lease.0);
                 let lease = lease.or_else(|| old.as_ref().map(|old| old.lease));
-                Answer::Put {
+                ModelResult::Put {
                     prior: writing.put(
                         &put.key,
                         value.expect("was checked"),
@@ -110,13 +110,13 @@ impl Model {
             Op::Delete(range) => {
                 let keys: Vec<_> = writing.state.keys().cloned().collect();
                 let doomed = keys.into_iter().filter(|key| range.contains(key));
-                Answer::Delete {
+                ModelResult::Delete {
                     deleted: doomed.filter_map(|key| writing.delete(&key)).collect(),
                 }
             }
             Op::Txn(inner) => self.run(inner, writing),
         });
-        Answer::Txn {
+        ModelResult::Txn {
             revision: 0,
             succeeded,
             answers: answers.collect(),
@@ -125,11 +125,11 @@ impl Model {
 }
 
 /// All parts of an answer carry the revision of the whole.
-fn number(answer: Answer, revision: u64) -> Answer {
+fn number(answer: ModelResult, revision: u64) -> ModelResult {
     match answer {
-        Answer::Txn {
+        ModelResult::Txn {
             succeeded, answers, ..
-        } => Answer::Txn {
+        } => ModelResult::Txn {
             revision,
             succeeded,
             answers: answers.into_iter().map(|a| number(a, revision)).collect(),
@@ -138,7 +138,7 @@ fn number(answer: Answer, revision: u64) -> Answer {
     }
 }
 
-fn select(state: &State, query: &RangeQuery) -> Answer {
+fn select(state: &State, query: &RangeQuery) -> ModelResult {
     let entries = || {
         let all = state.values();
         all.filter(|entry| query.range.contains(&entry.key))
@@ -148,14 +148,14 @@ fn select(state: &State, query: &RangeQuery) -> Answer {
         .cloned()
         .collect();
     let limit = query.limit.unwrap_or(usize::MAX);
-    Answer::Range {
+    ModelResult::Range {
         more: admitted.len() > limit,
         entries: admitted.into_iter().take(limit).collect(),
         count: entries().count() as u64,
     }
 }
 
-fn admits(query: &RangeQuery, entry: &Entry) -> bool {
+fn admits(query: &RangeQuery, entry: &ModelEntry) -> bool {
     let filter = &query.filter;
     let min = |at: u64, min: Option<Revision>| min.is_none_or(|min| at >= min.get());
     let max = |at: u64, max: Option<Revision>| max.is_none_or(|max| at <= max.get());
@@ -171,7 +171,7 @@ fn holds(compare: &Compare, state: &State) -> bool {
         .filter(|entry| compare.range.contains(&entry.key))
         .peekable();
     if found.peek().is_none() {
-        let zeroes = Entry {
+        let zeroes = ModelEntry {
             key: Vec::new(),
             value: Vec::new(),
             create_revision: 0,
@@ -184,7 +184,7 @@ fn holds(compare: &Compare, state: &State) -> bool {
     found.all(|entry| relates(compare, entry))
 }
 
-fn relates(compare: &Compare, entry: &Entry) -> bool {
+fn relates(compare: &Compare, entry: &ModelEntry) -> bool {
     let ordering = match &compare.operand {
         Operand::Version(than) => entry.version.cmp(than),
         Operand::CreateRevision(than) => entry.create_revision.cmp(&than.get()),

@@ -3,29 +3,29 @@
 //! It keeps a whole copy of the state for every revision, so there is nothing to
 //! get wrong: what the store answers must be what this answers.
 
-mod answer;
 pub mod driver;
 mod execute;
 pub mod plan;
-mod sound;
+mod results;
+mod txn_validity;
 
-pub use answer::{Answer, Entry, Happening};
+pub use results::{ModelEntry, ModelEvent, ModelResult};
 
 use optik_store::{KeyRange, Revision};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub type State = BTreeMap<Vec<u8>, Entry>;
+pub type State = BTreeMap<Vec<u8>, ModelEntry>;
 
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct StoreModel {
     /// The whole state at every revision, compacted ones too.
     states: BTreeMap<u64, State>,
-    events: BTreeMap<u64, Vec<Happening>>,
+    events: BTreeMap<u64, Vec<ModelEvent>>,
     leases: BTreeSet<i64>,
     floor: u64,
 }
 
-impl Default for Model {
+impl Default for StoreModel {
     fn default() -> Self {
         Self {
             states: BTreeMap::from([(Revision::FIRST.get(), State::new())]),
@@ -36,7 +36,7 @@ impl Default for Model {
     }
 }
 
-impl Model {
+impl StoreModel {
     #[must_use]
     pub fn revision(&self) -> Revision {
         let newest = self.states.last_key_value();
@@ -65,7 +65,7 @@ impl Model {
 
     /// The commits from `from` on that touch a range, with what they did to it.
     #[must_use]
-    pub fn commits(&self, range: &KeyRange, from: Revision) -> Vec<(Revision, Vec<Happening>)> {
+    pub fn commits(&self, range: &KeyRange, from: Revision) -> Vec<(Revision, Vec<ModelEvent>)> {
         let commits = self.events.range(from.get()..).map(|(revision, events)| {
             let meant = events.iter().filter(|event| range.contains(&event.key));
             (Revision::new(*revision), meant.cloned().collect::<Vec<_>>())
@@ -96,11 +96,11 @@ impl Model {
         }
         let keys = self.keys_of(id);
         if !keys.is_empty() {
-            let mut writing = self.begin();
+            let mut writing = self.begin_txn();
             for key in keys {
                 writing.delete(&key);
             }
-            self.finish(writing);
+            self.commit_txn(writing);
         }
         true
     }
@@ -119,16 +119,16 @@ impl Model {
 }
 
 /// A transaction under way.
-struct Writing {
+struct ModelTxn {
     revision: u64,
     state: State,
-    events: Vec<Happening>,
+    events: Vec<ModelEvent>,
 }
 
-impl Writing {
-    fn put(&mut self, key: &[u8], value: Vec<u8>, lease: i64) -> Option<Entry> {
+impl ModelTxn {
+    fn put(&mut self, key: &[u8], value: Vec<u8>, lease: i64) -> Option<ModelEntry> {
         let prior = self.state.get(key).cloned();
-        let entry = Entry {
+        let entry = ModelEntry {
             key: key.to_vec(),
             value,
             create_revision: prior.as_ref().map_or(self.revision, |p| p.create_revision),
@@ -136,20 +136,20 @@ impl Writing {
             version: prior.as_ref().map_or(1, |prior| prior.version + 1),
             lease,
         };
-        self.happen(key, Some(entry.clone()), prior.clone());
+        self.add_event(key, Some(entry.clone()), prior.clone());
         self.state.insert(key.to_vec(), entry);
         prior
     }
 
-    fn delete(&mut self, key: &[u8]) -> Option<Entry> {
+    fn delete(&mut self, key: &[u8]) -> Option<ModelEntry> {
         let prior = self.state.remove(key)?;
-        self.happen(key, None, Some(prior.clone()));
+        self.add_event(key, None, Some(prior.clone()));
         Some(prior)
     }
 
-    fn happen(&mut self, key: &[u8], entry: Option<Entry>, prior: Option<Entry>) {
+    fn add_event(&mut self, key: &[u8], entry: Option<ModelEntry>, prior: Option<ModelEntry>) {
         let created = entry.is_some() && prior.is_none();
-        self.events.push(Happening {
+        self.events.push(ModelEvent {
             key: key.to_vec(),
             revision: self.revision,
             entry,
@@ -159,16 +159,16 @@ impl Writing {
     }
 }
 
-impl Model {
-    fn begin(&self) -> Writing {
-        Writing {
+impl StoreModel {
+    fn begin_txn(&self) -> ModelTxn {
+        ModelTxn {
             revision: self.revision().next().get(),
             state: self.state().clone(),
             events: Vec::new(),
         }
     }
 
-    fn finish(&mut self, writing: Writing) {
+    fn commit_txn(&mut self, writing: ModelTxn) {
         if !writing.events.is_empty() {
             self.states.insert(writing.revision, writing.state);
             self.events.insert(writing.revision, writing.events);

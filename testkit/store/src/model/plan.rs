@@ -3,7 +3,7 @@
 //! Steps name revisions relative to where the store will be then: a plan makes
 //! sense wherever it is cut while a failure is being shrunk.
 
-use super::Model;
+use super::StoreModel;
 use bytes::Bytes;
 use optik_store::{
     Compare, KeyRange, LeaseId, Op, Operand, Put, RangeQuery, Relation, Revision, RevisionFilter,
@@ -15,9 +15,9 @@ use proptest::prelude::*;
 
 /// One step of a random history.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum PlanStep {
     Commit(Txn),
-    Compact(When),
+    Compact(RelativeRevision),
     /// Close the store and open it again, if it is on disk.
     Reopen,
     Read(RangeQuery),
@@ -29,7 +29,7 @@ pub enum Step {
     },
     Watch {
         range: KeyRange,
-        from: When,
+        from: RelativeRevision,
     },
     /// Read what a watch has.
     Drain {
@@ -46,7 +46,7 @@ pub enum Step {
 }
 
 /// A revision: so many before the newest, or after it if negative.
-pub type When = i64;
+pub type RelativeRevision = i64;
 
 /// Resolves a revision of a plan. Plans write it as a [`Revision`] where the store's
 /// own types want one: 0 stays 0, and `n` is the newest plus two minus `n`.
@@ -58,13 +58,13 @@ fn resolve(planned: Revision, newest: Revision) -> Revision {
 }
 
 #[must_use]
-pub fn revision_at(when: When, newest: Revision) -> Revision {
+pub fn revision_at(when: RelativeRevision, newest: Revision) -> Revision {
     Revision::new(newest.get().saturating_add_signed(-when).max(1))
 }
 
 /// Puts real revisions into a planned transaction.
 #[must_use]
-pub fn resolve_txn(txn: &Txn, model: &Model) -> Txn {
+pub fn resolve_txn(txn: &Txn, model: &StoreModel) -> Txn {
     let ops = |ops: &[Op]| ops.iter().map(|op| resolve_op(op, model)).collect();
     Txn {
         compares: txn
@@ -77,7 +77,7 @@ pub fn resolve_txn(txn: &Txn, model: &Model) -> Txn {
     }
 }
 
-fn resolve_op(op: &Op, model: &Model) -> Op {
+fn resolve_op(op: &Op, model: &StoreModel) -> Op {
     match op {
         Op::Range(query) => Op::Range(resolve_query(query, model.revision())),
         Op::Txn(inner) => Op::Txn(Box::new(resolve_txn(inner, model))),
@@ -102,7 +102,7 @@ pub fn resolve_query(query: &RangeQuery, newest: Revision) -> RangeQuery {
 
 /// Compares that hold are what brings a history on: a planned revision of 1 becomes
 /// the true one of the first key in question.
-fn resolve_compare(compare: &Compare, model: &Model) -> Compare {
+fn resolve_compare(compare: &Compare, model: &StoreModel) -> Compare {
     let first = model.state().values();
     let first = first
         .clone()
@@ -240,37 +240,37 @@ fn txn_of(op: impl Strategy<Value = Op> + Clone) -> impl Strategy<Value = Txn> {
 
 fn txn() -> impl Strategy<Value = Txn> {
     prop_oneof![
-        5 => leaf().prop_map(|op| Txn::of(vec![op])),
+        5 => leaf().prop_map(|op| Txn::from_ops(vec![op])),
         3 => (planned_revision(), put())
             .prop_map(|(revision, put)| Txn::put_if(revision, put)),
         1 => (planned_revision(), key())
             .prop_map(|(revision, key)| Txn::delete_if(revision, key)),
         5 => txn_of(op().boxed()),
         // Now and then one that cannot be.
-        1 => vec(leaf(), 4..7).prop_map(Txn::of),
+        1 => vec(leaf(), 4..7).prop_map(Txn::from_ops),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PlanStep> {
     let which = 0..8usize;
     prop_oneof![
-        40 => txn().prop_map(Step::Commit),
-        3 => (-1..12i64).prop_map(Step::Compact),
-        2 => Just(Step::Reopen),
-        8 => query().prop_map(Step::Read),
-        3 => Just(Step::Hold),
-        4 => (which.clone(), query()).prop_map(|(which, query)| Step::ReadHeld { which, query }),
-        6 => (range(), -4..12i64).prop_map(|(range, from)| Step::Watch { range, from }),
-        6 => which.clone().prop_map(|which| Step::Drain { which }),
-        2 => which.prop_map(|which| Step::Resume { which }),
-        3 => lease().prop_map(Step::Grant),
-        2 => lease().prop_map(Step::Revoke),
-        1 => lease().prop_map(Step::KeepAlive),
-        1 => Just(Step::Shrink),
+        40 => txn().prop_map(PlanStep::Commit),
+        3 => (-1..12i64).prop_map(PlanStep::Compact),
+        2 => Just(PlanStep::Reopen),
+        8 => query().prop_map(PlanStep::Read),
+        3 => Just(PlanStep::Hold),
+        4 => (which.clone(), query()).prop_map(|(which, query)| PlanStep::ReadHeld { which, query }),
+        6 => (range(), -4..12i64).prop_map(|(range, from)| PlanStep::Watch { range, from }),
+        6 => which.clone().prop_map(|which| PlanStep::Drain { which }),
+        2 => which.prop_map(|which| PlanStep::Resume { which }),
+        3 => lease().prop_map(PlanStep::Grant),
+        2 => lease().prop_map(PlanStep::Revoke),
+        1 => lease().prop_map(PlanStep::KeepAlive),
+        1 => Just(PlanStep::Shrink),
     ]
 }
 
 /// Histories of up to `length` steps.
-pub fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
+pub fn steps(length: usize) -> impl Strategy<Value = Vec<PlanStep>> {
     vec(step(), 1..length)
 }

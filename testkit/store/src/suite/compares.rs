@@ -1,6 +1,6 @@
 //! Every target of a compare in every relation.
 
-use crate::scope::Scope;
+use crate::key_scope::KeyScope;
 use bytes::Bytes;
 use optik_store::{Compare, KeyRange, LeaseId, Operand, Put, Relation, Revision, Txn};
 use std::cmp::Ordering;
@@ -22,7 +22,7 @@ fn admits(relation: Relation, ordering: Ordering) -> bool {
     }
 }
 
-async fn holds(scope: &Scope, range: KeyRange, relation: Relation, operand: Operand) -> bool {
+async fn holds(scope: &KeyScope, range: KeyRange, relation: Relation, operand: Operand) -> bool {
     let txn = Txn {
         compares: vec![Compare {
             range,
@@ -35,7 +35,7 @@ async fn holds(scope: &Scope, range: KeyRange, relation: Relation, operand: Oper
 }
 
 /// Tries every relation of `range` with `operand`, which what is there orders as `is`.
-async fn check(scope: &Scope, range: KeyRange, operand: Operand, is: Ordering) {
+async fn check(scope: &KeyScope, range: KeyRange, operand: Operand, is: Ordering) {
     for relation in RELATIONS {
         let held = holds(scope, range.clone(), relation, operand.clone()).await;
         let text = format!("{range:?} {relation:?} {operand:?}");
@@ -52,7 +52,7 @@ fn around(number: u64) -> [(u64, Ordering); 3] {
     ]
 }
 
-pub(super) async fn numbers_of_a_key_compare_in_every_relation(scope: Scope) {
+pub(super) async fn compare_revisions_and_version_in_every_relation(scope: KeyScope) {
     let lease = scope.store.grant_lease(None, Duration::from_secs(600));
     let lease = lease.await.expect("grants");
     for value in ["1", "2"] {
@@ -63,15 +63,15 @@ pub(super) async fn numbers_of_a_key_compare_in_every_relation(scope: Scope) {
         scope.put("other", value).await;
         scope.commit(Txn::put(put)).await;
     }
-    let a = || scope.one("a");
+    let a = || scope.single_key("a");
     for (number, is) in around(2) {
         check(&scope, a(), Operand::Version(number), is).await;
     }
-    for (number, is) in around(scope.at(2).get()) {
+    for (number, is) in around(scope.revision_at(2).get()) {
         let revision = Revision::new(number);
         check(&scope, a(), Operand::CreateRevision(revision), is).await;
     }
-    for (number, is) in around(scope.at(4).get()) {
+    for (number, is) in around(scope.revision_at(4).get()) {
         let revision = Revision::new(number);
         check(&scope, a(), Operand::ModRevision(revision), is).await;
     }
@@ -85,7 +85,7 @@ pub(super) async fn numbers_of_a_key_compare_in_every_relation(scope: Scope) {
     scope.store.revoke_lease(lease).await.expect("revokes");
 }
 
-pub(super) async fn values_compare_as_bytes(scope: Scope) {
+pub(super) async fn compare_values_as_bytes(scope: KeyScope) {
     scope.put("a", "mm").await;
     let cases: [(&[u8], Ordering); 7] = [
         (b"", Ordering::Greater),
@@ -98,12 +98,12 @@ pub(super) async fn values_compare_as_bytes(scope: Scope) {
     ];
     for (value, is) in cases {
         let operand = Operand::Value(Bytes::copy_from_slice(value));
-        check(&scope, scope.one("a"), operand, is).await;
+        check(&scope, scope.single_key("a"), operand, is).await;
     }
 }
 
 /// What a key that is not there compares like.
-async fn check_missing(scope: &Scope, range: KeyRange) {
+async fn check_missing(scope: &KeyScope, range: KeyRange) {
     let zeroes = [
         (Operand::Version(0), Operand::Version(1)),
         (
@@ -129,34 +129,34 @@ async fn check_missing(scope: &Scope, range: KeyRange) {
     }
 }
 
-pub(super) async fn a_missing_key_has_zeroes_and_no_value(scope: Scope) {
-    check_missing(&scope, scope.one("never")).await;
+pub(super) async fn compare_missing_key_as_zero_and_no_value(scope: KeyScope) {
+    check_missing(&scope, scope.single_key("never")).await;
     scope.put("gone", "1").await;
     scope.delete("gone").await;
-    check_missing(&scope, scope.one("gone")).await;
+    check_missing(&scope, scope.single_key("gone")).await;
 }
 
-pub(super) async fn an_empty_range_is_judged_as_a_missing_key(scope: Scope) {
+pub(super) async fn compare_empty_range_as_missing_key(scope: KeyScope) {
     scope.put("d/gone", "1").await;
     scope.delete("d/gone").await;
-    check_missing(&scope, scope.under("d/")).await;
+    check_missing(&scope, scope.prefix("d/")).await;
     check_missing(&scope, scope.between("x", "y")).await;
 }
 
-pub(super) async fn a_range_holds_if_all_its_keys_do(scope: Scope) {
+pub(super) async fn compare_range_holds_if_all_keys_hold(scope: KeyScope) {
     for (name, puts) in [("d/a", 1), ("d/b", 2), ("d/c", 3), ("e", 9)] {
         for _ in 0..puts {
             scope.put(name, name).await;
         }
     }
     let cases = [
-        (scope.under("d/"), Relation::Greater, 0, true),
-        (scope.under("d/"), Relation::Greater, 1, false),
-        (scope.under("d/"), Relation::Less, 4, true),
-        (scope.under("d/"), Relation::Less, 3, false),
-        (scope.under("d/"), Relation::Equal, 2, false),
-        (scope.under("d/"), Relation::NotEqual, 2, false),
-        (scope.under("d/"), Relation::NotEqual, 9, true),
+        (scope.prefix("d/"), Relation::Greater, 0, true),
+        (scope.prefix("d/"), Relation::Greater, 1, false),
+        (scope.prefix("d/"), Relation::Less, 4, true),
+        (scope.prefix("d/"), Relation::Less, 3, false),
+        (scope.prefix("d/"), Relation::Equal, 2, false),
+        (scope.prefix("d/"), Relation::NotEqual, 2, false),
+        (scope.prefix("d/"), Relation::NotEqual, 9, true),
         (scope.between("d/a", "d/c"), Relation::Less, 3, true),
         (scope.between("d/b", "d/b0"), Relation::Equal, 2, true),
     ];
@@ -166,13 +166,14 @@ pub(super) async fn a_range_holds_if_all_its_keys_do(scope: Scope) {
         assert_eq!(held, expected, "{text}");
     }
     let value = Operand::Value(Bytes::from("d"));
-    assert!(holds(&scope, scope.under("d/"), Relation::Greater, value).await);
+    assert!(holds(&scope, scope.prefix("d/"), Relation::Greater, value).await);
 }
 
-pub(super) async fn all_compares_must_hold(scope: Scope) {
+pub(super) async fn transaction_succeeds_only_if_all_compares_hold(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;
-    let is = |name: &str, offset| Compare::mod_revision_is(scope.key(name), scope.at(offset));
+    let is =
+        |name: &str, offset| Compare::mod_revision_is(scope.key(name), scope.revision_at(offset));
     let cases = [
         (vec![], true),
         (vec![is("a", 1), is("b", 2)], true),

@@ -1,7 +1,7 @@
 //! What the embedded engine promises beyond the others. These checks move the clock.
 
-use crate::patience::within;
-use crate::scope::Scope;
+use crate::key_scope::KeyScope;
+use crate::timeout::within;
 use futures::future::BoxFuture;
 use optik_platform::{ManualClock, UnixMillis};
 use optik_store::{
@@ -35,39 +35,39 @@ pub fn embedded_only() -> &'static [EmbeddedCheck] {
 }
 
 const EMBEDDED: &[EmbeddedCheck] = embedded_checks![
-    an_empty_store_is_at_one,
-    a_lease_runs_out_to_the_millisecond,
-    leases_that_run_out_together_take_a_revision_each,
-    keeping_alive_counts_from_now,
-    the_wall_clock_does_not_end_leases,
-    old_commits_are_compacted_by_age,
-    the_wall_clock_does_not_age_history,
-    history_is_compacted_by_size,
-    the_event_at_the_floor_keeps_what_was_before,
-    long_origins_are_cut_at_once,
-    a_closed_store_says_so,
-    watches_end_when_the_store_closes,
-    commits_are_stamped_with_the_wall_clock,
+    empty_store_is_at_revision_1,
+    lease_expires_to_the_millisecond,
+    leases_expiring_together_take_one_revision_each,
+    lease_keep_alive_counts_from_now,
+    wall_clock_changes_do_not_expire_leases,
+    history_is_compacted_by_age,
+    wall_clock_changes_do_not_age_history,
+    history_is_compacted_by_byte_size,
+    event_at_compact_revision_keeps_previous_value,
+    long_origins_are_truncated,
+    operations_on_closed_store_fail_with_closed,
+    closing_the_store_ends_watches,
+    commits_carry_wall_clock_time,
 ];
 
 const START: UnixMillis = UnixMillis(1_000_000_000);
 
-async fn open(options: Options) -> (Scope, Arc<ManualClock>) {
+async fn open(options: Options) -> (KeyScope, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(START));
     let options = Options {
         clock: Arc::<ManualClock>::clone(&clock),
         ..options
     };
     let store = Store::open(options).expect("opens");
-    (Scope::enter(store, "embedded").await, clock)
+    (KeyScope::enter(store, "embedded").await, clock)
 }
 
-async fn advance(scope: &Scope, clock: &ManualClock, by: Duration) {
+async fn advance(scope: &KeyScope, clock: &ManualClock, by: Duration) {
     clock.advance(by);
     within("a tick", scope.store.tick()).await;
 }
 
-async fn attach(scope: &Scope, name: &str, ttl: Duration) -> LeaseId {
+async fn attach(scope: &KeyScope, name: &str, ttl: Duration) -> LeaseId {
     let lease = scope.store.grant_lease(None, ttl).await.expect("grants");
     let put = Put {
         lease: Some(lease),
@@ -77,7 +77,7 @@ async fn attach(scope: &Scope, name: &str, ttl: Duration) -> LeaseId {
     lease
 }
 
-async fn an_empty_store_is_at_one(options: Options) {
+async fn empty_store_is_at_revision_1(options: Options) {
     let (scope, _) = open(options).await;
     assert_eq!(scope.base(), Revision::FIRST);
     assert_eq!(scope.latest().await.oldest(), Revision::FIRST);
@@ -89,7 +89,7 @@ async fn an_empty_store_is_at_one(options: Options) {
     assert_eq!(status.id, scope.store.id());
 }
 
-async fn a_lease_runs_out_to_the_millisecond(options: Options) {
+async fn lease_expires_to_the_millisecond(options: Options) {
     let (scope, clock) = open(options).await;
     let lease = attach(&scope, "a", Duration::from_secs(10)).await;
     advance(&scope, &clock, Duration::from_millis(9_999)).await;
@@ -99,24 +99,24 @@ async fn a_lease_runs_out_to_the_millisecond(options: Options) {
     advance(&scope, &clock, Duration::from_millis(1)).await;
     assert_eq!(scope.store.lease(lease).await, Err(LeaseError::NotFound));
     assert!(scope.get("a").await.is_none());
-    let mut watch = scope.watch(scope.everything(), WatchFrom::Revision(scope.at(2)));
+    let mut watch = scope.watch(scope.all_keys(), WatchFrom::Revision(scope.revision_at(2)));
     let commits = scope.commits(&mut watch, 1).await;
     assert_eq!(commits[0].origin().map(|o| o.verb.as_str()), Some("expire"));
 }
 
-async fn leases_that_run_out_together_take_a_revision_each(options: Options) {
+async fn leases_expiring_together_take_one_revision_each(options: Options) {
     let (scope, clock) = open(options).await;
     for name in ["a", "b", "c"] {
         attach(&scope, name, Duration::from_secs(10)).await;
     }
     attach(&scope, "later", Duration::from_secs(11)).await;
     advance(&scope, &clock, Duration::from_secs(10)).await;
-    assert_eq!(scope.revision().await, scope.at(7));
-    let left = scope.range(&RangeQuery::new(scope.everything())).await;
+    assert_eq!(scope.revision().await, scope.revision_at(7));
+    let left = scope.range(&RangeQuery::new(scope.all_keys())).await;
     assert_eq!(left.count, 1);
 }
 
-async fn keeping_alive_counts_from_now(options: Options) {
+async fn lease_keep_alive_counts_from_now(options: Options) {
     let (scope, clock) = open(options).await;
     let lease = attach(&scope, "a", Duration::from_secs(10)).await;
     for _ in 0..5 {
@@ -128,7 +128,7 @@ async fn keeping_alive_counts_from_now(options: Options) {
     assert!(scope.get("a").await.is_none());
 }
 
-async fn the_wall_clock_does_not_end_leases(options: Options) {
+async fn wall_clock_changes_do_not_expire_leases(options: Options) {
     let options = Options {
         retention: Retention::FOREVER,
         ..options
@@ -142,7 +142,7 @@ async fn the_wall_clock_does_not_end_leases(options: Options) {
     }
 }
 
-async fn old_commits_are_compacted_by_age(options: Options) {
+async fn history_is_compacted_by_age(options: Options) {
     let retention = Retention {
         age: Duration::from_secs(100),
         bytes_max: u64::MAX,
@@ -158,15 +158,15 @@ async fn old_commits_are_compacted_by_age(options: Options) {
     }
     // At 0, 40 and 80, and it is 120 now: the first is too old to be told about,
     // and the state it led to is the oldest that can be read.
-    assert_eq!(scope.latest().await.oldest(), scope.at(1));
+    assert_eq!(scope.latest().await.oldest(), scope.revision_at(1));
     advance(&scope, &clock, Duration::from_secs(40)).await;
-    assert_eq!(scope.latest().await.oldest(), scope.at(2));
+    assert_eq!(scope.latest().await.oldest(), scope.revision_at(2));
     let status = scope.store.status().await.expect("answers");
     assert_eq!(status.history_commits, 2);
 }
 
 /// Neither does a jump ahead forget what is young, nor one back keep what is old.
-async fn the_wall_clock_does_not_age_history(options: Options) {
+async fn wall_clock_changes_do_not_age_history(options: Options) {
     let retention = Retention {
         age: Duration::from_secs(100),
         bytes_max: u64::MAX,
@@ -185,10 +185,10 @@ async fn the_wall_clock_does_not_age_history(options: Options) {
     advance(&scope, &clock, Duration::from_secs(99)).await;
     assert_eq!(scope.latest().await.oldest(), Revision::FIRST);
     advance(&scope, &clock, Duration::from_secs(1)).await;
-    assert_eq!(scope.latest().await.oldest(), scope.at(4));
+    assert_eq!(scope.latest().await.oldest(), scope.revision_at(4));
 }
 
-async fn history_is_compacted_by_size(options: Options) {
+async fn history_is_compacted_by_byte_size(options: Options) {
     let retention = Retention {
         age: Duration::MAX,
         bytes_max: 10_000,
@@ -205,12 +205,12 @@ async fn history_is_compacted_by_size(options: Options) {
     // Clearing away follows the compaction.
     within("a tick", scope.store.tick()).await;
     let status = scope.store.status().await.expect("answers");
-    assert!(status.oldest > scope.at(35), "{status:?}");
-    assert!(status.oldest < scope.at(50), "{status:?}");
+    assert!(status.oldest > scope.revision_at(35), "{status:?}");
+    assert!(status.oldest < scope.revision_at(50), "{status:?}");
     assert!(status.history_bytes <= 12_000, "{status:?}");
 }
 
-async fn the_event_at_the_floor_keeps_what_was_before(options: Options) {
+async fn event_at_compact_revision_keeps_previous_value(options: Options) {
     let (scope, _) = open(options).await;
     scope.put("a", "1").await;
     scope.put("a", "2").await;
@@ -224,18 +224,18 @@ async fn the_event_at_the_floor_keeps_what_was_before(options: Options) {
     ] {
         scope
             .store
-            .compact(scope.at(floor))
+            .compact(scope.revision_at(floor))
             .await
             .expect("compacts");
         scope.commit(Txn::default()).await;
-        let from = WatchFrom::Revision(scope.at(floor));
-        let mut watch = scope.watch(scope.everything(), from);
+        let from = WatchFrom::Revision(scope.revision_at(floor));
+        let mut watch = scope.watch(scope.all_keys(), from);
         let commits = scope.commits(&mut watch, 4 - floor as usize).await;
-        assert_eq!(scope.show_event(&commits[0].events()[0]), expected);
+        assert_eq!(scope.describe_event(&commits[0].events()[0]), expected);
     }
 }
 
-async fn long_origins_are_cut_at_once(options: Options) {
+async fn long_origins_are_truncated(options: Options) {
     let (scope, _) = open(options).await;
     let origin = Origin {
         user: "é".repeat(400),
@@ -251,7 +251,7 @@ async fn long_origins_are_cut_at_once(options: Options) {
     assert_eq!(lengths, [256, 256, 256, 5], "as after a restart");
 }
 
-async fn a_closed_store_says_so(options: Options) {
+async fn operations_on_closed_store_fail_with_closed(options: Options) {
     let (scope, _) = open(options).await;
     scope.put("a", "1").await;
     within("the end", scope.store.close()).await;
@@ -260,25 +260,25 @@ async fn a_closed_store_says_so(options: Options) {
     let refused = within("a refusal", scope.store.commit(put, Origin::default())).await;
     let stopped = optik_store::CommitError::Stopped;
     assert_eq!(refused.err(), Some(stopped.clone()));
-    let compact = scope.store.compact(scope.at(1)).await;
+    let compact = scope.store.compact(scope.revision_at(1)).await;
     assert_eq!(compact, Err(optik_store::CompactError::Commit(stopped)));
     assert!(scope.store.status().await.is_err());
     let held = scope.store.snapshot();
     assert_eq!(
         held.revision(),
-        scope.at(1),
+        scope.revision_at(1),
         "what was known stays readable"
     );
 }
 
-async fn watches_end_when_the_store_closes(options: Options) {
+async fn closing_the_store_ends_watches(options: Options) {
     let (scope, _) = open(options).await;
     scope.put("a", "1").await;
-    let mut waiting = scope.watch(scope.everything(), WatchFrom::Now);
-    let mut past = scope.watch(scope.everything(), WatchFrom::Revision(scope.at(1)));
-    let mut unread = scope.watch(scope.everything(), WatchFrom::Now);
+    let mut waiting = scope.watch(scope.all_keys(), WatchFrom::Now);
+    let mut past = scope.watch(scope.all_keys(), WatchFrom::Revision(scope.revision_at(1)));
+    let mut unread = scope.watch(scope.all_keys(), WatchFrom::Now);
     let last = scope.put("a", "2").await;
-    within("dispatch", scope.store.dispatched(last)).await;
+    within("dispatch", scope.store.wait_dispatched(last)).await;
     scope.commits(&mut waiting, 1).await;
     let reader = tokio::spawn(async move { waiting.next().await });
     within("the end", scope.store.close()).await;
@@ -287,19 +287,15 @@ async fn watches_end_when_the_store_closes(options: Options) {
     // What was handed over before can still be read.
     assert_eq!(scope.commits(&mut unread, 1).await[0].revision(), last);
     assert_eq!(scope.commits(&mut past, 2).await[1].revision(), last);
-    for mut watch in [
-        unread,
-        past,
-        scope.watch(scope.everything(), WatchFrom::Now),
-    ] {
+    for mut watch in [unread, past, scope.watch(scope.all_keys(), WatchFrom::Now)] {
         let ended = within("the end", watch.next()).await;
         assert_eq!(ended.expect_err("is over"), WatchError::Stopped);
     }
 }
 
-async fn commits_are_stamped_with_the_wall_clock(options: Options) {
+async fn commits_carry_wall_clock_time(options: Options) {
     let (scope, clock) = open(options).await;
-    let mut watch = scope.watch(scope.everything(), WatchFrom::Now);
+    let mut watch = scope.watch(scope.all_keys(), WatchFrom::Now);
     for wall in [START.0, START.0 + 77, START.0 - 77] {
         clock.set_wall(UnixMillis(wall));
         scope.put("a", "1").await;

@@ -1,24 +1,24 @@
 //! Keys that go away by themselves.
 
-use crate::patience::within;
-use crate::scope::Scope;
+use crate::key_scope::KeyScope;
+use crate::timeout::within;
 use optik_platform::{Entropy, SystemEntropy};
 use optik_store::{LEASE_TTL_SECONDS_MAX, LeaseError, LeaseId, Put, Txn, TxnError, WatchFrom};
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(600);
+const LONG_TTL: Duration = Duration::from_secs(600);
 
-async fn grant(scope: &Scope, ttl: Duration) -> LeaseId {
+async fn grant(scope: &KeyScope, ttl: Duration) -> LeaseId {
     let grant = scope.store.grant_lease(None, ttl);
     within("a lease", grant).await.expect("grants")
 }
 
-async fn revoke(scope: &Scope, id: LeaseId) -> optik_store::Revision {
+async fn revoke(scope: &KeyScope, id: LeaseId) -> optik_store::Revision {
     let revoke = scope.store.revoke_lease(id);
     within("the end of a lease", revoke).await.expect("revokes")
 }
 
-async fn attach(scope: &Scope, name: &str, id: LeaseId) {
+async fn attach(scope: &KeyScope, name: &str, id: LeaseId) {
     let put = Put {
         lease: Some(id),
         ..scope.put_of(name, "1")
@@ -27,7 +27,7 @@ async fn attach(scope: &Scope, name: &str, id: LeaseId) {
 }
 
 /// The names of the keys that hang on a lease.
-async fn attached(scope: &Scope, id: LeaseId) -> Vec<String> {
+async fn attached(scope: &KeyScope, id: LeaseId) -> Vec<String> {
     let info = within("a lease", scope.store.lease(id)).await;
     let prefix = scope.key("").len();
     let keys = info.expect("exists").keys;
@@ -36,21 +36,21 @@ async fn attached(scope: &Scope, id: LeaseId) -> Vec<String> {
         .collect()
 }
 
-pub(super) async fn revoking_deletes_all_keys_at_once(scope: Scope) {
-    let lease = grant(&scope, LONG).await;
+pub(super) async fn lease_revoke_deletes_all_keys_in_one_revision(scope: KeyScope) {
+    let lease = grant(&scope, LONG_TTL).await;
     for name in ["b", "a", "c"] {
         attach(&scope, name, lease).await;
     }
     scope.put("free", "1").await;
     let a = scope.get("a").await.expect("was put");
     assert_eq!(a.lease(), lease);
-    let mut watch = scope.watch(scope.everything(), WatchFrom::Now);
-    assert_eq!(revoke(&scope, lease).await, scope.at(5));
-    assert_eq!(scope.revision().await, scope.at(5));
+    let mut watch = scope.watch(scope.all_keys(), WatchFrom::Now);
+    assert_eq!(revoke(&scope, lease).await, scope.revision_at(5));
+    assert_eq!(scope.revision().await, scope.revision_at(5));
     let mut seen = scope.commits(&mut watch, 1).await[0]
         .events()
         .iter()
-        .map(|event| scope.show_event(event))
+        .map(|event| scope.describe_event(event))
         .collect::<Vec<_>>();
     seen.sort();
     let expected = [
@@ -64,20 +64,20 @@ pub(super) async fn revoking_deletes_all_keys_at_once(scope: Scope) {
     assert_eq!(gone, Err(LeaseError::NotFound));
 }
 
-pub(super) async fn revoking_nothing_takes_no_revision(scope: Scope) {
-    let lease = grant(&scope, LONG).await;
+pub(super) async fn lease_revoke_without_keys_takes_no_revision(scope: KeyScope) {
+    let lease = grant(&scope, LONG_TTL).await;
     assert_eq!(scope.revision().await, scope.base(), "nor does a grant");
     assert_eq!(revoke(&scope, lease).await, scope.base());
     assert_eq!(scope.revision().await, scope.base());
 }
 
-pub(super) async fn ids_are_given_or_chosen(scope: Scope) {
+pub(super) async fn lease_ids_are_assigned_or_chosen(scope: KeyScope) {
     let wanted = LeaseId((SystemEntropy.next_u64() >> 2).cast_signed() | 1);
-    let given = scope.store.grant_lease(Some(wanted), LONG).await;
+    let given = scope.store.grant_lease(Some(wanted), LONG_TTL).await;
     assert_eq!(given, Ok(wanted));
-    let again = scope.store.grant_lease(Some(wanted), LONG).await;
+    let again = scope.store.grant_lease(Some(wanted), LONG_TTL).await;
     assert_eq!(again, Err(LeaseError::Exists));
-    let chosen = grant(&scope, LONG).await;
+    let chosen = grant(&scope, LONG_TTL).await;
     assert_ne!(chosen, LeaseId::NONE);
     assert_ne!(chosen, wanted);
     let known = scope.store.leases().await.expect("lists");
@@ -88,13 +88,13 @@ pub(super) async fn ids_are_given_or_chosen(scope: Scope) {
     let known = scope.store.leases().await.expect("lists");
     assert!(!known.contains(&wanted) && !known.contains(&chosen));
     // What is gone may be given again.
-    let given = scope.store.grant_lease(Some(wanted), LONG).await;
+    let given = scope.store.grant_lease(Some(wanted), LONG_TTL).await;
     assert_eq!(given, Ok(wanted));
     revoke(&scope, wanted).await;
 }
 
-pub(super) async fn an_unknown_lease_is_an_error_everywhere(scope: Scope) {
-    let unknown = grant(&scope, LONG).await;
+pub(super) async fn unknown_lease_is_rejected_everywhere(scope: KeyScope) {
+    let unknown = grant(&scope, LONG_TTL).await;
     revoke(&scope, unknown).await;
     let store = &scope.store;
     assert_eq!(store.lease(unknown).await, Err(LeaseError::NotFound));
@@ -106,28 +106,28 @@ pub(super) async fn an_unknown_lease_is_an_error_everywhere(scope: Scope) {
         lease: Some(unknown),
         ..scope.put_of("a", "1")
     };
-    let refusal = scope.refused(Txn::put(put)).await;
+    let refusal = scope.commit_error(Txn::put(put)).await;
     assert_eq!(refusal, TxnError::LeaseNotFound);
     assert!(scope.get("a").await.is_none());
     assert_eq!(scope.revision().await, scope.base());
 }
 
-pub(super) async fn info_tells_time_and_keys(scope: Scope) {
-    let lease = grant(&scope, LONG).await;
+pub(super) async fn lease_info_reports_ttl_and_keys(scope: KeyScope) {
+    let lease = grant(&scope, LONG_TTL).await;
     for name in ["b", "a"] {
         attach(&scope, name, lease).await;
     }
     let info = scope.store.lease(lease).await.expect("exists");
-    assert_eq!((info.id, info.granted), (lease, LONG));
-    assert!(info.remaining <= LONG && info.remaining > LONG / 2);
+    assert_eq!((info.id, info.granted), (lease, LONG_TTL));
+    assert!(info.remaining <= LONG_TTL && info.remaining > LONG_TTL / 2);
     assert_eq!(attached(&scope, lease).await, ["a", "b"]);
     let kept = scope.store.keep_lease_alive(lease).await;
-    assert_eq!(kept, Ok(LONG));
+    assert_eq!(kept, Ok(LONG_TTL));
     revoke(&scope, lease).await;
 }
 
-pub(super) async fn keys_move_between_leases(scope: Scope) {
-    let (first, second) = (grant(&scope, LONG).await, grant(&scope, LONG).await);
+pub(super) async fn put_moves_key_between_leases(scope: KeyScope) {
+    let (first, second) = (grant(&scope, LONG_TTL).await, grant(&scope, LONG_TTL).await);
     for name in ["kept", "moved", "freed"] {
         attach(&scope, name, first).await;
     }
@@ -150,8 +150,8 @@ pub(super) async fn keys_move_between_leases(scope: Scope) {
     assert!(scope.get("freed").await.is_some());
 }
 
-pub(super) async fn a_deleted_key_leaves_its_lease(scope: Scope) {
-    let lease = grant(&scope, LONG).await;
+pub(super) async fn deleted_key_is_detached_from_its_lease(scope: KeyScope) {
+    let lease = grant(&scope, LONG_TTL).await;
     for name in ["a", "b"] {
         attach(&scope, name, lease).await;
     }
@@ -162,8 +162,8 @@ pub(super) async fn a_deleted_key_leaves_its_lease(scope: Scope) {
     assert_eq!(revoke(&scope, lease).await, before);
 }
 
-pub(super) async fn a_recreated_key_is_free_of_its_old_lease(scope: Scope) {
-    let lease = grant(&scope, LONG).await;
+pub(super) async fn recreated_key_has_no_lease(scope: KeyScope) {
+    let lease = grant(&scope, LONG_TTL).await;
     attach(&scope, "a", lease).await;
     scope.delete("a").await;
     scope.put("a", "2").await;
@@ -172,8 +172,8 @@ pub(super) async fn a_recreated_key_is_free_of_its_old_lease(scope: Scope) {
     assert!(scope.get("a").await.is_some());
 }
 
-pub(super) async fn a_lease_that_runs_out_takes_its_keys(scope: Scope) {
-    let mut watch = scope.watch(scope.everything(), WatchFrom::Now);
+pub(super) async fn expired_lease_deletes_its_keys(scope: KeyScope) {
+    let mut watch = scope.watch(scope.all_keys(), WatchFrom::Now);
     let lease = grant(&scope, Duration::from_secs(1)).await;
     let puts = ["a", "b"].map(|name| {
         optik_store::Op::Put(Put {
@@ -181,13 +181,13 @@ pub(super) async fn a_lease_that_runs_out_takes_its_keys(scope: Scope) {
             ..scope.put_of(name, "1")
         })
     });
-    scope.commit(Txn::of(puts.to_vec())).await;
+    scope.commit(Txn::from_ops(puts.to_vec())).await;
     scope.put("free", "1").await;
     let commits = scope.commits(&mut watch, 3).await;
     let seen = commits[2]
         .events()
         .iter()
-        .map(|event| scope.show(event.version()));
+        .map(|event| scope.describe(event.version()));
     let mut seen: Vec<_> = seen.collect();
     seen.sort();
     assert_eq!(seen, ["a gone @+3", "b gone @+3"]);
@@ -197,7 +197,7 @@ pub(super) async fn a_lease_that_runs_out_takes_its_keys(scope: Scope) {
     assert!(scope.get("free").await.is_some());
 }
 
-pub(super) async fn keeping_alive_starts_the_time_again(scope: Scope) {
+pub(super) async fn lease_keep_alive_resets_ttl(scope: KeyScope) {
     // The second lease outlives the first only because it is kept alive: it was
     // granted before, and for no longer.
     let ttl = Duration::from_secs(2);
@@ -205,7 +205,7 @@ pub(super) async fn keeping_alive_starts_the_time_again(scope: Scope) {
     attach(&scope, "kept", kept).await;
     let lost = grant(&scope, ttl).await;
     attach(&scope, "lost", lost).await;
-    let mut watch = scope.watch(scope.one("lost"), WatchFrom::Now);
+    let mut watch = scope.watch(scope.single_key("lost"), WatchFrom::Now);
     let next = within("the end of the lost lease", async {
         let mut next = Box::pin(watch.next());
         loop {
@@ -223,7 +223,7 @@ pub(super) async fn keeping_alive_starts_the_time_again(scope: Scope) {
     revoke(&scope, kept).await;
 }
 
-pub(super) async fn the_time_has_a_limit(scope: Scope) {
+pub(super) async fn lease_ttl_is_limited(scope: KeyScope) {
     let most = Duration::from_secs(LEASE_TTL_SECONDS_MAX);
     let lease = grant(&scope, most).await;
     let info = scope.store.lease(lease).await.expect("exists");

@@ -1,15 +1,15 @@
 //! Reading ranges, of now and of the past.
 
-use crate::scope::Scope;
+use crate::key_scope::KeyScope;
 use optik_store::{
     Compare, KeyRange, Op, Operand, RangeError, RangeQuery, Relation, Revision, RevisionFilter,
     Txn, TxnError, WatchFrom,
 };
 
 /// The names of what a query finds, whether there is more, and how many there are.
-async fn found(scope: &Scope, query: RangeQuery) -> (Vec<String>, bool, u64) {
+async fn found(scope: &KeyScope, query: RangeQuery) -> (Vec<String>, bool, u64) {
     let from_snapshot = scope.range(&query).await;
-    let in_txn = scope.commit(Txn::of(vec![Op::Range(query)])).await;
+    let in_txn = scope.commit(Txn::from_ops(vec![Op::Range(query)])).await;
     let optik_store::OpResult::Range(from_txn) = &in_txn.results[0] else {
         panic!("not the answer of a range: {in_txn:?}");
     };
@@ -17,25 +17,25 @@ async fn found(scope: &Scope, query: RangeQuery) -> (Vec<String>, bool, u64) {
     assert_eq!(from_snapshot.more, from_txn.more);
     assert_eq!(from_snapshot.count, from_txn.count);
     let names = from_snapshot.entries.iter().map(|entry| {
-        let shown = scope.show(entry);
+        let shown = scope.describe(entry);
         shown.split('=').next().unwrap_or_default().to_owned()
     });
     (names.collect(), from_snapshot.more, from_snapshot.count)
 }
 
-pub(super) async fn ranges_hold_what_they_say(scope: Scope) {
+pub(super) async fn range_returns_exactly_its_keys(scope: KeyScope) {
     for name in ["a", "a/1", "a/2", "a0", "b", "c"] {
         scope.put(name, "1").await;
     }
     let cases: [(KeyRange, &[&str]); 8] = [
-        (scope.one("a"), &["a"]),
-        (scope.one("a/"), &[]),
-        (scope.under("a/"), &["a/1", "a/2"]),
-        (scope.under("a"), &["a", "a/1", "a/2", "a0"]),
+        (scope.single_key("a"), &["a"]),
+        (scope.single_key("a/"), &[]),
+        (scope.prefix("a/"), &["a/1", "a/2"]),
+        (scope.prefix("a"), &["a", "a/1", "a/2", "a0"]),
         (scope.between("a", "b"), &["a", "a/1", "a/2", "a0"]),
         (scope.between("a\0", "b\0"), &["a/1", "a/2", "a0", "b"]),
-        (scope.everything(), &["a", "a/1", "a/2", "a0", "b", "c"]),
-        (scope.everything().after(&scope.key("a0")), &["b", "c"]),
+        (scope.all_keys(), &["a", "a/1", "a/2", "a0", "b", "c"]),
+        (scope.all_keys().after(&scope.key("a0")), &["b", "c"]),
     ];
     for (range, expected) in cases {
         let text = format!("{range:?}");
@@ -50,7 +50,7 @@ pub(super) async fn ranges_hold_what_they_say(scope: Scope) {
     assert_eq!(**first.key(), *scope.key("c"));
 }
 
-pub(super) async fn a_range_that_ends_before_it_starts_is_empty(scope: Scope) {
+pub(super) async fn range_with_end_before_start_is_empty(scope: KeyScope) {
     for name in ["a", "b", "c"] {
         scope.put(name, "1").await;
     }
@@ -81,7 +81,7 @@ pub(super) async fn a_range_that_ends_before_it_starts_is_empty(scope: Scope) {
     }
 }
 
-pub(super) async fn a_limit_cuts_and_says_so(scope: Scope) {
+pub(super) async fn range_limit_truncates_and_sets_more(scope: KeyScope) {
     for name in ["a", "b", "c", "d"] {
         scope.put(name, "1").await;
     }
@@ -94,7 +94,7 @@ pub(super) async fn a_limit_cuts_and_says_so(scope: Scope) {
     for (limit, expected, more) in cases {
         let query = RangeQuery {
             limit: Some(limit),
-            ..RangeQuery::new(scope.everything())
+            ..RangeQuery::new(scope.all_keys())
         };
         let (names, says_more, count) = found(&scope, query).await;
         assert_eq!(
@@ -112,13 +112,13 @@ pub(super) async fn a_limit_cuts_and_says_so(scope: Scope) {
     }
 }
 
-pub(super) async fn pages_add_up(scope: Scope) {
+pub(super) async fn range_pages_cover_all_keys(scope: KeyScope) {
     let names: Vec<_> = (0..25).map(|number| format!("{number:02}")).collect();
     for name in &names {
         scope.put(name, "1").await;
     }
     let at = Some(scope.revision().await);
-    let mut range = scope.everything();
+    let mut range = scope.all_keys();
     let mut seen = Vec::new();
     loop {
         // Writes between two pages do not show: all pages are of one revision.
@@ -143,26 +143,33 @@ pub(super) async fn pages_add_up(scope: Scope) {
     assert_eq!(seen, names);
 }
 
-pub(super) async fn counting_returns_no_entries(scope: Scope) {
+pub(super) async fn count_only_range_returns_no_entries(scope: KeyScope) {
     for name in ["a", "b", "c"] {
         scope.put(name, "1").await;
     }
     scope.delete("b").await;
-    for (at, expected) in [(None, 2), (Some(scope.at(3)), 3), (Some(scope.at(1)), 1)] {
+    for (at, expected) in [
+        (None, 2),
+        (Some(scope.revision_at(3)), 3),
+        (Some(scope.revision_at(1)), 1),
+    ] {
         let query = RangeQuery {
             at,
             count_only: true,
-            ..RangeQuery::new(scope.everything())
+            ..RangeQuery::new(scope.all_keys())
         };
         assert_eq!(found(&scope, query).await, (vec![], false, expected));
     }
 }
 
-pub(super) async fn filters_choose_by_revision(scope: Scope) {
+pub(super) async fn range_filters_by_min_and_max_revision(scope: KeyScope) {
     for name in ["a", "b", "c", "b"] {
         scope.put(name, "1").await; // a @1, b @4 (created 2), c @3
     }
-    let (at, none) = (|offset| Some(scope.at(offset)), RevisionFilter::default());
+    let (at, none) = (
+        |offset| Some(scope.revision_at(offset)),
+        RevisionFilter::default(),
+    );
     let cases: [(RevisionFilter, &[&str]); 6] = [
         (
             RevisionFilter {
@@ -211,7 +218,7 @@ pub(super) async fn filters_choose_by_revision(scope: Scope) {
     for (filter, expected) in cases {
         let query = RangeQuery {
             filter,
-            ..RangeQuery::new(scope.everything())
+            ..RangeQuery::new(scope.all_keys())
         };
         let (names, more, count) = found(&scope, query).await;
         assert_eq!(names, expected, "{filter:?}");
@@ -223,13 +230,13 @@ pub(super) async fn filters_choose_by_revision(scope: Scope) {
             mod_min: at(3),
             ..none
         },
-        ..RangeQuery::new(scope.everything())
+        ..RangeQuery::new(scope.all_keys())
     };
     let (names, more, count) = found(&scope, limited).await;
     assert_eq!((names, more, count), (vec!["b".to_owned()], true, 3));
 }
 
-pub(super) async fn every_kept_revision_can_be_read(scope: Scope) {
+pub(super) async fn every_retained_revision_can_be_read(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;
     scope.put("a", "2").await;
@@ -253,26 +260,28 @@ pub(super) async fn every_kept_revision_can_be_read(scope: Scope) {
     ];
     for (offset, expected) in states.iter().enumerate() {
         let query = RangeQuery {
-            at: Some(scope.at(offset as u64)),
-            ..RangeQuery::new(scope.everything())
+            at: Some(scope.revision_at(offset as u64)),
+            ..RangeQuery::new(scope.all_keys())
         };
         let entries = scope.range(&query).await.entries;
-        assert_eq!(&scope.show_all(&entries), expected, "at +{offset}");
+        assert_eq!(&scope.describe_all(&entries), expected, "at +{offset}");
     }
 }
 
-pub(super) async fn the_future_cannot_be_read(scope: Scope) {
+pub(super) async fn read_at_future_revision_is_rejected(scope: KeyScope) {
     scope.put("a", "1").await;
     let newest = scope.revision().await;
     for at in [newest.next(), Revision::new(u64::MAX >> 1)] {
         let query = RangeQuery {
             at: Some(at),
-            ..RangeQuery::new(scope.one("a"))
+            ..RangeQuery::new(scope.single_key("a"))
         };
         let error = RangeError::Future { newest };
         let latest = scope.latest().await;
         assert_eq!(latest.range(&query).expect_err("lies ahead"), error);
-        let refusal = scope.refused(Txn::of(vec![Op::Range(query)])).await;
+        let refusal = scope
+            .commit_error(Txn::from_ops(vec![Op::Range(query)]))
+            .await;
         assert_eq!(refusal, TxnError::Range(error));
     }
 }

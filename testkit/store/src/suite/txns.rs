@@ -1,6 +1,6 @@
 //! Branches, nesting, and what may not be asked for.
 
-use crate::scope::Scope;
+use crate::key_scope::KeyScope;
 use bytes::Bytes;
 use futures::future::join_all;
 use optik_store::{
@@ -21,12 +21,12 @@ fn either(success: Vec<Op>, failure: Vec<Op>) -> Op {
 }
 
 /// What the operations of a transaction answered, in words.
-fn answers(scope: &Scope, result: &TxnResult) -> Vec<String> {
+fn answers(scope: &KeyScope, result: &TxnResult) -> Vec<String> {
     let shown = |result: &OpResult| match result {
-        OpResult::Range(found) => format!("found {:?}", scope.show_all(&found.entries)),
-        OpResult::Put { prior: Some(prior) } => format!("put over {}", scope.show(prior)),
+        OpResult::Range(found) => format!("found {:?}", scope.describe_all(&found.entries)),
+        OpResult::Put { prior: Some(prior) } => format!("put over {}", scope.describe(prior)),
         OpResult::Put { prior: None } => "put".to_owned(),
-        OpResult::Delete { deleted } => format!("deleted {:?}", scope.show_all(deleted)),
+        OpResult::Delete { deleted } => format!("deleted {:?}", scope.describe_all(deleted)),
         OpResult::Txn(inner) => format!(
             "{} {:?}",
             if inner.succeeded { "yes" } else { "no" },
@@ -36,7 +36,7 @@ fn answers(scope: &Scope, result: &TxnResult) -> Vec<String> {
     result.results.iter().map(shown).collect()
 }
 
-pub(super) async fn the_branch_follows_the_compares(scope: Scope) {
+pub(super) async fn transaction_branch_follows_compares(scope: KeyScope) {
     let txn = |revision| Txn {
         compares: vec![Compare::mod_revision_is(scope.key("a"), revision)],
         success: vec![scope.put_op("yes", "1")],
@@ -45,24 +45,24 @@ pub(super) async fn the_branch_follows_the_compares(scope: Scope) {
     let first = scope.commit(txn(Revision::ZERO)).await;
     assert!(first.succeeded);
     assert!(scope.get("yes").await.is_some() && scope.get("no").await.is_none());
-    let second = scope.commit(txn(scope.at(1))).await;
+    let second = scope.commit(txn(scope.revision_at(1))).await;
     assert!(!second.succeeded);
-    assert_eq!(second.revision, scope.at(2));
+    assert_eq!(second.revision, scope.revision_at(2));
     assert!(scope.get("yes").await.is_none() && scope.get("no").await.is_some());
 }
 
-pub(super) async fn answers_match_the_operations(scope: Scope) {
+pub(super) async fn transaction_results_match_operations(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;
     let ops = vec![
         scope.put_op("a", "2"),
         scope.put_op("c", "1"),
         Op::Delete(scope.between("b", "c")),
-        Op::Delete(scope.one("missing")),
-        Op::Range(RangeQuery::new(scope.one("missing"))),
+        Op::Delete(scope.single_key("missing")),
+        Op::Range(RangeQuery::new(scope.single_key("missing"))),
         either(vec![scope.put_op("d", "1")], vec![]),
     ];
-    let result = scope.commit(Txn::of(ops)).await;
+    let result = scope.commit(Txn::from_ops(ops)).await;
     let expected = [
         "put over a=1 @+1 (created +1, version 1)",
         "put",
@@ -81,27 +81,27 @@ pub(super) async fn answers_match_the_operations(scope: Scope) {
     let refused = scope.commit(refused).await;
     assert!(!refused.succeeded && refused.results.is_empty());
     // One with it says what is there.
-    let refused = Txn::put_if(scope.at(1), scope.put_of("a", "3"));
+    let refused = Txn::put_if(scope.revision_at(1), scope.put_of("a", "3"));
     let refused = scope.commit(refused).await;
     let there = "found [\"a=2 @+3 (created +1, version 2)\"]";
     assert_eq!(answers(&scope, &refused), [there]);
 }
 
-pub(super) async fn operations_see_those_before_them(scope: Scope) {
+pub(super) async fn operations_see_earlier_operations_of_the_transaction(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;
-    let look = || Op::Range(RangeQuery::new(scope.everything()));
+    let look = || Op::Range(RangeQuery::new(scope.all_keys()));
     let ops = vec![
         look(),
         scope.put_op("c", "1"),
         look(),
         Op::Delete(scope.between("a", "c")),
         look(),
-        Op::Delete(scope.one("a")),
+        Op::Delete(scope.single_key("a")),
         either(vec![look(), scope.put_op("d", "1")], vec![]),
         look(),
     ];
-    let result = scope.commit(Txn::of(ops)).await;
+    let result = scope.commit(Txn::from_ops(ops)).await;
     let (a, b) = (
         "a=1 @+1 (created +1, version 1)",
         "b=1 @+2 (created +2, version 1)",
@@ -123,22 +123,22 @@ pub(super) async fn operations_see_those_before_them(scope: Scope) {
     assert_eq!(answers(&scope, &result), expected);
 }
 
-pub(super) async fn a_read_of_the_past_does_not_see_its_own_transaction(scope: Scope) {
+pub(super) async fn read_at_past_revision_does_not_see_own_transaction(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;
     let look = |at| {
         Op::Range(RangeQuery {
             at: Some(at),
-            ..RangeQuery::new(scope.everything())
+            ..RangeQuery::new(scope.all_keys())
         })
     };
     let ops = vec![
         scope.put_op("a", "2"),
         scope.delete_op("b"),
-        look(scope.at(1)),
-        look(scope.at(2)),
+        look(scope.revision_at(1)),
+        look(scope.revision_at(2)),
     ];
-    let result = scope.commit(Txn::of(ops)).await;
+    let result = scope.commit(Txn::from_ops(ops)).await;
     let (a, b) = (
         "a=1 @+1 (created +1, version 1)",
         "b=1 @+2 (created +2, version 1)",
@@ -150,8 +150,8 @@ pub(super) async fn a_read_of_the_past_does_not_see_its_own_transaction(scope: S
     );
 }
 
-pub(super) async fn nested_transactions_share_the_revision(scope: Scope) {
-    let deep = Txn::of(vec![
+pub(super) async fn nested_transactions_share_the_revision(scope: KeyScope) {
+    let deep = Txn::from_ops(vec![
         scope.put_op("a", "1"),
         either(
             vec![
@@ -160,25 +160,25 @@ pub(super) async fn nested_transactions_share_the_revision(scope: Scope) {
             ],
             vec![],
         ),
-        nested(Txn::put_if(scope.at(1), scope.put_of("d", "1"))),
+        nested(Txn::put_if(scope.revision_at(1), scope.put_of("d", "1"))),
     ]);
     let result = scope.commit(deep).await;
-    assert_eq!(result.revision, scope.at(1));
+    assert_eq!(result.revision, scope.revision_at(1));
     let shown = answers(&scope, &result);
     assert_eq!(shown[1], r#"yes ["put", "yes [\"put\"]"]"#);
     assert_eq!(shown[2], r#"no ["found []"]"#);
     let OpResult::Txn(inner) = &result.results[1] else {
         panic!("not the answer of a nested transaction: {shown:?}");
     };
-    assert_eq!(inner.revision, scope.at(1));
-    let everything = scope.range(&RangeQuery::new(scope.everything())).await;
+    assert_eq!(inner.revision, scope.revision_at(1));
+    let everything = scope.range(&RangeQuery::new(scope.all_keys())).await;
     let modified = everything.entries.iter().map(|entry| entry.mod_revision());
-    assert_eq!(modified.collect::<Vec<_>>(), [scope.at(1); 3]);
+    assert_eq!(modified.collect::<Vec<_>>(), [scope.revision_at(1); 3]);
 }
 
-pub(super) async fn nested_compares_see_the_state_before_the_transaction(scope: Scope) {
+pub(super) async fn nested_compares_see_state_before_the_transaction(scope: KeyScope) {
     let missing = || Compare::mod_revision_is(scope.key("a"), Revision::ZERO);
-    let txn = Txn::of(vec![
+    let txn = Txn::from_ops(vec![
         scope.put_op("a", "1"),
         nested(Txn {
             compares: vec![missing()],
@@ -191,9 +191,9 @@ pub(super) async fn nested_compares_see_the_state_before_the_transaction(scope: 
     assert!(scope.get("after").await.is_none());
 }
 
-pub(super) async fn one_key_is_written_once_at_most(scope: Scope) {
+pub(super) async fn transaction_writing_a_key_twice_is_rejected(scope: KeyScope) {
     let put = |name: &str| scope.put_op(name, "1");
-    let delete = |name: &str| Op::Delete(scope.under(name));
+    let delete = |name: &str| Op::Delete(scope.prefix(name));
     let twice = [
         vec![put("a"), put("a")],
         vec![put("a"), put("b"), put("a")],
@@ -215,13 +215,13 @@ pub(super) async fn one_key_is_written_once_at_most(scope: Scope) {
     for ops in twice {
         let text = format!("{ops:?}");
         for txn in [
-            Txn::of(ops.clone()),
+            Txn::from_ops(ops.clone()),
             Txn {
                 failure: ops,
                 ..Txn::default()
             },
         ] {
-            let refusal = scope.refused(txn).await;
+            let refusal = scope.commit_error(txn).await;
             assert_eq!(refusal, TxnError::DuplicateKey, "{text}");
         }
     }
@@ -230,21 +230,21 @@ pub(super) async fn one_key_is_written_once_at_most(scope: Scope) {
         vec![
             put("a"),
             put("b"),
-            Op::Range(RangeQuery::new(scope.one("a"))),
+            Op::Range(RangeQuery::new(scope.single_key("a"))),
         ],
         vec![delete("a"), delete("a"), delete("ab")],
         vec![put("b"), Op::Delete(scope.between("a", "b"))],
     ];
     for ops in once {
-        scope.commit(Txn::of(ops)).await;
+        scope.commit(Txn::from_ops(ops)).await;
     }
 }
 
-pub(super) async fn branches_that_exclude_each_other_may_write_one_key(scope: Scope) {
+pub(super) async fn exclusive_branches_may_write_the_same_key(scope: KeyScope) {
     let put = |value: &str| scope.put_op("a", value);
     let delete = || scope.delete_op("a");
     let exists = || Compare {
-        range: scope.one("a"),
+        range: scope.single_key("a"),
         relation: Relation::Greater,
         operand: Operand::Version(0),
     };
@@ -257,7 +257,7 @@ pub(super) async fn branches_that_exclude_each_other_may_write_one_key(scope: Sc
     assert!(scope.commit(outer).await.succeeded);
     assert!(scope.get("a").await.is_none());
     let toggle = |success, failure| {
-        Txn::of(vec![nested(Txn {
+        Txn::from_ops(vec![nested(Txn {
             compares: vec![exists()],
             success,
             failure,
@@ -271,23 +271,23 @@ pub(super) async fn branches_that_exclude_each_other_may_write_one_key(scope: Sc
     assert!(scope.get("a").await.is_none());
 }
 
-pub(super) async fn a_refused_transaction_changes_nothing(scope: Scope) {
+pub(super) async fn rejected_transaction_changes_nothing(scope: KeyScope) {
     scope.put("a", "1").await;
     let keep_missing = Put {
         value: None,
         ..scope.put_of("missing", "")
     };
     let future = RangeQuery {
-        at: Some(scope.at(9)),
-        ..RangeQuery::new(scope.one("a"))
+        at: Some(scope.revision_at(9)),
+        ..RangeQuery::new(scope.single_key("a"))
     };
     for bad in [Op::Put(keep_missing), Op::Range(future)] {
         let text = format!("{bad:?}");
         let ops = vec![scope.put_op("a", "2"), scope.delete_op("a0"), bad.clone()];
-        scope.refused(Txn::of(ops)).await;
+        scope.commit_error(Txn::from_ops(ops)).await;
         let inner = vec![scope.put_op("b", "2"), either(vec![bad.clone()], vec![])];
-        scope.refused(Txn::of(inner)).await;
-        assert_eq!(scope.revision().await, scope.at(1), "{text}");
+        scope.commit_error(Txn::from_ops(inner)).await;
+        assert_eq!(scope.revision().await, scope.revision_at(1), "{text}");
         // On the way that is not taken it does no harm.
         let unused = Txn {
             failure: vec![bad],
@@ -296,18 +296,18 @@ pub(super) async fn a_refused_transaction_changes_nothing(scope: Scope) {
         assert!(scope.commit(unused).await.succeeded, "{text}");
     }
     let a = scope.get("a").await.expect("was put");
-    assert_eq!(scope.show(&a), "a=1 @+1 (created +1, version 1)");
+    assert_eq!(scope.describe(&a), "a=1 @+1 (created +1, version 1)");
 }
 
-pub(super) async fn limits_hold_at_their_edges(scope: Scope) {
+pub(super) async fn transaction_limits_are_exact(scope: KeyScope) {
     let limits = TxnLimits::default();
     let puts = |count: usize| (0..count).map(|n| scope.put_op(&n.to_string(), "1"));
-    let most = Txn::of(puts(limits.operations_max).collect());
+    let most = Txn::from_ops(puts(limits.operations_max).collect());
     scope.commit(most).await;
     let over = limits.operations_max + 1;
     let compare = || Compare::mod_revision_is(scope.key("a"), Revision::ZERO);
     let too_many = [
-        Txn::of(puts(over).collect()),
+        Txn::from_ops(puts(over).collect()),
         Txn {
             failure: puts(over).collect(),
             ..Txn::default()
@@ -316,23 +316,23 @@ pub(super) async fn limits_hold_at_their_edges(scope: Scope) {
             compares: (0..over).map(|_| compare()).collect(),
             ..Txn::default()
         },
-        Txn::of(vec![either(puts(over).collect(), vec![])]),
+        Txn::from_ops(vec![either(puts(over).collect(), vec![])]),
         // What is nested has what the list around it leaves.
-        Txn::of(vec![either(puts(limits.operations_max).collect(), vec![])]),
+        Txn::from_ops(vec![either(puts(limits.operations_max).collect(), vec![])]),
     ];
     for txn in too_many {
-        let refusal = scope.refused(txn).await;
+        let refusal = scope.commit_error(txn).await;
         assert_eq!(refusal, TxnError::TooManyOperations);
     }
     let room = limits.bytes_max - scope.key("large").len();
     let of_size = |bytes| Txn::put(Put::new(scope.key("large"), Bytes::from(vec![b'x'; bytes])));
-    let refusal = scope.refused(of_size(room + 1)).await;
+    let refusal = scope.commit_error(of_size(room + 1)).await;
     assert!(matches!(refusal, TxnError::TooLarge { .. }), "{refusal:?}");
     let large = scope.get("large").await;
     assert!(large.is_none(), "a refused write is not there");
 }
 
-pub(super) async fn a_key_must_be_named(scope: Scope) {
+pub(super) async fn empty_key_is_rejected(scope: KeyScope) {
     let nameless = [
         Op::Put(Put::new("", "1")),
         Op::Delete(KeyRange::one("")),
@@ -340,20 +340,20 @@ pub(super) async fn a_key_must_be_named(scope: Scope) {
     ];
     for op in nameless {
         let text = format!("{op:?}");
-        let inner = Txn::of(vec![either(vec![], vec![op.clone()])]);
-        assert_eq!(scope.refused(inner).await, TxnError::NoKey, "{text}");
-        let plain = scope.refused(Txn::of(vec![op])).await;
+        let inner = Txn::from_ops(vec![either(vec![], vec![op.clone()])]);
+        assert_eq!(scope.commit_error(inner).await, TxnError::NoKey, "{text}");
+        let plain = scope.commit_error(Txn::from_ops(vec![op])).await;
         assert_eq!(plain, TxnError::NoKey, "{text}");
     }
     let compare = Txn {
         compares: vec![Compare::mod_revision_is("", Revision::ZERO)],
         ..Txn::default()
     };
-    assert_eq!(scope.refused(compare).await, TxnError::NoKey);
+    assert_eq!(scope.commit_error(compare).await, TxnError::NoKey);
 }
 
 /// Reads, adds one, and writes back if nobody was faster, until it worked.
-async fn increment(scope: &Scope) {
+async fn increment(scope: &KeyScope) {
     loop {
         let latest = scope.latest().await;
         let found = latest.get(&scope.key("counter"));
@@ -369,7 +369,7 @@ async fn increment(scope: &Scope) {
     }
 }
 
-pub(super) async fn concurrent_increments_are_not_lost(scope: Scope) {
+pub(super) async fn concurrent_increments_lose_no_update(scope: KeyScope) {
     let tasks = (0..8).map(|_| {
         let scope = scope.clone();
         tokio::spawn(async move {
@@ -383,5 +383,5 @@ pub(super) async fn concurrent_increments_are_not_lost(scope: Scope) {
     }
     let counter = scope.get("counter").await.expect("was put");
     let expected = "counter=80 @+80 (created +1, version 80)";
-    assert_eq!(scope.show(&counter), expected);
+    assert_eq!(scope.describe(&counter), expected);
 }

@@ -3,16 +3,16 @@
 //! A successful write carries its revision, which *is* the claimed order. So there
 //! is no search: sort the writes, replay them, and compare. Linear, but for sorting.
 
-mod log;
-mod moments;
-mod operations;
-mod order;
-mod unnumbered;
-mod watches;
+mod commit_log;
+mod operation_results;
+mod real_time_order;
+mod unnumbered_answers;
+mod unnumbered_writes;
+mod watch_guarantees;
 
-pub use log::Log;
+pub use commit_log::CommitLog;
 
-use crate::history::History;
+use crate::history::OperationHistory;
 use std::fmt;
 
 /// What is promised. A violation is told in these words.
@@ -38,7 +38,7 @@ pub enum Guarantee {
 
 impl Guarantee {
     #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::OneWritePerRevision => "every revision is made by exactly one write",
             Self::ConditionsHold => {
@@ -70,7 +70,7 @@ impl Guarantee {
 
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(self.description())
     }
 }
 
@@ -98,15 +98,15 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-type Verdict = Result<(), Violation>;
+type ValidationResult = Result<(), Violation>;
 
 /// Judges a whole history, and returns the log that explains it.
 ///
 /// # Errors
 /// With the first violation of each guarantee by each watch or kind of operation.
-pub fn judge(history: &History) -> Result<Log, Vec<Violation>> {
-    let mut violations = order::check(history);
-    let log = match Log::rebuild(history) {
+pub fn validate_history(history: &OperationHistory) -> Result<CommitLog, Vec<Violation>> {
+    let mut violations = real_time_order::check(history);
+    let log = match CommitLog::from_history(history) {
         Ok(log) => log,
         // Without a log there is nothing to compare with.
         Err(violation) => {
@@ -114,13 +114,15 @@ pub fn judge(history: &History) -> Result<Log, Vec<Violation>> {
             return Err(violations);
         }
     };
-    violations.extend(operations::check(history, &log).err());
+    violations.extend(operation_results::check(history, &log).err());
     // What breaks the order by revisions alone has been told.
     let is_new = |new: &Violation| violations.iter().all(|old| old.guarantee != new.guarantee);
-    let untimely = moments::check(history, &log).err().filter(is_new);
+    let untimely = unnumbered_answers::check(history, &log)
+        .err()
+        .filter(is_new);
     violations.extend(untimely);
     for session in &history.sessions {
-        let verdicts = watches::PROPERTIES.map(|property| property(session, &log));
+        let verdicts = watch_guarantees::PROPERTIES.map(|property| property(session, &log));
         violations.extend(verdicts.into_iter().filter_map(Result::err));
     }
     if violations.is_empty() {

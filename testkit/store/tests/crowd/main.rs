@@ -1,11 +1,11 @@
 //! Many clients at once; whatever they saw, one sequence of revisions must explain it.
 
-mod scene;
+mod scenario;
 mod watchers;
 mod writers;
 
-use optik_store::{Options, Retention, Store, Workplace};
-use scene::{Compaction, Plan, play};
+use optik_store::{Executor, Options, Retention, Store};
+use scenario::{Compaction, StoreScenarioPlan, run_scenario};
 use std::path::Path;
 use tokio::runtime::Handle;
 
@@ -20,28 +20,28 @@ fn in_memory() -> Store {
     Store::open(forever(Options::ephemeral())).expect("opens")
 }
 
-fn in_memory_among_us() -> Store {
-    Store::open(among_us(forever(Options::ephemeral()))).expect("opens")
+fn in_memory_on_client_runtime() -> Store {
+    Store::open(on_client_runtime(forever(Options::ephemeral()))).expect("opens")
 }
 
 fn on_disk(directory: &Path) -> Store {
     Store::open(forever(Options::directory(directory.join("data")))).expect("opens")
 }
 
-fn on_disk_among_us(directory: &Path) -> Store {
+fn on_disk_on_client_runtime(directory: &Path) -> Store {
     let options = forever(Options::directory(directory.join("data")));
-    Store::open(among_us(options)).expect("opens")
+    Store::open(on_client_runtime(options)).expect("opens")
 }
 
 /// On the same threads as its clients.
-fn among_us(options: Options) -> Options {
+fn on_client_runtime(options: Options) -> Options {
     Options {
-        workplace: Workplace::Runtime(Handle::current()),
+        executor: Executor::Runtime(Handle::current()),
         ..options
     }
 }
 
-const PLAN: Plan = Plan {
+const PLAN: StoreScenarioPlan = StoreScenarioPlan {
     name: "",
     seed: 1,
     clients: 8,
@@ -50,45 +50,45 @@ const PLAN: Plan = Plan {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn in_memory_with_a_whole_history() {
-    let plan = Plan {
+async fn concurrent_history_is_consistent_in_memory() {
+    let plan = StoreScenarioPlan {
         name: "memory-whole",
         ..PLAN
     };
-    play(plan, [in_memory]).await;
-    play(plan, [in_memory_among_us]).await;
+    run_scenario(plan, [in_memory]).await;
+    run_scenario(plan, [in_memory_on_client_runtime]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn in_memory_compacted_at_the_edge() {
-    let plan = Plan {
+async fn concurrent_history_is_consistent_in_memory_with_compaction() {
+    let plan = StoreScenarioPlan {
         name: "memory-compacted",
         seed: 2,
         compaction: Compaction::AtTheEdge,
         ..PLAN
     };
-    play(plan, [in_memory]).await;
-    play(plan, [in_memory_among_us]).await;
+    run_scenario(plan, [in_memory]).await;
+    run_scenario(plan, [in_memory_on_client_runtime]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_disk_with_a_restart_in_the_middle() {
+async fn concurrent_history_is_consistent_on_disk_with_restart() {
     let directory = tempfile::tempdir().expect("a directory");
-    let plan = Plan {
+    let plan = StoreScenarioPlan {
         name: "disk-whole",
         seed: 3,
         operations: 400,
         ..PLAN
     };
     let alone = || on_disk(directory.path());
-    let among_us = || on_disk_among_us(directory.path());
-    play(plan, [&among_us as &dyn Fn() -> Store, &alone]).await;
+    let among_us = || on_disk_on_client_runtime(directory.path());
+    run_scenario(plan, [&among_us as &dyn Fn() -> Store, &alone]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn on_disk_compacted_at_the_edge_with_restarts() {
+async fn concurrent_history_is_consistent_on_disk_with_compaction() {
     let directory = tempfile::tempdir().expect("a directory");
-    let plan = Plan {
+    let plan = StoreScenarioPlan {
         name: "disk-compacted",
         seed: 4,
         operations: 500,
@@ -96,6 +96,6 @@ async fn on_disk_compacted_at_the_edge_with_restarts() {
         ..PLAN
     };
     let alone = || on_disk(directory.path());
-    let among_us = || on_disk_among_us(directory.path());
-    play(plan, [&alone as &dyn Fn() -> Store, &among_us, &among_us]).await;
+    let among_us = || on_disk_on_client_runtime(directory.path());
+    run_scenario(plan, [&alone as &dyn Fn() -> Store, &among_us, &among_us]).await;
 }

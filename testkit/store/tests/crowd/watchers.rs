@@ -1,16 +1,16 @@
 //! Watchers of all kinds: eager, slow, and those who come and go.
 
-use crate::scene::{Done, all_done};
+use crate::scenario::{WritersDone, all_done};
 use optik_store::Revision;
-use optik_store_testkit::client::{Client, Watcher};
-use optik_store_testkit::history::{Ending, Span, Wanted};
-use optik_store_testkit::patience::within;
+use optik_store_testkit::client::{RecordingClient, RecordingWatcher};
+use optik_store_testkit::history::{KeySpan, ReadFreshness, WatchRecordingEnd};
+use optik_store_testkit::timeout::within;
 
 /// More commits than a watch is given ahead of its reading.
 const LAG_COMMITS: u64 = 1200;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum ReadPattern {
     /// Reads whatever there is.
     Eager,
     /// Reads a little, and then nothing for a long time.
@@ -21,7 +21,7 @@ pub(crate) enum Habit {
     Early,
 }
 
-impl Habit {
+impl ReadPattern {
     pub(crate) const ALL: [Self; 4] = [Self::Eager, Self::Slow, Self::Fickle, Self::Early];
 
     pub(crate) fn name(self) -> &'static str {
@@ -36,28 +36,28 @@ impl Habit {
 
 /// A watcher, and where it goes on.
 #[derive(Clone)]
-pub(crate) struct Post {
-    habit: Habit,
-    span: Span,
+pub(crate) struct WatcherTask {
+    habit: ReadPattern,
+    span: KeySpan,
     number: u32,
     next: u64,
 }
 
-impl Post {
+impl WatcherTask {
     pub(crate) fn all() -> Vec<Self> {
         let spans = [
-            Span::everything(),
-            Span::under("k/"),
-            Span::one("k/b"),
-            Span {
+            KeySpan::all(),
+            KeySpan::prefix("k/"),
+            KeySpan::single("k/b"),
+            KeySpan {
                 start: "k/b".into(),
                 end: Some("other/b".into()),
             },
         ];
-        let pairs = Habit::ALL
+        let pairs = ReadPattern::ALL
             .iter()
             .flat_map(|habit| spans.iter().map(move |s| (*habit, s)));
-        let post = |(number, (habit, span)): (usize, (Habit, &Span))| Self {
+        let post = |(number, (habit, span)): (usize, (ReadPattern, &KeySpan))| Self {
             habit,
             span: span.clone(),
             number: number as u32,
@@ -73,26 +73,32 @@ impl Post {
 }
 
 /// Watches until everything has been seen that the writers did, or the store stops.
-pub(crate) async fn keep_watching(client: Client, mut post: Post, mut done: Done) -> Post {
-    if post.habit == Habit::Early {
+pub(crate) async fn run_watcher(
+    client: RecordingClient,
+    mut post: WatcherTask,
+    mut done: WritersDone,
+) -> WatcherTask {
+    if post.habit == ReadPattern::Early {
         post.next = client.store.snapshot().revision().get() + 50;
     }
     loop {
         let name = format!("{} {}", post.habit.name(), post.number);
         let Ok(mut watcher) = client.watch(&name, &post.span, post.next) else {
-            if !start_again(&client, &mut post).await {
+            if !resync(&client, &mut post).await {
                 return post;
             }
             continue;
         };
         let left = session(&client, post.habit, &mut watcher, &mut done).await;
         post.next = watcher.next_revision();
-        watcher.leave();
+        watcher.finish();
         match left {
-            Left::Resumes => {}
-            Left::Finished | Left::Ended(Ending::Stopped) => return post,
-            Left::Ended(_) => {
-                if !start_again(&client, &mut post).await {
+            SessionResult::Resumes => {}
+            SessionResult::Finished | SessionResult::Ended(WatchRecordingEnd::Stopped) => {
+                return post;
+            }
+            SessionResult::Ended(_) => {
+                if !resync(&client, &mut post).await {
                     return post;
                 }
             }
@@ -101,27 +107,32 @@ pub(crate) async fn keep_watching(client: Client, mut post: Post, mut done: Done
 }
 
 /// What was missed is gone: read the state, and go on from there.
-async fn start_again(client: &Client, post: &mut Post) -> bool {
+async fn resync(client: &RecordingClient, post: &mut WatcherTask) -> bool {
     let newest = client.store.snapshot().revision().get();
-    let read = client.read(post.span.clone(), Wanted::Latest).await;
+    let read = client.read(post.span.clone(), ReadFreshness::Latest).await;
     // At least as new as what was read; what came between is judged as missed.
     post.next = newest + 1;
     read.is_ok()
 }
 
-enum Left {
+enum SessionResult {
     Finished,
     Resumes,
-    Ended(Ending),
+    Ended(WatchRecordingEnd),
 }
 
-async fn session(client: &Client, habit: Habit, watcher: &mut Watcher, done: &mut Done) -> Left {
+async fn session(
+    client: &RecordingClient,
+    habit: ReadPattern,
+    watcher: &mut RecordingWatcher,
+    done: &mut WritersDone,
+) -> SessionResult {
     loop {
         let all = tokio::select! {
             biased;
             read = watcher.read() => match read {
                 Ok(()) => None,
-                Err(ending) => return Left::Ended(ending),
+                Err(ending) => return SessionResult::Ended(ending),
             },
             all = all_done(done) => Some(all),
         };
@@ -129,32 +140,36 @@ async fn session(client: &Client, habit: Habit, watcher: &mut Watcher, done: &mu
             return finish(client, watcher, all).await;
         }
         match habit {
-            Habit::Eager | Habit::Early => {}
-            Habit::Slow => pause(client, watcher, done).await,
-            Habit::Fickle => return Left::Resumes,
+            ReadPattern::Eager | ReadPattern::Early => {}
+            ReadPattern::Slow => pause(client, watcher, done).await,
+            ReadPattern::Fickle => return SessionResult::Resumes,
         }
     }
 }
 
 /// Does not read until the store has gone far ahead, or is done.
-async fn pause(client: &Client, watcher: &Watcher, done: &mut Done) {
+async fn pause(client: &RecordingClient, watcher: &RecordingWatcher, done: &mut WritersDone) {
     let far = Revision::new(watcher.next_revision() + LAG_COMMITS);
     tokio::select! {
-        _ = client.store.reached(far) => {}
+        _ = client.store.wait_for_revision(far) => {}
         _ = all_done(done) => {}
     }
 }
 
 /// Reads all that is left, up to a bookmark that says so.
-async fn finish(client: &Client, watcher: &mut Watcher, all: u64) -> Left {
+async fn finish(
+    client: &RecordingClient,
+    watcher: &mut RecordingWatcher,
+    all: u64,
+) -> SessionResult {
     tokio::select! {
-        () = client.store.dispatched(Revision::new(all)) => {}
+        () = client.store.wait_dispatched(Revision::new(all)) => {}
         // A store that has stopped dispatches no more.
-        ending = until_the_end(watcher) => return Left::Ended(ending),
+        ending = read_to_end(watcher) => return SessionResult::Ended(ending),
     }
     loop {
         if watcher.bookmark().is_some_and(|through| through >= all) {
-            return Left::Finished;
+            return SessionResult::Finished;
         }
         let reading = async {
             tokio::select! {
@@ -164,12 +179,12 @@ async fn finish(client: &Client, watcher: &mut Watcher, all: u64) -> Left {
             }
         };
         if let Some(ending) = within("the rest", reading).await {
-            return Left::Ended(ending);
+            return SessionResult::Ended(ending);
         }
     }
 }
 
-async fn until_the_end(watcher: &mut Watcher) -> Ending {
+async fn read_to_end(watcher: &mut RecordingWatcher) -> WatchRecordingEnd {
     loop {
         if let Err(ending) = watcher.read().await {
             return ending;

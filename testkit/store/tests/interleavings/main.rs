@@ -9,23 +9,21 @@
     reason = "parts of the store, of which the scenes use a part"
 )]
 
-mod scenes;
 mod sync;
+mod watch_interleavings;
 
-#[path = "../../../../crates/store/src/check.rs"]
-mod check;
 #[path = "../../../../crates/store/src/draft.rs"]
 mod draft;
 #[path = "../../../../crates/store/src/error.rs"]
 mod error;
+#[path = "../../../../crates/store/src/executor.rs"]
+mod executor;
 #[path = "../../../../crates/store/src/history.rs"]
 mod history;
 #[path = "../../../../crates/store/src/hub.rs"]
 mod hub;
 #[path = "../../../../crates/store/src/index.rs"]
 mod index;
-#[path = "../../../../crates/store/src/interest.rs"]
-mod interest;
 #[path = "../../../../crates/store/src/key.rs"]
 mod key;
 #[path = "../../../../crates/store/src/lease.rs"]
@@ -38,11 +36,13 @@ mod origin;
 mod revision;
 #[path = "../../../../crates/store/src/txn.rs"]
 mod txn;
+#[path = "../../../../crates/store/src/txn_validation.rs"]
+mod txn_validation;
 #[path = "../../../../crates/store/src/version.rs"]
 mod version;
 #[path = "../../../../crates/store/src/view.rs"]
 mod view;
 #[path = "../../../../crates/store/src/watch.rs"]
 mod watch;
-#[path = "../../../../crates/store/src/workplace.rs"]
-mod workplace;
+#[path = "../../../../crates/store/src/watcher_index.rs"]
+mod watcher_index;

@@ -17,7 +17,7 @@ impl<T> Mutex<T> {
         self.0.lock().expect("no thread has panicked")
     }
 
-    pub(crate) fn lock_again(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock_clearing_poison(&self) -> MutexGuard<'_, T> {
         self.lock()
     }
 

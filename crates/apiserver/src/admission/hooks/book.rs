@@ -1,38 +1,40 @@
 //! The webhooks of this moment.
 
-use super::hook::{Hook, hooks_of};
-use crate::kept::{Kept, Known, Made};
+use super::hook::{AdmissionWebhook, webhooks_from};
+use crate::kept::{CompileFrom, Compiled, CompiledObjects};
 use optik_store::Snapshot;
 use std::sync::Arc;
 
 /// Where configurations are kept.
-pub(crate) const MUTATING: &str = "/registry/mutatingwebhookconfigurations/";
-pub(crate) const VALIDATING: &str = "/registry/validatingwebhookconfigurations/";
+pub(crate) const MUTATING_DIRECTORY: &str = "/registry/mutatingwebhookconfigurations/";
+pub(crate) const VALIDATING_DIRECTORY: &str = "/registry/validatingwebhookconfigurations/";
 
 /// All webhooks there are, kept what the stored configurations say.
-pub(crate) type Hooks = Kept<HookSet>;
+pub(crate) type AdmissionWebhooks = Compiled<WebhookSet>;
 
 /// Webhooks by configuration, then as they stand there.
 #[derive(Debug, Default)]
-pub(crate) struct HookSet {
-    pub(super) mutating: Vec<Arc<Hook>>,
-    pub(super) validating: Vec<Arc<Hook>>,
+pub(crate) struct WebhookSet {
+    pub(super) mutating: Vec<Arc<AdmissionWebhook>>,
+    pub(super) validating: Vec<Arc<AdmissionWebhook>>,
 }
 
 /// The webhooks of each configuration.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
-    mutating: Known<Vec<Arc<Hook>>>,
-    validating: Known<Vec<Arc<Hook>>>,
+pub(crate) struct WebhookSources {
+    mutating: CompiledObjects<Vec<Arc<AdmissionWebhook>>>,
+    validating: CompiledObjects<Vec<Arc<AdmissionWebhook>>>,
 }
 
-impl Made for HookSet {
-    type Read = Read;
+impl CompileFrom for WebhookSet {
+    type Read = WebhookSources;
 
-    fn make(read: &mut Read, state: &Snapshot) -> Self {
-        read.mutating.reread(MUTATING, state, hooks_of);
-        read.validating.reread(VALIDATING, state, hooks_of);
-        let all = |known: &Known<Vec<Arc<Hook>>>| {
+    fn compile(read: &mut WebhookSources, state: &Snapshot) -> Self {
+        read.mutating
+            .refresh(MUTATING_DIRECTORY, state, webhooks_from);
+        read.validating
+            .refresh(VALIDATING_DIRECTORY, state, webhooks_from);
+        let all = |known: &CompiledObjects<Vec<Arc<AdmissionWebhook>>>| {
             let hooks = known.values().flat_map(|hooks| hooks.iter());
             hooks.map(Arc::clone).collect()
         };

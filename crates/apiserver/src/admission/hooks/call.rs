@@ -1,43 +1,43 @@
 //! Asking one webhook.
 
-use super::hook::Hook;
-use super::review::{Phase, Question, Unreadable, Verdict};
-use crate::admission::Attributes;
-use crate::admission::conditions::Judge;
-use crate::admission::metrics::{Call as Counted, HookMetrics, Outcome};
-use crate::calling::{Outside, PostError, Posting};
-use crate::conversion::shown_as;
-use crate::kinds::Kind;
+use super::hook::AdmissionWebhook;
+use super::review::{AdmissionResponse, AdmissionReviewRequest, InvalidReview, WebhookType};
+use crate::admission::AdmissionAttributes;
+use crate::admission::conditions::MatchConditionEvaluator;
+use crate::admission::metrics::{FinishedCall as Counted, WebhookMetrics, WebhookOutcome};
+use crate::calling::{PostError, WebhookClient, WebhookPost};
+use crate::conversion::convert_to_kind;
+use crate::kinds::ServedResource;
 use crate::write::new_uid;
-use optik_object::{Denial, Object, Status, quote};
+use optik_object::{DenialStatus, Object, Status, quote};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-const AGENT: &str = "kube-apiserver-admission";
+const USER_AGENT: &str = "kube-apiserver-admission";
 
 /// What is needed to ask.
 #[derive(Clone)]
-pub(crate) struct Asking {
-    pub(crate) outside: Outside,
-    pub(crate) metrics: Arc<HookMetrics>,
+pub(crate) struct WebhookInvoker {
+    pub(crate) client: WebhookClient,
+    pub(crate) metrics: Arc<WebhookMetrics>,
     /// Without one, conditions are as good as met.
-    pub(crate) judge: Option<Arc<dyn Judge>>,
+    pub(crate) condition_evaluator: Option<Arc<dyn MatchConditionEvaluator>>,
 }
 
 /// Why a webhook did not say yes.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum WebhookFailure {
     /// It could not be asked, or what it said is no answer.
-    Failed { text: String, code: u16 },
+    CallFailed { text: String, code: u16 },
     /// It said no.
     Denied(Status),
     /// It said something that we cannot carry out.
-    Refused(Status),
+    InvalidResponse(Status),
 }
 
-impl Trouble {
-    fn failed(text: impl Into<String>, code: u16) -> Self {
-        Self::Failed {
+impl WebhookFailure {
+    fn call_failed(text: impl Into<String>, code: u16) -> Self {
+        Self::CallFailed {
             text: text.into(),
             code,
         }
@@ -45,134 +45,139 @@ impl Trouble {
 }
 
 /// A webhook, and as what it wants to see the object.
-pub(super) struct Invocation<'a> {
-    pub(super) hook: &'a Hook,
-    pub(super) kind: Arc<Kind>,
+pub(super) struct WebhookInvocation<'a> {
+    pub(super) webhook: &'a AdmissionWebhook,
+    pub(super) kind: Arc<ServedResource>,
 }
 
-impl Invocation<'_> {
+impl WebhookInvocation<'_> {
     /// What the object is to it. What is no object of the resource, such as a `Scale`,
     /// is the same for everybody.
-    pub(super) fn of<'a>(&'a self, attributes: &'a Attributes<'_>) -> &'a Arc<Kind> {
-        match Arc::ptr_eq(attributes.of, attributes.kind) {
+    pub(super) fn object_kind<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'_>,
+    ) -> &'a Arc<ServedResource> {
+        match Arc::ptr_eq(attributes.object_kind, attributes.resource) {
             true => &self.kind,
-            false => attributes.of,
+            false => attributes.object_kind,
         }
     }
 }
 
 /// Asks, and counts what came of it.
-pub(super) async fn ask(
-    asking: &Asking,
-    invocation: &Invocation<'_>,
-    attributes: &Attributes<'_>,
+pub(super) async fn invoke(
+    asking: &WebhookInvoker,
+    invocation: &WebhookInvocation<'_>,
+    attributes: &AdmissionAttributes<'_>,
     object: Option<&Object>,
-    phase: Phase,
-) -> Result<Verdict, Trouble> {
+    phase: WebhookType,
+) -> Result<AdmissionResponse, WebhookFailure> {
     let began = Instant::now();
-    let asked = ask_once(asking, invocation, attributes, object, phase).await;
-    let hook = invocation.hook;
+    let asked = invoke_once(asking, invocation, attributes, object, phase).await;
+    let hook = invocation.webhook;
     asking.metrics.count(&Counted {
         hook: &hook.name,
         kind: match phase {
-            Phase::Mutating => "admit",
-            Phase::Validating => "validating",
+            WebhookType::Mutating => "admit",
+            WebhookType::Validating => "validating",
         },
         operation: attributes.operation.name(),
-        took: began.elapsed(),
+        duration: began.elapsed(),
         outcome: match &asked {
-            Ok(_) => Outcome::Allowed,
-            Err(Trouble::Failed { code, .. }) if hook.fails_open => Outcome::FailedOpen(*code),
-            Err(Trouble::Failed { code, .. }) => Outcome::Failed(*code),
-            Err(Trouble::Denied(status)) => Outcome::Denied(status.code()),
-            Err(Trouble::Refused(_)) => Outcome::Refused,
+            Ok(_) => WebhookOutcome::Allowed,
+            Err(WebhookFailure::CallFailed { code, .. }) if hook.ignores_failure => {
+                WebhookOutcome::FailedOpen(*code)
+            }
+            Err(WebhookFailure::CallFailed { code, .. }) => WebhookOutcome::Failed(*code),
+            Err(WebhookFailure::Denied(status)) => WebhookOutcome::Denied(status.code()),
+            Err(WebhookFailure::InvalidResponse(_)) => WebhookOutcome::InvalidResponse,
         },
     });
     asked
 }
 
-async fn ask_once(
-    asking: &Asking,
-    invocation: &Invocation<'_>,
-    attributes: &Attributes<'_>,
+async fn invoke_once(
+    asking: &WebhookInvoker,
+    invocation: &WebhookInvocation<'_>,
+    attributes: &AdmissionAttributes<'_>,
     object: Option<&Object>,
-    phase: Phase,
-) -> Result<Verdict, Trouble> {
-    let hook = invocation.hook;
-    if attributes.dry_run() && !hook.takes_dry_runs {
+    phase: WebhookType,
+) -> Result<AdmissionResponse, WebhookFailure> {
+    let hook = invocation.webhook;
+    if attributes.dry_run() && !hook.supports_dry_run {
         let name = quote(&hook.name);
         let text = format!("admission webhook {name} does not support dry run");
-        return Err(Trouble::Refused(Status::bad_request(text)));
+        return Err(WebhookFailure::InvalidResponse(Status::bad_request(text)));
     }
-    let Some(version) = hook.version else {
+    let Some(version) = hook.review_version else {
         let text = "could not create admission objects: webhook does not accept known \
                     AdmissionReview versions (v1, v1beta1)";
-        return Err(Trouble::failed(text, 500));
+        return Err(WebhookFailure::call_failed(text, 500));
     };
-    let of = invocation.of(attributes);
+    let of = invocation.object_kind(attributes);
     let old = match attributes.old {
-        Some(old) => Some(seen(asking, attributes, of, old).await?),
+        Some(old) => Some(versioned_object(asking, attributes, of, old).await?),
         None => None,
     };
     let uid = new_uid(attributes.entropy);
-    let question = Question {
+    let question = AdmissionReviewRequest {
         uid: &uid,
         version,
         attributes,
         kind: &invocation.kind,
-        of,
+        object_kind: of,
         object,
         old: old.as_ref(),
     };
-    let posting = Posting {
-        destination: &hook.destination,
-        agent: AGENT,
+    let posting = WebhookPost {
+        client_config: &hook.client_config,
+        user_agent: USER_AGENT,
         timeout: hook.timeout,
         body: question.to_json(),
     };
-    let review = asking.outside.post(posting).await.map_err(|error| {
+    let review = asking.client.post(posting).await.map_err(|error| {
         let code = match error {
             PostError::Failed { code: 400.., .. } => 500,
             _ => 503,
         };
         match error {
-            PostError::Unusable(_) => Trouble::failed(error.to_string(), code),
+            PostError::Unusable(_) => WebhookFailure::call_failed(error.to_string(), code),
             PostError::Failed { text, .. } => {
-                Trouble::failed(format!("failed to call webhook: {text}"), code)
+                WebhookFailure::call_failed(format!("failed to call webhook: {text}"), code)
             }
         }
     })?;
-    let verdict = Verdict::read(&review, (&uid, version), phase).map_err(|error| {
+    let verdict = AdmissionResponse::read(&review, (&uid, version), phase).map_err(|error| {
         let text = match &error {
-            Unreadable::Document(text) => format!("failed to call webhook: {text}"),
-            Unreadable::Response(text) => format!("received invalid webhook response: {text}"),
-            Unreadable::PatchType(_) => error.to_string(),
+            InvalidReview::Document(text) => format!("failed to call webhook: {text}"),
+            InvalidReview::Response(text) => format!("received invalid webhook response: {text}"),
+            InvalidReview::PatchType(_) => error.to_string(),
         };
-        Trouble::failed(text, 503)
+        WebhookFailure::call_failed(text, 503)
     })?;
     for (key, value) in &verdict.annotations {
         let key = format!("{}/{key}", hook.name);
-        attributes.told.annotate(key, value.clone());
+        attributes.recorder.annotate(key, value.clone());
     }
-    attributes.told.warn(verdict.warnings.iter().cloned());
+    attributes.recorder.warn(verdict.warnings.iter().cloned());
     match verdict.allowed {
         true => Ok(verdict),
-        false => Err(Trouble::Denied(denied(&hook.name, &verdict))),
+        false => Err(WebhookFailure::Denied(denied(&hook.name, &verdict))),
     }
 }
 
 /// An object as an invocation wants to see it.
-pub(super) async fn seen(
-    asking: &Asking,
-    attributes: &Attributes<'_>,
-    of: &Arc<Kind>,
+pub(super) async fn versioned_object(
+    asking: &WebhookInvoker,
+    attributes: &AdmissionAttributes<'_>,
+    of: &Arc<ServedResource>,
     object: &Object,
-) -> Result<Object, Trouble> {
-    let shown = shown_as(&asking.outside, attributes.of, of, object).await;
-    shown.map_err(Trouble::Refused)
+) -> Result<Object, WebhookFailure> {
+    let shown = convert_to_kind(&asking.client, attributes.object_kind, of, object).await;
+    shown.map_err(WebhookFailure::InvalidResponse)
 }
 
-fn denied(hook: &str, verdict: &Verdict) -> Status {
+fn denied(hook: &str, verdict: &AdmissionResponse) -> Status {
     let status = &verdict.status;
     let text = |name: &str| status[name].as_str().unwrap_or_default();
     let by = format!("admission webhook {} denied the request", quote(hook));
@@ -182,7 +187,7 @@ fn denied(hook: &str, verdict: &Verdict) -> Status {
         (message, _) => format!("{by}: {message}"),
     };
     let code = status["code"].as_u64().unwrap_or_default();
-    Status::denied(Denial {
+    Status::from_denial(DenialStatus {
         message: &message,
         reason: text("reason"),
         code: u16::try_from(code).map_or(400, |code| code.max(400)),
@@ -192,25 +197,25 @@ fn denied(hook: &str, verdict: &Verdict) -> Status {
 
 /// What becomes of a write about which a webhook did not say yes. A call that fails
 /// although nobody minds is noted under `place`.
-pub(super) fn outcome(
-    trouble: Trouble,
-    hook: &Hook,
-    attributes: &Attributes<'_>,
+pub(super) fn apply_failure_policy(
+    trouble: WebhookFailure,
+    hook: &AdmissionWebhook,
+    attributes: &AdmissionAttributes<'_>,
     place: impl FnOnce() -> String,
 ) -> Result<(), Status> {
     match trouble {
-        Trouble::Failed { text, .. } if hook.fails_open => {
+        WebhookFailure::CallFailed { text, .. } if hook.ignores_failure => {
             tracing::warn!("failed calling webhook {}, going on: {text}", hook.name);
-            attributes.told.annotate(place(), hook.name.clone());
+            attributes.recorder.annotate(place(), hook.name.clone());
             Ok(())
         }
-        Trouble::Failed { text, .. } => Err(failure(hook, &text)),
-        Trouble::Denied(status) | Trouble::Refused(status) => Err(status),
+        WebhookFailure::CallFailed { text, .. } => Err(failure_status(hook, &text)),
+        WebhookFailure::Denied(status) | WebhookFailure::InvalidResponse(status) => Err(status),
     }
 }
 
 /// What a client is told of a call that failed.
-fn failure(hook: &Hook, text: &str) -> Status {
+fn failure_status(hook: &AdmissionWebhook, text: &str) -> Status {
     Status::internal(&format!(
         "failed calling webhook {}: {text}",
         quote(&hook.name)

@@ -8,56 +8,61 @@ mod patching;
 mod review;
 mod validating;
 
-pub(crate) use book::{Hooks, MUTATING, VALIDATING};
-pub(crate) use call::Asking;
-pub(crate) use mutating::MutatingHooks;
-pub(crate) use patching::{patched, reread};
-pub(crate) use validating::ValidatingHooks;
+pub(crate) use book::{AdmissionWebhooks, MUTATING_DIRECTORY, VALIDATING_DIRECTORY};
+pub(crate) use call::WebhookInvoker;
+pub(crate) use mutating::MutatingWebhooks;
+pub(crate) use patching::{apply_json_patch, decode_as};
+pub(crate) use validating::ValidatingWebhooks;
 
-use super::Attributes;
-use super::conditions::{Judge, are_met};
-use super::matching::Candidates;
-use crate::conversion::shown_as;
-use call::Invocation;
-use hook::Hook;
-use optik_catalog::Hook as Role;
+use super::AdmissionAttributes;
+use super::conditions::{MatchConditionEvaluator, all_met};
+use super::matching::EquivalentResources;
+use crate::conversion::convert_to_kind;
+use call::WebhookInvocation;
+use hook::AdmissionWebhook;
+use optik_catalog::SpecialKind as Role;
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
 /// What decides about admission is not itself subject to webhooks.
-fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    let role = attributes.kind.resource.behaviour.hook;
+fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {
+    let role = attributes.resource.resource.strategy_options.special_kind;
     matches!(role, Role::Webhooks | Role::Policies)
 }
 
 /// Whether a write may be the concern of one of these. Asked for every write.
-fn is_concerned(hooks: &[Arc<Hook>], attributes: &Attributes<'_>) -> bool {
+fn may_match(hooks: &[Arc<AdmissionWebhook>], attributes: &AdmissionAttributes<'_>) -> bool {
     if hooks.is_empty() || is_exempt(attributes) {
         return false;
     }
-    let candidates = Candidates::new(attributes);
+    let candidates = EquivalentResources::new(attributes);
     let mut hooks = hooks.iter();
-    hooks.any(|hook| hook.reach.find(&candidates).is_some())
+    hooks.any(|hook| hook.match_resources.matched_kind(&candidates).is_some())
 }
 
 /// Whether a webhook is to be asked about a write, and as what.
 async fn invocation<'h>(
-    asking: &Asking,
-    hook: &'h Hook,
-    attributes: &Attributes<'_>,
+    asking: &WebhookInvoker,
+    hook: &'h AdmissionWebhook,
+    attributes: &AdmissionAttributes<'_>,
     object: Option<&Object>,
-) -> Result<Option<Invocation<'h>>, Status> {
-    let found = hook.reach.find(&Candidates::new(attributes));
+) -> Result<Option<WebhookInvocation<'h>>, Status> {
+    let found = hook
+        .match_resources
+        .matched_kind(&EquivalentResources::new(attributes));
     let Some(kind) = found else {
         return Ok(None);
     };
-    if !hook.reach.selects(attributes, object).await? {
+    if !hook.match_resources.selects(attributes, object).await? {
         return Ok(None);
     }
-    let invocation = Invocation { hook, kind };
-    if let Some(judge) = &asking.judge
-        && !hook.conditions.is_empty()
-        && !is_wanted(asking, &**judge, &invocation, attributes, object).await?
+    let invocation = WebhookInvocation {
+        webhook: hook,
+        kind,
+    };
+    if let Some(judge) = &asking.condition_evaluator
+        && !hook.match_conditions.is_empty()
+        && !match_conditions_met(asking, &**judge, &invocation, attributes, object).await?
     {
         return Ok(None);
     }
@@ -65,28 +70,34 @@ async fn invocation<'h>(
 }
 
 /// Whether the conditions of a webhook are met, by what it would be shown.
-async fn is_wanted(
-    asking: &Asking,
-    judge: &dyn Judge,
-    invocation: &Invocation<'_>,
-    attributes: &Attributes<'_>,
+async fn match_conditions_met(
+    asking: &WebhookInvoker,
+    judge: &dyn MatchConditionEvaluator,
+    invocation: &WebhookInvocation<'_>,
+    attributes: &AdmissionAttributes<'_>,
     object: Option<&Object>,
 ) -> Result<bool, Status> {
-    let of = invocation.of(attributes);
-    let (from, outside) = (attributes.of, &asking.outside);
+    let of = invocation.object_kind(attributes);
+    let (from, outside) = (attributes.object_kind, &asking.client);
     let old = match attributes.old {
-        Some(old) => Some(shown_as(outside, from, of, old).await?),
+        Some(old) => Some(convert_to_kind(outside, from, of, old).await?),
         None => None,
     };
     let object = match object {
-        Some(object) => Some(shown_as(outside, from, of, object).await?),
+        Some(object) => Some(convert_to_kind(outside, from, of, object).await?),
         None => None,
     };
-    let attributes = Attributes {
+    let attributes = AdmissionAttributes {
         old: old.as_ref(),
         ..*attributes
     };
-    let hook = invocation.hook;
-    let minds = !hook.fails_open;
-    are_met(judge, &hook.conditions, &attributes, object.as_ref(), minds)
+    let hook = invocation.webhook;
+    let minds = !hook.ignores_failure;
+    all_met(
+        judge,
+        &hook.match_conditions,
+        &attributes,
+        object.as_ref(),
+        minds,
+    )
 }

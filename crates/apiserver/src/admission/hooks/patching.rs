@@ -1,17 +1,21 @@
 //! What a webhook's patch makes of an object.
 
-use crate::body::settle;
+use crate::body::default_and_normalize;
 use crate::custom;
-use crate::kinds::Kind;
-use crate::write::default;
+use crate::kinds::ServedResource;
+use crate::write::apply_defaults;
 use optik_object::{Object, Value};
-use optik_patch::{Checks, JsonPatch, JsonPatchError, Rejection};
-use optik_schema::{check_types, drop_nulls, prune};
+use optik_patch::{JsonPatch, JsonPatchError, Rejection, StrictDecoding};
+use optik_schema::{check_types, drop_declared_nulls, prune};
 
 /// Applies a patch to an object of a kind; what it leaves out is filled in again. `None`
 /// if there is nothing in it. Errors are those of upstream's library.
-pub(crate) fn patched(of: &Kind, object: &Object, patch: &[u8]) -> Result<Option<Object>, String> {
-    let read = JsonPatch::decode(patch, Checks::Off).map_err(|error| error.to_string())?;
+pub(crate) fn apply_json_patch(
+    of: &ServedResource,
+    object: &Object,
+    patch: &[u8],
+) -> Result<Option<Object>, String> {
+    let read = JsonPatch::decode(patch, StrictDecoding::Off).map_err(|error| error.to_string())?;
     let operations = optik_object::parse(patch).map(|parsed| parsed.value);
     let operations = operations.unwrap_or_default();
     if operations.as_array().is_none_or(Vec::is_empty) {
@@ -19,30 +23,30 @@ pub(crate) fn patched(of: &Kind, object: &Object, patch: &[u8]) -> Result<Option
     }
     let document = Value::from(object.clone());
     let applied = read.apply(document.clone());
-    let applied = applied.map_err(|error| in_words(&error, &operations, &document))?;
-    reread(of, applied).map(Some)
+    let applied = applied.map_err(|error| upstream_message(&error, &operations, &document))?;
+    decode_as(of, applied).map(Some)
 }
 
 /// Reads a document as an object of a kind: its types are checked, what the kind does not
 /// have is dropped, what it leaves out is filled in.
-pub(crate) fn reread(of: &Kind, mut value: Value) -> Result<Object, String> {
+pub(crate) fn decode_as(of: &ServedResource, mut value: Value) -> Result<Object, String> {
     if let Some(custom) = &of.custom {
-        custom::patched(custom, &mut value)?;
+        custom::coerce_patched(custom, &mut value)?;
     } else if let Some(schema) = of.schema() {
         check_types(schema, &value).map_err(|error| error.to_string())?;
         prune(schema, &mut value);
-        drop_nulls(schema, &mut value);
+        drop_declared_nulls(schema, &mut value);
     }
     let object = Object::try_from(value);
     let mut object = object.map_err(|_| "the patched document is not an object".to_owned())?;
-    settle(of, &mut object).map_err(|error| error.to_string())?;
-    of.face.to_client(&mut object);
+    default_and_normalize(of, &mut object).map_err(|error| error.to_string())?;
+    of.storage_conversion.to_client(&mut object);
     object.set_type(&of.resource.kind, &of.api_version);
-    default(of, &mut object);
+    apply_defaults(of, &mut object);
     Ok(object)
 }
 
-fn in_words(error: &JsonPatchError, operations: &Value, document: &Value) -> String {
+fn upstream_message(error: &JsonPatchError, operations: &Value, document: &Value) -> String {
     let JsonPatchError::Rejected { operation, why } = error else {
         return error.to_string();
     };
@@ -76,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn inapplicable_patches_are_refused_in_the_known_words() {
+    fn webhook_json_patch_errors_match_upstream() {
         let document = json!({"data": {"a": "1"}});
         for (operation, expected) in [
             (
@@ -94,9 +98,10 @@ mod tests {
             ),
         ] {
             let operations = json!([operation]);
-            let patch = JsonPatch::decode(operations.to_string().as_bytes(), Checks::Off).unwrap();
+            let patch =
+                JsonPatch::decode(operations.to_string().as_bytes(), StrictDecoding::Off).unwrap();
             let error = patch.apply(document.clone()).unwrap_err();
-            assert_eq!(in_words(&error, &operations, &document), expected);
+            assert_eq!(upstream_message(&error, &operations, &document), expected);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The question that a webhook is asked, and its answer.
 
-use crate::admission::Attributes;
-use crate::admission::request::request;
-use crate::kinds::Kind;
+use crate::admission::AdmissionAttributes;
+use crate::admission::request::admission_request;
+use crate::kinds::ServedResource;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -14,23 +14,23 @@ const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
 
 /// What is asked: an object in the version that the webhook wants to see.
-pub(super) struct Question<'a> {
+pub(super) struct AdmissionReviewRequest<'a> {
     pub(super) uid: &'a str,
     /// `v1`
     pub(super) version: &'a str,
-    pub(super) attributes: &'a Attributes<'a>,
+    pub(super) attributes: &'a AdmissionAttributes<'a>,
     /// What the resource and the object are to the webhook.
-    pub(super) kind: &'a Kind,
-    pub(super) of: &'a Kind,
+    pub(super) kind: &'a ServedResource,
+    pub(super) object_kind: &'a ServedResource,
     pub(super) object: Option<&'a Object>,
     pub(super) old: Option<&'a Object>,
 }
 
-impl Question<'_> {
+impl AdmissionReviewRequest<'_> {
     pub(super) fn to_json(&self) -> Bytes {
         let attributes = self.attributes;
         let whole = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::from);
-        let mut request = request(attributes, self.kind, self.of);
+        let mut request = admission_request(attributes, self.kind, self.object_kind);
         request["uid"] = self.uid.into();
         request["object"] = whole(self.object);
         request["oldObject"] = whole(self.old);
@@ -43,7 +43,7 @@ impl Question<'_> {
 
 /// What a webhook answered.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct AdmissionResponse {
     pub(super) allowed: bool,
     /// Why not, as a `Status`.
     pub(super) status: Value,
@@ -54,14 +54,14 @@ pub(super) struct Verdict {
 
 /// Whether the object may be changed by the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum WebhookType {
     Mutating,
     Validating,
 }
 
 /// Why an answer is none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unreadable {
+pub(super) enum InvalidReview {
     /// It is no review.
     #[error("{0}")]
     Document(String),
@@ -71,14 +71,14 @@ pub(super) enum Unreadable {
     PatchType(String),
 }
 
-impl Verdict {
+impl AdmissionResponse {
     pub(super) fn read(
         review: &Value,
         (uid, version): (&str, &str),
-        phase: Phase,
-    ) -> Result<Self, Unreadable> {
+        phase: WebhookType,
+    ) -> Result<Self, InvalidReview> {
         check_type(review)?;
-        let refuse = |text: String| Err(Unreadable::Response(text));
+        let refuse = |text: String| Err(InvalidReview::Response(text));
         let response = &review["response"];
         if response.is_null() {
             return refuse("webhook response was absent".into());
@@ -100,14 +100,14 @@ impl Verdict {
             allowed: boolean(response, "allowed")?,
             status: response["status"].clone(),
             patch: bytes(response, "patch")?,
-            warnings: texts(&response["warnings"]),
+            warnings: strs_of(&response["warnings"]),
             annotations: annotations(&response["auditAnnotations"]),
         };
         let patch_type = response["patchType"].as_str();
         check_patch(&verdict.patch, patch_type, version, phase)?;
         Ok(match phase {
-            Phase::Mutating => verdict,
-            Phase::Validating => Self {
+            WebhookType::Mutating => verdict,
+            WebhookType::Validating => Self {
                 patch: Vec::new(),
                 ..verdict
             },
@@ -115,8 +115,8 @@ impl Verdict {
     }
 }
 
-fn check_type(review: &Value) -> Result<(), Unreadable> {
-    let refuse = |text: String| Err(Unreadable::Document(text));
+fn check_type(review: &Value) -> Result<(), InvalidReview> {
+    let refuse = |text: String| Err(InvalidReview::Document(text));
     let member = |name: &str| review[name].as_str().unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
     if kind.is_empty() {
@@ -141,42 +141,44 @@ fn check_patch(
     patch: &[u8],
     patch_type: Option<&str>,
     version: &str,
-    phase: Phase,
-) -> Result<(), Unreadable> {
+    phase: WebhookType,
+) -> Result<(), InvalidReview> {
     if version != "v1" {
         return Ok(());
     }
-    let refuse = |text: &str| Err(Unreadable::Response(text.to_owned()));
+    let refuse = |text: &str| Err(InvalidReview::Response(text.to_owned()));
     match (phase, patch.is_empty(), patch_type) {
-        (Phase::Mutating, false, None) => {
+        (WebhookType::Mutating, false, None) => {
             refuse("webhook returned response.patch but not response.patchType")
         }
-        (Phase::Mutating, true, Some(_)) => {
+        (WebhookType::Mutating, true, Some(_)) => {
             refuse("webhook returned response.patchType but not response.patch")
         }
-        (Phase::Mutating, false, Some("")) => {
+        (WebhookType::Mutating, false, Some("")) => {
             refuse("webhook returned invalid response.patchType of \"\"")
         }
-        (Phase::Mutating, false, Some(other)) if other != "JSONPatch" => {
-            Err(Unreadable::PatchType(quote(other)))
+        (WebhookType::Mutating, false, Some(other)) if other != "JSONPatch" => {
+            Err(InvalidReview::PatchType(quote(other)))
         }
-        (Phase::Validating, false, _) => refuse("validating webhook may not return response.patch"),
-        (Phase::Validating, true, Some(_)) => {
+        (WebhookType::Validating, false, _) => {
+            refuse("validating webhook may not return response.patch")
+        }
+        (WebhookType::Validating, true, Some(_)) => {
             refuse("validating webhook may not return response.patchType")
         }
         _ => Ok(()),
     }
 }
 
-fn unmarshal(found: &Value, name: &str, wanted: &str) -> Unreadable {
+fn unmarshal(found: &Value, name: &str, wanted: &str) -> InvalidReview {
     let found = json_type(found);
-    Unreadable::Document(format!(
+    InvalidReview::Document(format!(
         "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} of \
          type {wanted}"
     ))
 }
 
-fn boolean(response: &Value, name: &str) -> Result<bool, Unreadable> {
+fn boolean(response: &Value, name: &str) -> Result<bool, InvalidReview> {
     match &response[name] {
         Value::Null => Ok(false),
         Value::Bool(value) => Ok(*value),
@@ -184,17 +186,17 @@ fn boolean(response: &Value, name: &str) -> Result<bool, Unreadable> {
     }
 }
 
-fn bytes(response: &Value, name: &str) -> Result<Vec<u8>, Unreadable> {
+fn bytes(response: &Value, name: &str) -> Result<Vec<u8>, InvalidReview> {
     match &response[name] {
         Value::Null => Ok(Vec::new()),
         Value::String(text) => STANDARD
             .decode(text)
-            .map_err(|error| Unreadable::Document(illegal(text, &error))),
+            .map_err(|error| InvalidReview::Document(illegal_base64(text, &error))),
         other => Err(unmarshal(other, name, "[]uint8")),
     }
 }
 
-fn illegal(text: &str, error: &base64::DecodeError) -> String {
+fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
             *at
@@ -204,7 +206,7 @@ fn illegal(text: &str, error: &base64::DecodeError) -> String {
     format!("illegal base64 data at input byte {at}")
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn strs_of(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -220,61 +222,68 @@ fn annotations(value: &Value) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
-    fn read(response: &Value, phase: Phase) -> Result<Verdict, String> {
+    fn read(response: &Value, phase: WebhookType) -> Result<AdmissionResponse, String> {
         let review = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
         });
-        Verdict::read(&review, ("u", "v1"), phase).map_err(|error| error.to_string())
+        AdmissionResponse::read(&review, ("u", "v1"), phase).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn answers_that_are_none() {
+    fn invalid_admission_review_responses_are_rejected() {
         let patch = STANDARD.encode("[]");
         for (response, phase, expected) in [
-            (json!(null), Phase::Mutating, "webhook response was absent"),
+            (
+                json!(null),
+                WebhookType::Mutating,
+                "webhook response was absent",
+            ),
             (
                 json!({"uid": "x"}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 r#"expected response.uid="u", got "x""#,
             ),
             (
                 json!({"uid": "u", "allowed": "yes"}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 "json: cannot unmarshal string into Go struct field \
                  AdmissionResponse.response.allowed of type bool",
             ),
             (
                 json!({"uid": "u", "allowed": true, "patch": patch}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 "webhook returned response.patch but not response.patchType",
             ),
             (
                 json!({"uid": "u", "allowed": true, "patchType": "JSONPatch"}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 "webhook returned response.patchType but not response.patch",
             ),
             (
                 json!({"uid": "u", "allowed": true, "patch": patch, "patchType": "Merge"}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 "unsupported patch type \"Merge\"",
             ),
             (
                 json!({"uid": "u", "allowed": true, "patch": "?"}),
-                Phase::Mutating,
+                WebhookType::Mutating,
                 "illegal base64 data at input byte 0",
             ),
             (
                 json!({"uid": "u", "allowed": true, "patch": patch}),
-                Phase::Validating,
+                WebhookType::Validating,
                 "validating webhook may not return response.patch",
             ),
         ] {
             assert_eq!(read(&response, phase).unwrap_err(), expected);
         }
         assert!(
-            read(&json!({"uid": "u", "allowed": true}), Phase::Validating)
-                .unwrap()
-                .allowed
+            read(
+                &json!({"uid": "u", "allowed": true}),
+                WebhookType::Validating
+            )
+            .unwrap()
+            .allowed
         );
     }
 }

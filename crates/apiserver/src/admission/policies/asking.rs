@@ -1,19 +1,19 @@
 //! Who may do what, asked from within an expression.
 
-use crate::access::Gate;
+use crate::access::RbacAuthorizer;
 use crate::exchange::User;
-use optik_access::{Attributes, Resource};
-use optik_rules::{Ask, Authorizer, Decision, Of};
+use optik_auth::{AuthorizationAttributes, ResourceAttributes};
+use optik_cel::{AuthorizerCheck, AuthorizerDecision, CelAuthorizer, CheckTarget};
 use std::sync::Arc;
 
 /// Asks the server's own gate, about whoever made the request.
-pub(super) struct AskGate {
-    pub(super) gate: Arc<Gate>,
+pub(super) struct PolicyAuthorizer {
+    pub(super) authorizer: Arc<RbacAuthorizer>,
     pub(super) user: User,
 }
 
-impl Authorizer for AskGate {
-    fn ask(&self, ask: &Ask<'_>) -> Decision {
+impl CelAuthorizer for PolicyAuthorizer {
+    fn authorize(&self, ask: &AuthorizerCheck<'_>) -> AuthorizerDecision {
         let account = ask.service_account.map(|(namespace, name)| User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             groups: vec![
@@ -24,11 +24,11 @@ impl Authorizer for AskGate {
             ..User::default()
         });
         let user = account.as_ref().unwrap_or(&self.user);
-        let asked = match &ask.of {
-            Of::Path(path) => Attributes::path(ask.verb, path),
-            Of::Resource(resource) => Attributes::on(
+        let asked = match &ask.target {
+            CheckTarget::Path(path) => AuthorizationAttributes::for_path(ask.verb, path),
+            CheckTarget::Resource(resource) => AuthorizationAttributes::for_resource(
                 ask.verb,
-                Resource {
+                ResourceAttributes {
                     group: &resource.group,
                     version: "*",
                     resource: &resource.resource,
@@ -38,8 +38,8 @@ impl Authorizer for AskGate {
                 },
             ),
         };
-        let decided = self.gate.decide(user, &asked);
-        Decision {
+        let decided = self.authorizer.authorize(user, &asked);
+        AuthorizerDecision {
             allowed: decided.allowed,
             reason: decided.reason,
             error: None,

@@ -1,65 +1,69 @@
 //! The policies of this moment.
 
-use super::compiled::{Binding, Policy};
-use crate::kept::{Kept, Known, Made};
-use crate::kinds::Kind;
+use super::compiled::{AdmissionPolicy, PolicyBinding};
+use crate::kept::{CompileFrom, Compiled, CompiledObjects};
+use crate::kinds::ServedResource;
 use optik_store::Snapshot;
 use std::sync::Arc;
 
-pub(super) const VALIDATING: &str = "/registry/validatingadmissionpolicies/";
-const VALIDATING_BINDINGS: &str = "/registry/validatingadmissionpolicybindings/";
-const MUTATING: &str = "/registry/mutatingadmissionpolicies/";
-const MUTATING_BINDINGS: &str = "/registry/mutatingadmissionpolicybindings/";
+pub(super) const VALIDATING_DIRECTORY: &str = "/registry/validatingadmissionpolicies/";
+const VALIDATING_BINDINGS_DIRECTORY: &str = "/registry/validatingadmissionpolicybindings/";
+const MUTATING_DIRECTORY: &str = "/registry/mutatingadmissionpolicies/";
+const MUTATING_BINDINGS_DIRECTORY: &str = "/registry/mutatingadmissionpolicybindings/";
 
 /// Where policies and bindings are kept.
-pub(crate) const DIRECTORIES: &[&str] =
-    &[VALIDATING, VALIDATING_BINDINGS, MUTATING, MUTATING_BINDINGS];
+pub(crate) const POLICY_DIRECTORIES: &[&str] = &[
+    VALIDATING_DIRECTORY,
+    VALIDATING_BINDINGS_DIRECTORY,
+    MUTATING_DIRECTORY,
+    MUTATING_BINDINGS_DIRECTORY,
+];
 
 /// All policies there are, kept what is stored.
-pub(crate) type Policies = Kept<PolicySet>;
+pub(crate) type Policies = Compiled<PolicySet>;
 
 /// A policy with what binds it; policies that nothing binds are left out.
 #[derive(Debug)]
-pub(super) struct Bound {
-    pub(super) policy: Arc<Policy>,
-    pub(super) bindings: Vec<Arc<Binding>>,
+pub(super) struct BoundPolicy {
+    pub(super) policy: Arc<AdmissionPolicy>,
+    pub(super) bindings: Vec<Arc<PolicyBinding>>,
 }
 
 /// By the names of policies, then of bindings.
 #[derive(Debug, Default)]
 pub(crate) struct PolicySet {
-    pub(super) validating: Vec<Bound>,
-    pub(super) mutating: Vec<Bound>,
+    pub(super) validating: Vec<BoundPolicy>,
+    pub(super) mutating: Vec<BoundPolicy>,
 }
 
 /// What was read from the store.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
-    validating: Known<Policy>,
-    validating_bindings: Known<Binding>,
-    mutating: Known<Policy>,
-    mutating_bindings: Known<Binding>,
+pub(crate) struct PolicySources {
+    validating: CompiledObjects<AdmissionPolicy>,
+    validating_bindings: CompiledObjects<PolicyBinding>,
+    mutating: CompiledObjects<AdmissionPolicy>,
+    mutating_bindings: CompiledObjects<PolicyBinding>,
 }
 
-impl Made for PolicySet {
-    type Read = Read;
+impl CompileFrom for PolicySet {
+    type Read = PolicySources;
 
-    fn make(read: &mut Read, state: &Snapshot) -> Self {
+    fn compile(read: &mut PolicySources, state: &Snapshot) -> Self {
         for (directory, policies) in [
-            (VALIDATING, &mut read.validating),
-            (MUTATING, &mut read.mutating),
+            (VALIDATING_DIRECTORY, &mut read.validating),
+            (MUTATING_DIRECTORY, &mut read.mutating),
         ] {
-            policies.reread(directory, state, Policy::read);
+            policies.refresh(directory, state, AdmissionPolicy::read);
         }
         for (directory, bindings) in [
-            (VALIDATING_BINDINGS, &mut read.validating_bindings),
-            (MUTATING_BINDINGS, &mut read.mutating_bindings),
+            (VALIDATING_BINDINGS_DIRECTORY, &mut read.validating_bindings),
+            (MUTATING_BINDINGS_DIRECTORY, &mut read.mutating_bindings),
         ] {
-            bindings.reread(directory, state, Binding::read);
+            bindings.refresh(directory, state, PolicyBinding::read);
         }
         Self {
-            validating: bound(&read.validating, &read.validating_bindings),
-            mutating: bound(&read.mutating, &read.mutating_bindings),
+            validating: bind_policies(&read.validating, &read.validating_bindings),
+            mutating: bind_policies(&read.mutating, &read.mutating_bindings),
         }
     }
 
@@ -70,18 +74,21 @@ impl Made for PolicySet {
 
 impl PolicySet {
     /// Whether a policy may be about writes to objects of `kind`.
-    pub(crate) fn may_concern(&self, kind: &Kind) -> bool {
+    pub(crate) fn may_match(&self, kind: &ServedResource) -> bool {
         let mut all = self.validating.iter().chain(&self.mutating);
-        all.any(|bound| bound.policy.reach.may_include(kind))
+        all.any(|bound| bound.policy.match_constraints.may_match(kind))
     }
 }
 
-fn bound(policies: &Known<Policy>, bindings: &Known<Binding>) -> Vec<Bound> {
+fn bind_policies(
+    policies: &CompiledObjects<AdmissionPolicy>,
+    bindings: &CompiledObjects<PolicyBinding>,
+) -> Vec<BoundPolicy> {
     let with_bindings = policies.values().map(|policy| {
         let own = bindings
             .values()
             .filter(|binding| binding.policy == policy.name);
-        Bound {
+        BoundPolicy {
             policy: Arc::clone(policy),
             bindings: own.map(Arc::clone).collect(),
         }

@@ -1,27 +1,27 @@
 //! What policies and bindings must be.
 
-use super::compiled::{Expression, Wanted, variables};
-use super::names::{Known, With};
+use super::compiled::{ExpectedResultType, PolicyExpression, variables};
+use super::names::{ExpressionEnv, OptionalVariables};
 use crate::admission::configurations::{check_conditions, check_rule, check_selector};
 use optik_object::{
-    FieldError, Map, Object, Value, dns_1035_label, dns_subdomain, label_key, path_segment,
+    FieldError, Map, Object, Value, dns1035_label, dns1123_subdomain, path_segment, qualified_name,
 };
 use std::collections::BTreeSet;
 
 const ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
-const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const STATUS_REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+fn str_at<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+fn items_at<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Fills in what a policy or a binding leaves out.
-pub(crate) fn default(object: &mut Object) {
+pub(crate) fn apply_defaults(object: &mut Object) {
     let is_policy = object.kind().ends_with("Policy");
     let mutates = object.kind().starts_with("Mutating");
     let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
@@ -57,7 +57,7 @@ fn default_matching(matching: &mut Map) {
 }
 
 /// Everything that is wrong with a policy or a binding.
-pub(crate) fn check(object: &Object) -> Vec<FieldError> {
+pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let nothing = Value::Null;
     let spec = object.get("spec").unwrap_or(&nothing);
     let mut errors = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn check(object: &Object) -> Vec<FieldError> {
 
 fn check_one_of(spec: &Value, name: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
     let path = format!("spec.{name}");
-    match text(spec, name) {
+    match str_at(spec, name) {
         "" => errors.push(FieldError::required(path, "")),
         given if !supported.contains(&given) => {
             errors.push(FieldError::not_supported(path, given, supported));
@@ -87,18 +87,25 @@ fn check_policy(object: &Object, spec: &Value, errors: &mut Vec<FieldError>) {
         check_param_kind(&spec["paramKind"], errors);
     }
     check_constraints(spec, mutates, errors);
-    let with = With {
+    let with = OptionalVariables {
         params,
         authorizer: true,
-        making: mutates,
+        patch_types: mutates,
     };
     let conditions = "spec.matchConditions";
-    let nothing = Known::nothing();
+    let nothing = ExpressionEnv::without_variables();
     check_conditions(&spec["matchConditions"], conditions, errors);
-    for (at, condition) in list(spec, "matchConditions").iter().enumerate() {
+    for (at, condition) in items_at(spec, "matchConditions").iter().enumerate() {
         let path = format!("{conditions}[{at}].expression");
-        let source = text(condition, "expression").trim();
-        check_expression(&path, source, with, &nothing, Wanted::Bool, errors);
+        let source = str_at(condition, "expression").trim();
+        check_expression(
+            &path,
+            source,
+            with,
+            &nothing,
+            ExpectedResultType::Bool,
+            errors,
+        );
     }
     let (compiled, known) = variables(spec, with);
     check_variables(spec, &compiled, errors);
@@ -116,7 +123,7 @@ fn check_param_kind(kind: &Value, errors: &mut Vec<FieldError>) {
     let mut refuse = |path: &str, value: &str, text: String| {
         errors.push(FieldError::invalid(path, value, text));
     };
-    let api_version = text(kind, "apiVersion");
+    let api_version = str_at(kind, "apiVersion");
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if api_version.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -124,19 +131,19 @@ fn check_param_kind(kind: &Value, errors: &mut Vec<FieldError>) {
         let why = format!("unexpected GroupVersion string: {api_version}");
         refuse(path, api_version, why);
     } else {
-        let problems = dns_subdomain(group);
+        let problems = dns1123_subdomain(group);
         if !group.is_empty() && !problems.is_empty() {
             refuse(path, group, problems.join(","));
         }
-        let problems = dns_1035_label(version);
+        let problems = dns1035_label(version);
         if version.is_empty() {
             refuse(path, api_version, "version must be specified".into());
         } else if !problems.is_empty() {
             refuse(path, version, problems.join(","));
         }
     }
-    let name = text(kind, "kind");
-    let problems = dns_1035_label(&name.to_lowercase());
+    let name = str_at(kind, "kind");
+    let problems = dns1035_label(&name.to_lowercase());
     let path = "spec.paramKind.kind";
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -157,7 +164,7 @@ fn check_constraints(spec: &Value, mutates: bool, errors: &mut Vec<FieldError>) 
         return;
     }
     check_matching(constraints, path, errors);
-    let rules = list(constraints, "resourceRules");
+    let rules = items_at(constraints, "resourceRules");
     if rules.is_empty() {
         errors.push(FieldError::required(format!("{path}.resourceRules"), ""));
     }
@@ -165,7 +172,7 @@ fn check_constraints(spec: &Value, mutates: bool, errors: &mut Vec<FieldError>) 
         return;
     }
     let supported = &["CREATE", "UPDATE"];
-    for operation in rules.iter().flat_map(|rule| list(rule, "operations")) {
+    for operation in rules.iter().flat_map(|rule| items_at(rule, "operations")) {
         let operation = operation.as_str().unwrap_or_default();
         if !supported.contains(&operation) {
             let path = format!("{path}.resourceRules.operations");
@@ -176,7 +183,7 @@ fn check_constraints(spec: &Value, mutates: bool, errors: &mut Vec<FieldError>) 
 
 fn check_matching(matching: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let policies = &["Equivalent", "Exact"];
-    let given = text(matching, "matchPolicy");
+    let given = str_at(matching, "matchPolicy");
     if !policies.contains(&given) {
         let path = format!("{path}.matchPolicy");
         errors.push(FieldError::not_supported(path, given, policies));
@@ -185,7 +192,7 @@ fn check_matching(matching: &Value, path: &str, errors: &mut Vec<FieldError>) {
         check_selector(&matching[name], &format!("{path}.{name}"), errors);
     }
     for name in ["resourceRules", "excludeResourceRules"] {
-        for (at, rule) in list(matching, name).iter().enumerate() {
+        for (at, rule) in items_at(matching, name).iter().enumerate() {
             let path = format!("{path}.{name}[{at}]");
             check_names(rule, &path, errors);
             check_rule(rule, &path, errors);
@@ -194,7 +201,7 @@ fn check_matching(matching: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn check_names(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let names = list(rule, "resourceNames");
+    let names = items_at(rule, "resourceNames");
     let mut seen = BTreeSet::new();
     for (at, name) in names.iter().enumerate() {
         let path = format!("{path}.resourceNames[{at}]");
@@ -208,36 +215,43 @@ fn check_names(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// What is wrong with a condition of a webhook, besides its name.
-pub(crate) fn check_condition(path: &str, source: &str, errors: &mut Vec<FieldError>) {
-    let with = With {
+pub(crate) fn validate_match_condition(path: &str, source: &str, errors: &mut Vec<FieldError>) {
+    let with = OptionalVariables {
         authorizer: true,
-        ..With::default()
+        ..OptionalVariables::default()
     };
-    check_expression(path, source, with, &Known::nothing(), Wanted::Bool, errors);
+    check_expression(
+        path,
+        source,
+        with,
+        &ExpressionEnv::without_variables(),
+        ExpectedResultType::Bool,
+        errors,
+    );
 }
 
 fn check_expression(
     path: &str,
     source: &str,
-    with: With,
-    known: &Known,
-    wanted: Wanted,
+    with: OptionalVariables,
+    known: &ExpressionEnv,
+    wanted: ExpectedResultType,
     errors: &mut Vec<FieldError>,
 ) {
     if source.trim().is_empty() {
         return;
     }
-    let compiled = Expression::compile(source, with, known, wanted);
+    let compiled = PolicyExpression::compile(source, with, known, wanted);
     if let Err(why) = compiled.program {
         errors.push(FieldError::invalid(path, source, why));
     }
 }
 
-fn check_variables(spec: &Value, compiled: &[Expression], errors: &mut Vec<FieldError>) {
-    let all = list(spec, "variables").iter().zip(compiled).enumerate();
+fn check_variables(spec: &Value, compiled: &[PolicyExpression], errors: &mut Vec<FieldError>) {
+    let all = items_at(spec, "variables").iter().zip(compiled).enumerate();
     for (at, (variable, compiled)) in all {
         let path = format!("spec.variables[{at}]");
-        let name = text(variable, "name");
+        let name = str_at(variable, "name");
         if name.trim().is_empty() {
             let path = format!("{path}.name");
             errors.push(FieldError::required(path, "name is not specified"));
@@ -262,19 +276,19 @@ fn is_identifier(name: &str) -> bool {
         .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     let plain = first && chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
     plain
-        && optik_rules::escape(name)
+        && optik_cel::escape(name)
             .is_some_and(|escaped| !escaped.starts_with("__") || name.starts_with("__"))
 }
 
 fn check_validations(
     name: &str,
     spec: &Value,
-    with: With,
-    known: &Known,
+    with: OptionalVariables,
+    known: &ExpressionEnv,
     errors: &mut Vec<FieldError>,
 ) {
-    let validations = list(spec, "validations");
-    let annotations = list(spec, "auditAnnotations");
+    let validations = items_at(spec, "validations");
+    let annotations = items_at(spec, "auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
         for name in ["validations", "auditAnnotations"] {
             let text = "validations or auditAnnotations must contain at least one item";
@@ -295,7 +309,7 @@ fn check_validations(
     for (at, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{at}]");
         check_annotation(name, annotation, &path, with, known, errors);
-        let key = text(annotation, "key");
+        let key = str_at(annotation, "key");
         if !seen.insert(key) {
             errors.push(FieldError::duplicate(format!("{path}.key"), key));
         }
@@ -305,41 +319,59 @@ fn check_validations(
 fn check_validation(
     validation: &Value,
     path: &str,
-    with: With,
-    known: &Known,
+    with: OptionalVariables,
+    known: &ExpressionEnv,
     errors: &mut Vec<FieldError>,
 ) {
     let at = |name: &str| format!("{path}.{name}");
-    let source = text(validation, "expression");
+    let source = str_at(validation, "expression");
     if source.trim().is_empty() {
         let text = "expression is not specified";
         errors.push(FieldError::required(at("expression"), text));
     }
-    check_expression(&at("expression"), source, with, known, Wanted::Bool, errors);
+    check_expression(
+        &at("expression"),
+        source,
+        with,
+        known,
+        ExpectedResultType::Bool,
+        errors,
+    );
     let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
-    let source = text(validation, "messageExpression");
+    let source = str_at(validation, "messageExpression");
     let non_empty = "must be non-empty if specified";
     if blank(source) {
         let error = FieldError::invalid(at("messageExpression"), source, non_empty);
         errors.push(error);
     }
-    let without = With {
+    let without = OptionalVariables {
         params: true,
         authorizer: false,
         ..with
     };
     let path = at("messageExpression");
-    check_expression(&path, source, without, known, Wanted::String, errors);
-    let message = text(validation, "message");
+    check_expression(
+        &path,
+        source,
+        without,
+        known,
+        ExpectedResultType::String,
+        errors,
+    );
+    let message = str_at(validation, "message");
     if blank(message) {
         errors.push(FieldError::invalid(at("message"), message, non_empty));
     } else if message.trim().contains(['\n', '\r']) {
         let text = "must not contain line breaks";
         errors.push(FieldError::invalid(at("message"), message, text));
     }
-    let reason = text(validation, "reason");
-    if !reason.is_empty() && !REASONS.contains(&reason) {
-        errors.push(FieldError::not_supported(at("reason"), reason, REASONS));
+    let reason = str_at(validation, "reason");
+    if !reason.is_empty() && !STATUS_REASONS.contains(&reason) {
+        errors.push(FieldError::not_supported(
+            at("reason"),
+            reason,
+            STATUS_REASONS,
+        ));
     }
 }
 
@@ -347,24 +379,24 @@ fn check_annotation(
     name: &str,
     annotation: &Value,
     path: &str,
-    with: With,
-    known: &Known,
+    with: OptionalVariables,
+    known: &ExpressionEnv,
     errors: &mut Vec<FieldError>,
 ) {
-    let key = text(annotation, "key");
+    let key = str_at(annotation, "key");
     let whole = format!("{name}/{key}");
     let at_key = format!("{path}.key");
     if name.is_empty() {
         let text = "requires metadata.name be non-empty";
         errors.push(FieldError::invalid(at_key, key, text));
     } else {
-        for problem in label_key(&whole) {
+        for problem in qualified_name(&whole) {
             let error = FieldError::invalid(at_key.clone(), whole.as_str(), problem);
             errors.push(error);
         }
     }
     let path = format!("{path}.valueExpression");
-    let source = text(annotation, "valueExpression").trim();
+    let source = str_at(annotation, "valueExpression").trim();
     if source.is_empty() {
         let text = "valueExpression is not specified";
         errors.push(FieldError::required(path, text));
@@ -372,21 +404,41 @@ fn check_annotation(
         let text = format!("must not exceed {VALUE_EXPRESSION_BYTES_MAX} bytes in length");
         errors.push(FieldError::required(path, text));
     } else {
-        check_expression(&path, source, with, known, Wanted::StringOrNull, errors);
+        check_expression(
+            &path,
+            source,
+            with,
+            known,
+            ExpectedResultType::StringOrNull,
+            errors,
+        );
     }
 }
 
-fn check_mutations(spec: &Value, with: With, known: &Known, errors: &mut Vec<FieldError>) {
-    let mutations = list(spec, "mutations");
+fn check_mutations(
+    spec: &Value,
+    with: OptionalVariables,
+    known: &ExpressionEnv,
+    errors: &mut Vec<FieldError>,
+) {
+    let mutations = items_at(spec, "mutations");
     if mutations.is_empty() {
         let text = "mutations must contain at least one item";
         errors.push(FieldError::required("spec.mutations", text));
     }
     for (at, mutation) in mutations.iter().enumerate() {
         let path = format!("spec.mutations[{at}]");
-        let (own, other, wanted) = match text(mutation, "patchType") {
-            "JSONPatch" => ("jsonPatch", "applyConfiguration", Wanted::Patch),
-            "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Wanted::Object),
+        let (own, other, wanted) = match str_at(mutation, "patchType") {
+            "JSONPatch" => (
+                "jsonPatch",
+                "applyConfiguration",
+                ExpectedResultType::JsonPatch,
+            ),
+            "ApplyConfiguration" => (
+                "applyConfiguration",
+                "jsonPatch",
+                ExpectedResultType::Object,
+            ),
             "" => {
                 errors.push(FieldError::required(format!("{path}.patchType"), ""));
                 continue;
@@ -398,10 +450,10 @@ fn check_mutations(spec: &Value, with: With, known: &Known, errors: &mut Vec<Fie
                 continue;
             }
         };
-        let patch_type = text(mutation, "patchType");
+        let patch_type = str_at(mutation, "patchType");
         if mutation[own].is_object() {
             let path = format!("{path}.{own}.expression");
-            let source = text(&mutation[own], "expression");
+            let source = str_at(&mutation[own], "expression");
             if source.trim().is_empty() {
                 let text = "expression is not specified";
                 errors.push(FieldError::required(path.clone(), text));
@@ -421,11 +473,11 @@ fn check_mutations(spec: &Value, with: With, known: &Known, errors: &mut Vec<Fie
 
 fn check_binding(spec: &Value, validates: bool, errors: &mut Vec<FieldError>) {
     let path = "spec.policyName";
-    let name = text(spec, "policyName");
+    let name = str_at(spec, "policyName");
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
     } else {
-        for problem in dns_subdomain(name) {
+        for problem in dns1123_subdomain(name) {
             errors.push(FieldError::invalid(path, name, problem));
         }
     }
@@ -442,7 +494,7 @@ fn check_binding(spec: &Value, validates: bool, errors: &mut Vec<FieldError>) {
 
 fn check_param_ref(reference: &Value, errors: &mut Vec<FieldError>) {
     let path = "spec.paramRef";
-    let name = text(reference, "name");
+    let name = str_at(reference, "name");
     let selector = &reference["selector"];
     let exclusive = "name and selector are mutually exclusive";
     for problem in path_segment(name).into_iter().filter(|_| !name.is_empty()) {
@@ -462,7 +514,7 @@ fn check_param_ref(reference: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(path, text));
     }
     let path = format!("{path}.parameterNotFoundAction");
-    match text(reference, "parameterNotFoundAction") {
+    match str_at(reference, "parameterNotFoundAction") {
         "" => errors.push(FieldError::required(path, "")),
         "Allow" | "Deny" => {}
         given => errors.push(FieldError::not_supported(path, given, &["Deny", "Allow"])),
@@ -472,7 +524,7 @@ fn check_param_ref(reference: &Value, errors: &mut Vec<FieldError>) {
 fn check_actions(spec: &Value, errors: &mut Vec<FieldError>) {
     let path = "spec.validationActions";
     let supported = &["Audit", "Deny", "Warn"];
-    let actions = list(spec, "validationActions");
+    let actions = items_at(spec, "validationActions");
     for (at, action) in actions.iter().enumerate() {
         let path = format!("{path}[{at}]");
         let given = action.as_str().unwrap_or_default();

@@ -1,17 +1,19 @@
 //! What an expression of a policy sees of a write.
 
-use super::asking::AskGate;
-use super::compiled::Expression;
+use super::asking::PolicyAuthorizer;
+use super::compiled::PolicyExpression;
 use super::names::{
-    AUTHORIZER, NAMESPACE_OBJECT, OBJECT, OLD_OBJECT, OWN, PARAMS, REQUEST, REQUEST_RESOURCE,
-    namespace_shape, request_shape,
+    AUTHORIZER_SLOT, FIRST_VARIABLE_SLOT, NAMESPACE_OBJECT_SLOT, OBJECT_SLOT, OLD_OBJECT_SLOT,
+    PARAMS_SLOT, REQUEST_RESOURCE_SLOT, REQUEST_SLOT, namespace_shape, request_shape,
 };
-use crate::access::Gate;
-use crate::admission::Attributes;
-use crate::admission::request::request;
-use crate::kinds::Kind;
+use crate::access::RbacAuthorizer;
+use crate::admission::AdmissionAttributes;
+use crate::admission::request::admission_request;
+use crate::kinds::ServedResource;
+use optik_cel::{
+    Activation, CALL_COST_MAX, CelAuthorizer, EvalError, MapValue, ResourceCheck, Value,
+};
 use optik_object::{Object, Value as Json};
-use optik_rules::{Authorizer, CALL_COST_MAX, Fault, Map, ResourceAsk, Value, Variables};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -19,25 +21,25 @@ use std::sync::Arc;
 pub(super) const POLICY_COST_MAX: u64 = 10_000_000;
 
 /// What all expressions about a write see alike.
-pub(super) struct Surroundings {
+pub(super) struct ExpressionInputs {
     pub(super) request: Json,
     pub(super) namespace: Option<Json>,
-    pub(super) authorizer: Arc<dyn Authorizer>,
+    pub(super) authorizer: Arc<dyn CelAuthorizer>,
 }
 
-impl Surroundings {
+impl ExpressionInputs {
     /// Of a write that is seen as one to a kind.
     pub(super) fn new(
-        attributes: &Attributes<'_>,
-        (kind, of): (&Kind, &Kind),
+        attributes: &AdmissionAttributes<'_>,
+        (kind, of): (&ServedResource, &ServedResource),
         namespace: Option<Json>,
-        gate: &Arc<Gate>,
+        gate: &Arc<RbacAuthorizer>,
     ) -> Self {
         Self {
-            request: request(attributes, kind, of),
+            request: admission_request(attributes, kind, of),
             namespace,
-            authorizer: Arc::new(AskGate {
-                gate: Arc::clone(gate),
+            authorizer: Arc::new(PolicyAuthorizer {
+                authorizer: Arc::clone(gate),
                 user: attributes.user.clone(),
             }),
         }
@@ -45,34 +47,34 @@ impl Surroundings {
 }
 
 /// A write and what belongs to it.
-pub(super) struct Context<'a> {
+pub(super) struct EvaluationContext<'a> {
     object: Option<&'a Object>,
     old: Option<&'a Object>,
     request: &'a Json,
     params: Option<&'a Object>,
     namespace: Option<&'a Json>,
-    asked: ResourceAsk,
+    request_resource: ResourceCheck,
     /// Whom expressions ask who may do what.
-    authorizer: Arc<dyn Authorizer>,
-    variables: &'a [Expression],
+    authorizer: Arc<dyn CelAuthorizer>,
+    variables: &'a [PolicyExpression],
     /// What the variables came to, once somebody asked.
-    known: RefCell<Vec<Option<Result<Value<'a>, Fault>>>>,
-    left: Cell<u64>,
+    variable_values: RefCell<Vec<Option<Result<Value<'a>, EvalError>>>>,
+    remaining_budget: Cell<u64>,
 }
 
 /// Why an expression came to nothing.
-pub(super) enum Trouble {
+pub(super) enum EvaluationError {
     /// There is nothing left to spend.
     OutOfBudget,
     Failed(String),
 }
 
-impl<'a> Context<'a> {
+impl<'a> EvaluationContext<'a> {
     pub(super) fn new(
         (object, old): (Option<&'a Object>, Option<&'a Object>),
-        surroundings: &'a Surroundings,
+        surroundings: &'a ExpressionInputs,
         params: Option<&'a Object>,
-        variables: &'a [Expression],
+        variables: &'a [PolicyExpression],
     ) -> Self {
         let request = &surroundings.request;
         Self {
@@ -81,36 +83,39 @@ impl<'a> Context<'a> {
             request,
             params,
             namespace: surroundings.namespace.as_ref(),
-            asked: asked(request),
+            request_resource: request_resource(request),
             authorizer: Arc::clone(&surroundings.authorizer),
             variables,
-            known: RefCell::new(vec![None; variables.len()]),
-            left: Cell::new(POLICY_COST_MAX),
+            variable_values: RefCell::new(vec![None; variables.len()]),
+            remaining_budget: Cell::new(POLICY_COST_MAX),
         }
     }
 
     /// The value of an expression, paid from what this context may spend.
-    pub(super) fn run(&self, expression: &'a Expression) -> Result<Value<'a>, Trouble> {
+    pub(super) fn evaluate(
+        &self,
+        expression: &'a PolicyExpression,
+    ) -> Result<Value<'a>, EvaluationError> {
         let failed = |why: &dyn std::fmt::Display| {
             let text = &expression.text;
-            Trouble::Failed(format!("expression '{text}' resulted in error: {why}"))
+            EvaluationError::Failed(format!("expression '{text}' resulted in error: {why}"))
         };
         let program = match &expression.program {
             Ok(program) => program,
-            Err(why) => return Err(Trouble::Failed(format!("compilation error: {why}"))),
+            Err(why) => return Err(EvaluationError::Failed(format!("compilation error: {why}"))),
         };
         let outcome = program.run(self, CALL_COST_MAX);
-        let Some(left) = self.left.get().checked_sub(outcome.cost) else {
-            self.left.set(0);
-            return Err(Trouble::OutOfBudget);
+        let Some(left) = self.remaining_budget.get().checked_sub(outcome.cost) else {
+            self.remaining_budget.set(0);
+            return Err(EvaluationError::OutOfBudget);
         };
-        self.left.set(left);
+        self.remaining_budget.set(left);
         outcome.result.map_err(|fault| failed(&fault))
     }
 }
 
-impl Trouble {
-    pub(super) fn text(self) -> String {
+impl EvaluationError {
+    pub(super) fn message(self) -> String {
         match self {
             Self::OutOfBudget => {
                 "validation failed due to running out of cost budget, no further validation rules \
@@ -122,48 +127,49 @@ impl Trouble {
     }
 }
 
-fn members(object: Option<&Object>) -> Value<'_> {
+fn object_value(object: Option<&Object>) -> Value<'_> {
     object.map_or(Value::Null, |object| {
-        Value::Map(Map::Json(object.members(), None))
+        Value::Map(MapValue::Json(object.members(), None))
     })
 }
 
-impl<'a> Variables<'a> for Context<'a> {
-    fn value(&self, place: usize) -> Result<Value<'a>, Fault> {
+impl<'a> Activation<'a> for EvaluationContext<'a> {
+    fn resolve(&self, place: usize) -> Result<Value<'a>, EvalError> {
         Ok(match place {
-            OBJECT => members(self.object),
-            OLD_OBJECT => members(self.old),
-            REQUEST => Value::typed(self.request, request_shape())?,
-            PARAMS => members(self.params),
-            NAMESPACE_OBJECT => match self.namespace {
+            OBJECT_SLOT => object_value(self.object),
+            OLD_OBJECT_SLOT => object_value(self.old),
+            REQUEST_SLOT => Value::typed(self.request, request_shape())?,
+            PARAMS_SLOT => object_value(self.params),
+            NAMESPACE_OBJECT_SLOT => match self.namespace {
                 Some(namespace) => Value::typed(namespace, namespace_shape())?,
                 None => Value::Null,
             },
-            AUTHORIZER => Value::authorizer(Arc::clone(&self.authorizer)),
-            REQUEST_RESOURCE => {
-                Value::resource_check(Arc::clone(&self.authorizer), self.asked.clone())
+            AUTHORIZER_SLOT => Value::authorizer(Arc::clone(&self.authorizer)),
+            REQUEST_RESOURCE_SLOT => {
+                Value::resource_check(Arc::clone(&self.authorizer), self.request_resource.clone())
             }
-            place => return self.variable(place.wrapping_sub(OWN)),
+            place => return self.variable(place.wrapping_sub(FIRST_VARIABLE_SLOT)),
         })
     }
 }
 
-impl<'a> Context<'a> {
-    fn variable(&self, index: usize) -> Result<Value<'a>, Fault> {
-        let missing = || Fault::Failed("no such attribute(s): variables".into());
-        if let Some(Some(known)) = self.known.borrow().get(index) {
+impl<'a> EvaluationContext<'a> {
+    fn variable(&self, index: usize) -> Result<Value<'a>, EvalError> {
+        let missing = || EvalError::Failed("no such attribute(s): variables".into());
+        if let Some(Some(known)) = self.variable_values.borrow().get(index) {
             return known.clone();
         }
         let expression = self.variables.get(index).ok_or_else(missing)?;
         let result = match &expression.program {
             Ok(program) => {
                 let outcome = program.run(self, CALL_COST_MAX);
-                self.left.set(self.left.get().saturating_sub(outcome.cost));
+                self.remaining_budget
+                    .set(self.remaining_budget.get().saturating_sub(outcome.cost));
                 outcome.result
             }
-            Err(why) => Err(Fault::Failed(why.as_str().into())),
+            Err(why) => Err(EvalError::Failed(why.as_str().into())),
         };
-        if let Some(slot) = self.known.borrow_mut().get_mut(index) {
+        if let Some(slot) = self.variable_values.borrow_mut().get_mut(index) {
             *slot = Some(result.clone());
         }
         result
@@ -171,14 +177,14 @@ impl<'a> Context<'a> {
 }
 
 /// What the request itself asks for.
-fn asked(request: &Json) -> ResourceAsk {
+fn request_resource(request: &Json) -> ResourceCheck {
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
-    ResourceAsk {
+    ResourceCheck {
         group: text(&request["resource"]["group"]),
         resource: text(&request["resource"]["resource"]),
         subresource: text(&request["subResource"]),
         namespace: text(&request["namespace"]),
         name: text(&request["name"]),
-        ..ResourceAsk::default()
+        ..ResourceCheck::default()
     }
 }

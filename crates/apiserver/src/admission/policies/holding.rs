@@ -1,63 +1,67 @@
 //! What policies are held against writes with, and what they see of them.
 
 use super::book::Policies;
-use super::context::Surroundings;
-use super::matched::Matched;
-use crate::access::Gate;
-use crate::admission::Attributes;
-use crate::calling::Outside;
-use crate::conversion::shown_as;
-use crate::kinds::Kind;
+use super::context::ExpressionInputs;
+use super::matched::PolicyInvocation;
+use crate::access::RbacAuthorizer;
+use crate::admission::AdmissionAttributes;
+use crate::calling::WebhookClient;
+use crate::conversion::convert_to_kind;
+use crate::kinds::ServedResource;
 use optik_object::{Object, Status, Value as Json};
 use std::sync::Arc;
 
 /// What all policies need, whether they change objects or refuse them.
 #[derive(Clone)]
-pub(crate) struct Holding {
+pub(crate) struct PolicyDeps {
     pub(crate) policies: Arc<Policies>,
-    pub(crate) outside: Outside,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) webhook_client: WebhookClient,
+    pub(crate) authorizer: Arc<RbacAuthorizer>,
 }
 
 /// A write as a policy sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct VersionedAttributes<'a> {
     /// What the object is to it.
-    pub(super) of: &'a Arc<Kind>,
+    pub(super) object_kind: &'a Arc<ServedResource>,
     pub(super) old: Option<Object>,
-    pub(super) surroundings: Surroundings,
+    pub(super) inputs: ExpressionInputs,
 }
 
-impl Holding {
-    pub(super) async fn seen<'a>(
+impl PolicyDeps {
+    pub(super) async fn versioned_attributes<'a>(
         &self,
-        one: &'a Matched,
-        attributes: &'a Attributes<'_>,
+        one: &'a PolicyInvocation,
+        attributes: &'a AdmissionAttributes<'_>,
         namespace: Option<&Json>,
-    ) -> Result<Seen<'a>, Status> {
+    ) -> Result<VersionedAttributes<'a>, Status> {
         // What a subresource is about is the same for everybody.
         let of = match attributes.subresource {
             "" => &one.kind,
-            _ => attributes.of,
+            _ => attributes.object_kind,
         };
         let kinds = (&*one.kind, &**of);
-        Ok(Seen {
-            of,
-            old: self.shown(attributes, of, attributes.old).await?,
-            surroundings: Surroundings::new(attributes, kinds, namespace.cloned(), &self.gate),
+        Ok(VersionedAttributes {
+            object_kind: of,
+            old: self
+                .versioned_object(attributes, of, attributes.old)
+                .await?,
+            inputs: ExpressionInputs::new(attributes, kinds, namespace.cloned(), &self.authorizer),
         })
     }
 
     /// An object of the write, as a kind.
-    pub(super) async fn shown(
+    pub(super) async fn versioned_object(
         &self,
-        attributes: &Attributes<'_>,
-        of: &Arc<Kind>,
+        attributes: &AdmissionAttributes<'_>,
+        of: &Arc<ServedResource>,
         object: Option<&Object>,
     ) -> Result<Option<Object>, Status> {
         match object {
-            Some(object) => shown_as(&self.outside, attributes.of, of, object)
-                .await
-                .map(Some),
+            Some(object) => {
+                convert_to_kind(&self.webhook_client, attributes.object_kind, of, object)
+                    .await
+                    .map(Some)
+            }
             None => Ok(None),
         }
     }

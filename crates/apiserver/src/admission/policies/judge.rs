@@ -1,67 +1,72 @@
 //! Conditions of webhooks, in the same language.
 
-use super::compiled::{Expression, Wanted};
-use super::context::{Context, Surroundings};
-use super::names::{Known, With};
-use crate::access::Gate;
-use crate::admission::Attributes;
-use crate::admission::conditions::{Condition, Judge};
+use super::compiled::{ExpectedResultType, PolicyExpression};
+use super::context::{EvaluationContext, ExpressionInputs};
+use super::names::{ExpressionEnv, OptionalVariables};
+use crate::access::RbacAuthorizer;
+use crate::admission::AdmissionAttributes;
+use crate::admission::conditions::{MatchCondition, MatchConditionEvaluator};
+use optik_cel::Value;
 use optik_object::Object;
-use optik_rules::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many compiled conditions are kept.
-const KEPT_MAX: usize = 1024;
+const COMPILED_CONDITIONS_MAX: usize = 1024;
 
 /// Understands conditions; compiles each once.
-pub(crate) struct CelJudge {
-    gate: Arc<Gate>,
-    kept: Mutex<BTreeMap<String, Arc<Expression>>>,
+pub(crate) struct CelMatchConditions {
+    authorizer: Arc<RbacAuthorizer>,
+    cache: Mutex<BTreeMap<String, Arc<PolicyExpression>>>,
 }
 
-impl CelJudge {
-    pub(crate) fn new(gate: &Arc<Gate>) -> Self {
+impl CelMatchConditions {
+    pub(crate) fn new(gate: &Arc<RbacAuthorizer>) -> Self {
         Self {
-            gate: Arc::clone(gate),
-            kept: Mutex::default(),
+            authorizer: Arc::clone(gate),
+            cache: Mutex::default(),
         }
     }
 
-    fn compiled(&self, source: &str) -> Arc<Expression> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    fn get_or_compile(&self, source: &str) -> Arc<PolicyExpression> {
+        let mut kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.get(source) {
             return Arc::clone(known);
         }
-        if kept.len() >= KEPT_MAX {
+        if kept.len() >= COMPILED_CONDITIONS_MAX {
             kept.clear();
         }
-        let with = With {
+        let with = OptionalVariables {
             authorizer: true,
-            ..With::default()
+            ..OptionalVariables::default()
         };
-        let compiled = Expression::compile(source, with, &Known::nothing(), Wanted::Bool);
+        let compiled = PolicyExpression::compile(
+            source,
+            with,
+            &ExpressionEnv::without_variables(),
+            ExpectedResultType::Bool,
+        );
         let compiled = Arc::new(compiled);
         kept.insert(source.to_owned(), Arc::clone(&compiled));
         compiled
     }
 }
 
-impl Judge for CelJudge {
+impl MatchConditionEvaluator for CelMatchConditions {
     fn is_met(
         &self,
-        condition: &Condition,
-        attributes: &Attributes<'_>,
+        condition: &MatchCondition,
+        attributes: &AdmissionAttributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, String> {
-        let expression = self.compiled(&condition.expression);
-        let kinds = (&**attributes.kind, &**attributes.of);
-        let surroundings = Surroundings::new(attributes, kinds, None, &self.gate);
+        let expression = self.get_or_compile(&condition.expression);
+        let kinds = (&**attributes.resource, &**attributes.object_kind);
+        let surroundings = ExpressionInputs::new(attributes, kinds, None, &self.authorizer);
         let objects = (object, attributes.old);
-        let context = Context::new(objects, &surroundings, None, &[]);
-        match context.run(&expression) {
+        let context = EvaluationContext::new(objects, &surroundings, None, &[]);
+        match context.evaluate(&expression) {
             Ok(value) => Ok(matches!(value, Value::Bool(true))),
-            Err(trouble) => Err(trouble.text()),
+            Err(trouble) => Err(trouble.message()),
         }
     }
 }

@@ -1,36 +1,36 @@
 //! Objects that expressions make: `Object{…}`, `JSONPatch{…}`.
 
+use optik_cel::{CelType, StructValue, TypeProvider, Value};
 use optik_object::Value as Json;
-use optik_rules::{Made, Makers, Type, Value};
 
-pub(super) const OBJECT: &str = "Object";
-pub(super) const PATCH: &str = "JSONPatch";
+pub(super) const OBJECT_TYPE: &str = "Object";
+pub(super) const JSON_PATCH_TYPE: &str = "JSONPatch";
 
 /// `Object` and what lies below it, by the path: `Object.spec.template`.
 #[derive(Debug)]
-pub(super) struct Making;
+pub(super) struct MutationTypes;
 
-impl Makers for Making {
-    fn field(&self, type_name: &str, field: &str) -> Option<Type> {
+impl TypeProvider for MutationTypes {
+    fn field_type(&self, type_name: &str, field: &str) -> Option<CelType> {
         match (type_name, field) {
-            (PATCH, "op" | "path" | "from") => Some(Type::String),
-            (PATCH, "value") => Some(Type::Dyn),
-            (PATCH, _) => None,
-            _ => Some(Type::Dyn),
+            (JSON_PATCH_TYPE, "op" | "path" | "from") => Some(CelType::String),
+            (JSON_PATCH_TYPE, "value") => Some(CelType::Dyn),
+            (JSON_PATCH_TYPE, _) => None,
+            _ => Some(CelType::Dyn),
         }
     }
 
-    fn exists(&self, type_name: &str) -> bool {
-        type_name == PATCH || type_name == OBJECT || type_name.starts_with("Object.")
+    fn has_type(&self, type_name: &str) -> bool {
+        type_name == JSON_PATCH_TYPE || type_name == OBJECT_TYPE || type_name.starts_with("Object.")
     }
 }
 
 /// Whether what was made stands where its type says.
-pub(super) fn check_paths(made: &Made<'_>) -> Result<(), String> {
+pub(super) fn check_object_types(made: &StructValue<'_>) -> Result<(), String> {
     check_at(made, &made.name)
 }
 
-fn check_at(made: &Made<'_>, path: &str) -> Result<(), String> {
+fn check_at(made: &StructValue<'_>, path: &str) -> Result<(), String> {
     if *made.name != *path {
         return Err(format!(
             "unexpected type name {}, expected {}, which matches field name path from root \
@@ -47,11 +47,11 @@ fn check_at(made: &Made<'_>, path: &str) -> Result<(), String> {
 
 fn check_value(value: &Value<'_>, path: &str) -> Result<(), String> {
     match value {
-        Value::Made(made) => check_at(made, path),
-        Value::List(optik_rules::List::Owned(items)) => {
+        Value::Struct(made) => check_at(made, path),
+        Value::List(optik_cel::ListValue::Owned(items)) => {
             items.iter().try_for_each(|item| check_value(item, path))
         }
-        Value::Map(optik_rules::Map::Owned(entries)) => entries
+        Value::Map(optik_cel::MapValue::Owned(entries)) => entries
             .values()
             .try_for_each(|value| check_value(value, path)),
         _ => Ok(()),
@@ -59,18 +59,18 @@ fn check_value(value: &Value<'_>, path: &str) -> Result<(), String> {
 }
 
 /// A list of operations as a JSON patch.
-pub(super) fn patch(value: &Value<'_>) -> Result<Json, String> {
+pub(super) fn to_json_patch(value: &Value<'_>) -> Result<Json, String> {
     let not_json =
         || "JSONPath valueExpression evaluated to a type that could not marshal to JSON".to_owned();
-    let Value::List(optik_rules::List::Owned(operations)) = value else {
+    let Value::List(optik_cel::ListValue::Owned(operations)) = value else {
         return Ok(Json::Array(Vec::new()));
     };
     let mut made = Vec::new();
     for operation in operations.iter() {
-        if let Value::Made(operation) = operation {
+        if let Value::Struct(operation) = operation {
             let value = operation.fields.iter().find(|(name, _)| &**name == "value");
-            if let Some((_, Value::Made(value))) = value {
-                check_paths(value).map_err(|why| format!("type mismatch: {why}"))?;
+            if let Some((_, Value::Struct(value))) = value {
+                check_object_types(value).map_err(|why| format!("type mismatch: {why}"))?;
             }
         }
         made.push(operation.to_json().ok_or_else(not_json)?);

@@ -19,9 +19,9 @@ mod params;
 mod typing;
 mod validating;
 
-pub(crate) use book::{DIRECTORIES, Policies, PolicySet};
-pub(crate) use check::{check, check_condition, default};
-pub(crate) use holding::Holding;
-pub(crate) use judge::CelJudge;
+pub(crate) use book::{POLICY_DIRECTORIES, Policies, PolicySet};
+pub(crate) use check::{apply_defaults, validate, validate_match_condition};
+pub(crate) use holding::PolicyDeps;
+pub(crate) use judge::CelMatchConditions;
 pub(crate) use mutating::MutatingPolicies;
 pub(crate) use validating::ValidatingPolicies;

@@ -1,93 +1,97 @@
 //! Policies that change objects.
 
-use super::compiled::{How, Mutation};
-use super::context::Context;
-use super::holding::Holding;
-use super::making::{check_paths, patch};
-use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
-use crate::admission::hooks::{patched, reread};
-use crate::admission::{Attributes, Draft, Step};
-use crate::conversion::shown_as;
-use crate::kinds::Kind;
+use super::compiled::{MutationPatchType, PolicyMutation};
+use super::context::EvaluationContext;
+use super::holding::PolicyDeps;
+use super::making::{check_object_types, to_json_patch};
+use super::matched::{
+    PolicyInvocation, match_conditions_met, matching_policies, may_match, namespace_of,
+};
+use crate::admission::hooks::{apply_json_patch, decode_as};
+use crate::admission::{AdmissionAttributes, AdmissionPlugin, MutationState};
+use crate::conversion::convert_to_kind;
+use crate::kinds::ServedResource;
 use futures::future::BoxFuture;
-use optik_object::{Denial, Object, Status, Value as Json};
-use optik_patch::typed::{Duplicates, atomics, merge, validate};
-use optik_rules::Value;
+use optik_cel::Value;
+use optik_object::{DenialStatus, Object, Status, Value as Json};
+use optik_patch::typed::{DuplicateItems, atomic_paths, merge, validate};
 use serde_json::json;
 
-const STEP: &str = "MutatingAdmissionPolicy";
+const PLUGIN_NAME: &str = "MutatingAdmissionPolicy";
 
-pub(crate) struct MutatingPolicies(pub(crate) Holding);
+pub(crate) struct MutatingPolicies(pub(crate) PolicyDeps);
 
 /// Something that went wrong with a policy, and the reason that is given for it.
-struct Complaint {
+struct PolicyFailure {
     text: String,
     reason: &'static str,
 }
 
-impl Step for MutatingPolicies {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+impl AdmissionPlugin for MutatingPolicies {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let set = self.0.policies.current();
-        set.is_some_and(|set| is_concerned(&set.mutating, attributes))
+        set.is_some_and(|set| may_match(&set.mutating, attributes))
     }
 
     fn mutate<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
-        draft: &'a mut Draft,
+        attributes: &'a AdmissionAttributes<'a>,
+        draft: &'a mut MutationState,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(set) = self.0.policies.current() else {
                 return Ok(());
             };
-            let all = matched(&set.mutating, attributes, draft.object.as_ref()).await?;
+            let all = matching_policies(&set.mutating, attributes, draft.object.as_ref()).await?;
             if all.is_empty() {
                 return Ok(());
             }
             let namespace = namespace_of(attributes).await?;
             let mut object = draft.object.take();
-            let round = draft.round;
-            draft.memory(STEP).begin(round, object.as_ref());
+            let round = draft.pass;
+            draft
+                .reinvocation(PLUGIN_NAME)
+                .begin(round, object.as_ref());
             let mut complaints = Vec::new();
             let mut outcome = Ok(());
             for one in &all {
                 outcome = self
-                    .hold(one, attributes, namespace.as_ref(), draft, &mut object)
+                    .apply_policy(one, attributes, namespace.as_ref(), draft, &mut object)
                     .await
                     .map(|found| complaints.extend(found));
                 if outcome.is_err() {
                     break;
                 }
             }
-            draft.memory(STEP).end(object.as_ref());
+            draft.reinvocation(PLUGIN_NAME).end(object.as_ref());
             draft.object = object;
             outcome?;
-            refusal(&complaints, attributes).map_or(Ok(()), Err)
+            failure_status(&complaints, attributes).map_or(Ok(()), Err)
         })
     }
 }
 
 impl MutatingPolicies {
     /// Changes an object as a policy says; what went wrong.
-    async fn hold(
+    async fn apply_policy(
         &self,
-        one: &Matched,
-        attributes: &Attributes<'_>,
+        one: &PolicyInvocation,
+        attributes: &AdmissionAttributes<'_>,
         namespace: Option<&Json>,
-        draft: &mut Draft,
+        draft: &mut MutationState,
         object: &mut Option<Object>,
-    ) -> Result<Vec<Complaint>, Status> {
-        let Matched {
+    ) -> Result<Vec<PolicyFailure>, Status> {
+        let PolicyInvocation {
             policy, binding, ..
         } = one;
         let mut complaints = Vec::new();
         let mut complain = |why: String, reason| {
-            if !policy.fails_open {
+            if !policy.ignores_failure {
                 let text = format!(
                     "policy '{}' with binding '{}' denied request: {why}",
                     policy.name, binding.name
                 );
-                complaints.push(Complaint { text, reason });
+                complaints.push(PolicyFailure { text, reason });
             }
         };
         let params = match &one.params {
@@ -97,12 +101,16 @@ impl MutatingPolicies {
                 return Ok(complaints);
             }
         };
-        let seen = self.0.seen(one, attributes, namespace).await?;
-        let (of, old, surroundings) = (seen.of, seen.old.as_ref(), &seen.surroundings);
+        let seen = self
+            .0
+            .versioned_attributes(one, attributes, namespace)
+            .await?;
+        let (of, old, surroundings) = (seen.object_kind, seen.old.as_ref(), &seen.inputs);
         for params in params {
             let params = params.as_ref();
             let Some(now) = &*object else { continue };
-            let before = shown_as(&self.0.outside, attributes.of, of, now).await?;
+            let before =
+                convert_to_kind(&self.0.webhook_client, attributes.object_kind, of, now).await?;
             let party = format!(
                 "{}/{}/{}",
                 policy.name,
@@ -112,8 +120,9 @@ impl MutatingPolicies {
             let mut shown = before.clone();
             {
                 let objects = (Some(&before), old);
-                let context = Context::new(objects, surroundings, params, &policy.variables);
-                match conditions_hold(policy, &context) {
+                let context =
+                    EvaluationContext::new(objects, surroundings, params, &policy.variables);
+                match match_conditions_met(policy, &context) {
                     Ok(true) => {}
                     Ok(false) => continue,
                     Err(why) => {
@@ -122,15 +131,16 @@ impl MutatingPolicies {
                     }
                 }
             }
-            let round = draft.round;
-            if !draft.memory(STEP).is_due(round, &party) {
+            let round = draft.pass;
+            if !draft.reinvocation(PLUGIN_NAME).is_due(round, &party) {
                 continue;
             }
             for mutation in &policy.mutations {
                 let made = {
                     let objects = (Some(&shown), old);
-                    let context = Context::new(objects, surroundings, params, &policy.variables);
-                    change(mutation, &context, of, &shown)
+                    let context =
+                        EvaluationContext::new(objects, surroundings, params, &policy.variables);
+                    evaluate_mutation(mutation, &context, of, &shown)
                 };
                 match made {
                     Ok(made) => shown = made,
@@ -138,12 +148,15 @@ impl MutatingPolicies {
                 }
             }
             if shown != before {
-                *object = Some(shown_as(&self.0.outside, of, attributes.of, &shown).await?);
-                draft.memory(STEP).changed();
-                draft.again = true;
+                *object = Some(
+                    convert_to_kind(&self.0.webhook_client, of, attributes.object_kind, &shown)
+                        .await?,
+                );
+                draft.reinvocation(PLUGIN_NAME).object_changed();
+                draft.needs_reinvocation = true;
             }
-            if policy.reinvoked {
-                draft.memory(STEP).is_willing(&party);
+            if policy.reinvocation_if_needed {
+                draft.reinvocation(PLUGIN_NAME).mark_reinvocable(&party);
             }
         }
         Ok(complaints)
@@ -151,35 +164,39 @@ impl MutatingPolicies {
 }
 
 /// What a mutation makes of an object.
-fn change<'a>(
-    mutation: &'a Mutation,
-    context: &Context<'a>,
-    of: &Kind,
+fn evaluate_mutation<'a>(
+    mutation: &'a PolicyMutation,
+    context: &EvaluationContext<'a>,
+    of: &ServedResource,
     object: &Object,
 ) -> Result<Object, String> {
-    let value = context.run(&mutation.expression);
-    let value = value.map_err(super::context::Trouble::text)?;
-    match mutation.how {
-        How::Patch => {
-            let operations = patch(&value)?;
+    let value = context.evaluate(&mutation.expression);
+    let value = value.map_err(super::context::EvaluationError::message)?;
+    match mutation.patch_type {
+        MutationPatchType::JsonPatch => {
+            let operations = to_json_patch(&value)?;
             let bytes = optik_object::to_bytes(&operations);
-            match patched(of, object, &bytes) {
+            match apply_json_patch(of, object, &bytes) {
                 Ok(made) => Ok(made.unwrap_or_else(|| object.clone())),
                 // A test that fails keeps the patch from being applied.
                 Err(why) if why.ends_with("test failed") => Ok(object.clone()),
                 Err(why) => Err(format!("JSON Patch: {why}")),
             }
         }
-        How::Apply => applied(&value, of, object),
+        MutationPatchType::ApplyConfiguration => apply_configuration(&value, of, object),
     }
 }
 
-fn applied(value: &Value<'_>, of: &Kind, object: &Object) -> Result<Object, String> {
-    let Value::Made(made) = value else {
+fn apply_configuration(
+    value: &Value<'_>,
+    of: &ServedResource,
+    object: &Object,
+) -> Result<Object, String> {
+    let Value::Struct(made) = value else {
         let name = "unsupported return type from ApplyConfiguration expression";
         return Err(name.into());
     };
-    check_paths(made).map_err(|why| format!("type mismatch: {why}"))?;
+    check_object_types(made).map_err(|why| format!("type mismatch: {why}"))?;
     let config = value.to_json().unwrap_or_default();
     let Json::Object(mut config) = config else {
         return Err("invalid return type".into());
@@ -189,13 +206,13 @@ fn applied(value: &Value<'_>, of: &Kind, object: &Object) -> Result<Object, Stri
     let mut live = object.members().clone();
     match of.schema_in(&of.api_version) {
         Some(schema) => {
-            validate(schema, &config, Duplicates::Refused).map_err(|error| {
+            validate(schema, &config, DuplicateItems::Refused).map_err(|error| {
                 format!(
                     "error applying patch: failed to convert patch object to typed object: {error}"
                 )
             })?;
             // Who names some members of it would drop the others without knowing.
-            let atomics = atomics(schema, &config);
+            let atomics = atomic_paths(schema, &config);
             if !atomics.is_empty() {
                 return Err(format!(
                     "error applying patch: invalid ApplyConfiguration: may not mutate atomic \
@@ -208,38 +225,41 @@ fn applied(value: &Value<'_>, of: &Kind, object: &Object) -> Result<Object, Stri
         None => {
             let mut whole = Json::Object(live);
             let patch = Json::Object(config);
-            merge_plainly(&mut whole, patch);
+            merge_untyped(&mut whole, patch);
             let Json::Object(merged) = whole else {
                 return Err("invalid return type".into());
             };
             live = merged;
         }
     }
-    reread(of, Json::Object(live)).map_err(|why| format!("error applying patch: {why}"))
+    decode_as(of, Json::Object(live)).map_err(|why| format!("error applying patch: {why}"))
 }
 
 /// Without types, objects are merged and everything else is replaced.
-fn merge_plainly(into: &mut Json, from: Json) {
+fn merge_untyped(into: &mut Json, from: Json) {
     match (into, from) {
         (Json::Object(into), Json::Object(from)) => {
             for (name, value) in from {
-                merge_plainly(into.entry(name).or_insert(Json::Null), value);
+                merge_untyped(into.entry(name).or_insert(Json::Null), value);
             }
         }
         (into, from) => *into = from,
     }
 }
 
-fn refusal(complaints: &[Complaint], attributes: &Attributes<'_>) -> Option<Status> {
+fn failure_status(
+    complaints: &[PolicyFailure],
+    attributes: &AdmissionAttributes<'_>,
+) -> Option<Status> {
     let first = complaints.first()?;
-    let resource = attributes.kind.resource.name();
+    let resource = attributes.resource.resource.name();
     let causes = complaints.iter();
     let causes: Vec<Json> = causes.map(|one| json!({"message": one.text})).collect();
     let details = json!({
         "name": attributes.name, "group": resource.group, "kind": resource.plural,
         "causes": causes,
     });
-    Some(Status::denied(Denial {
+    Some(Status::from_denial(DenialStatus {
         message: &first.text,
         reason: first.reason,
         code: 403,

@@ -1,90 +1,95 @@
 //! The names that expressions of policies can use.
 
-use super::making::Making;
-use optik_rules::{
-    CompileError, FieldShape, Library, Names, ObjectShape, Program, Shape, ShapeKind, Type,
+use super::making::MutationTypes;
+use optik_cel::{
+    CelType, CompileError, DeclField, DeclKind, DeclType, Environment, ObjectDecl, OpaqueType,
+    Program,
 };
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 /// The places of the variables.
-pub(super) const OBJECT: usize = 0;
-pub(super) const OLD_OBJECT: usize = 1;
-pub(super) const REQUEST: usize = 2;
-pub(super) const PARAMS: usize = 3;
-pub(super) const NAMESPACE_OBJECT: usize = 4;
-pub(super) const AUTHORIZER: usize = 5;
-pub(super) const REQUEST_RESOURCE: usize = 6;
+pub(super) const OBJECT_SLOT: usize = 0;
+pub(super) const OLD_OBJECT_SLOT: usize = 1;
+pub(super) const REQUEST_SLOT: usize = 2;
+pub(super) const PARAMS_SLOT: usize = 3;
+pub(super) const NAMESPACE_OBJECT_SLOT: usize = 4;
+pub(super) const AUTHORIZER_SLOT: usize = 5;
+pub(super) const REQUEST_RESOURCE_SLOT: usize = 6;
 /// And those of the policy itself, behind `variables`.
-pub(super) const OWN: usize = 8;
+pub(super) const FIRST_VARIABLE_SLOT: usize = 8;
 
 /// No expression can say this.
-const UNSAID: &str = "\0";
+const UNNAMEABLE: &str = "\0";
 
 /// What there is besides the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct With {
+pub(super) struct OptionalVariables {
     pub(super) params: bool,
     pub(super) authorizer: bool,
     /// Objects and patches can be made.
-    pub(super) making: bool,
+    pub(super) patch_types: bool,
 }
 
 /// Of which types objects and parameters are taken to be.
 #[derive(Clone, Debug)]
-pub(super) struct Types {
-    pub(super) object: Type,
-    pub(super) params: Type,
+pub(super) struct VariableTypes {
+    pub(super) object: CelType,
+    pub(super) params: CelType,
 }
 
-impl Types {
+impl VariableTypes {
     /// A policy may be about anything.
     pub(super) const UNKNOWN: Self = Self {
-        object: Type::Dyn,
-        params: Type::Dyn,
+        object: CelType::Dyn,
+        params: CelType::Dyn,
     };
 }
 
 /// The variables of a policy that an expression can use, and the names that follow from them:
 /// a policy may have as many expressions as variables, so they are not made anew for each.
 #[derive(Debug)]
-pub(super) struct Known {
-    types: Types,
-    variables: Vec<(String, Type)>,
-    made: RefCell<Vec<(With, Names)>>,
+pub(super) struct ExpressionEnv {
+    types: VariableTypes,
+    variables: Vec<(String, CelType)>,
+    names_cache: RefCell<Vec<(OptionalVariables, Environment)>>,
 }
 
-impl Known {
-    pub(super) fn of(types: Types) -> Self {
+impl ExpressionEnv {
+    pub(super) fn new(types: VariableTypes) -> Self {
         Self {
             types,
             variables: Vec::new(),
-            made: RefCell::default(),
+            names_cache: RefCell::default(),
         }
     }
 
     /// Nothing but what every expression can use.
-    pub(super) fn nothing() -> Self {
-        Self::of(Types::UNKNOWN)
+    pub(super) fn without_variables() -> Self {
+        Self::new(VariableTypes::UNKNOWN)
     }
 
-    pub(super) fn add(&mut self, name: &str, of: Type) {
-        let made = self.made.get_mut();
+    pub(super) fn declare_variable(&mut self, name: &str, of: CelType) {
+        let made = self.names_cache.get_mut();
         // Before the first one, `variables` itself is no name.
         if self.variables.is_empty() {
             made.clear();
         }
         for (_, names) in made {
-            names.add(&format!("variables.{name}"), of.clone());
+            names.add_variable(&format!("variables.{name}"), of.clone());
         }
         self.variables.push((name.to_owned(), of));
     }
 
-    pub(super) fn compile(&self, source: &str, with: With) -> Result<Program, CompileError> {
-        let mut made = self.made.borrow_mut();
+    pub(super) fn compile(
+        &self,
+        source: &str,
+        with: OptionalVariables,
+    ) -> Result<Program, CompileError> {
+        let mut made = self.names_cache.borrow_mut();
         let at = made.iter().position(|(of, _)| *of == with);
         let at = at.unwrap_or_else(|| {
-            made.push((with, names(with, &self.types, &self.variables)));
+            made.push((with, declared_names(with, &self.types, &self.variables)));
             made.len() - 1
         });
         Program::compile(source, &made[at].1, None)
@@ -92,38 +97,42 @@ impl Known {
 }
 
 /// The names for an expression behind some variables of its policy.
-fn names(with: With, types: &Types, variables: &[(String, Type)]) -> Names {
-    let only_if = |there: bool, name: &'static str| if there { name } else { UNSAID };
-    let empty = Type::Object(Arc::new(ObjectShape::new(
+fn declared_names(
+    with: OptionalVariables,
+    types: &VariableTypes,
+    variables: &[(String, CelType)],
+) -> Environment {
+    let only_if = |there: bool, name: &'static str| if there { name } else { UNNAMEABLE };
+    let empty = CelType::Object(Arc::new(ObjectDecl::new(
         "kubernetes.variables".into(),
         Vec::new(),
     )));
-    let mut names = Names::default()
-        .with("object", types.object.clone())
-        .with("oldObject", types.object.clone())
-        .with("request", REQUEST_SHAPE.type_of())
-        .with(only_if(with.params, "params"), types.params.clone())
-        .with("namespaceObject", NAMESPACE_SHAPE.type_of())
-        .with(
+    let mut names = Environment::default()
+        .with_variable("object", types.object.clone())
+        .with_variable("oldObject", types.object.clone())
+        .with_variable("request", REQUEST_SHAPE.type_of())
+        .with_variable(only_if(with.params, "params"), types.params.clone())
+        .with_variable("namespaceObject", NAMESPACE_SHAPE.type_of())
+        .with_variable(
             only_if(with.authorizer, "authorizer"),
-            Type::Library(Library::Authorizer),
+            CelType::Opaque(OpaqueType::Authorizer),
         )
-        .with(
+        .with_variable(
             only_if(with.authorizer, "authorizer.requestResource"),
-            Type::Library(Library::ResourceCheck),
+            CelType::Opaque(OpaqueType::ResourceCheck),
         )
-        .with(only_if(!variables.is_empty(), "variables"), empty);
+        .with_variable(only_if(!variables.is_empty(), "variables"), empty);
     for (name, of) in variables {
-        names.add(&format!("variables.{name}"), of.clone());
+        names.add_variable(&format!("variables.{name}"), of.clone());
     }
-    match with.making {
-        true => names.making(Arc::new(Making)),
+    match with.patch_types {
+        true => names.with_type_provider(Arc::new(MutationTypes)),
         false => names,
     }
 }
 
-fn shape(kind: ShapeKind) -> Shape {
-    Shape {
+fn shape(kind: DeclKind) -> DeclType {
+    DeclType {
         kind,
         elements_max: 0,
         bytes_min: 0,
@@ -131,29 +140,29 @@ fn shape(kind: ShapeKind) -> Shape {
     }
 }
 
-fn object(name: &str, fields: Vec<(&str, Shape)>) -> Shape {
-    let fields = fields.into_iter().map(|(name, shape)| FieldShape {
+fn object(name: &str, fields: Vec<(&str, DeclType)>) -> DeclType {
+    let fields = fields.into_iter().map(|(name, shape)| DeclField {
         name: name.into(),
         key: name.into(),
         shape,
     });
-    let fields = ObjectShape::new(name.into(), fields.collect());
-    shape(ShapeKind::Object(Arc::new(fields)))
+    let fields = ObjectDecl::new(name.into(), fields.collect());
+    shape(DeclKind::Object(Arc::new(fields)))
 }
 
-fn map(of: Shape) -> Shape {
-    shape(ShapeKind::Map(Arc::new(of)))
+fn map(of: DeclType) -> DeclType {
+    shape(DeclKind::Map(Arc::new(of)))
 }
 
-fn list(of: Shape) -> Shape {
-    shape(ShapeKind::List {
+fn list(of: DeclType) -> DeclType {
+    shape(DeclKind::List {
         items: Arc::new(of),
-        order: optik_rules::Order::Matters,
+        list_type: optik_cel::CelListType::Atomic,
     })
 }
 
-static REQUEST_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
-    let text = || shape(ShapeKind::String);
+static REQUEST_SHAPE: LazyLock<DeclType> = LazyLock::new(|| {
+    let text = || shape(DeclKind::String);
     let texts = |name: &str, names: [&'static str; 3]| {
         object(name, names.map(|name| (name, text())).into())
     };
@@ -187,14 +196,14 @@ static REQUEST_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
             ("namespace", text()),
             ("operation", text()),
             ("userInfo", user),
-            ("dryRun", shape(ShapeKind::Bool)),
-            ("options", shape(ShapeKind::Any)),
+            ("dryRun", shape(DeclKind::Bool)),
+            ("options", shape(DeclKind::Any)),
         ],
     )
 });
 
-static NAMESPACE_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
-    let text = || shape(ShapeKind::String);
+static NAMESPACE_SHAPE: LazyLock<DeclType> = LazyLock::new(|| {
+    let text = || shape(DeclKind::String);
     let metadata = object(
         "kubernetes.NamespaceMetadata",
         vec![
@@ -204,10 +213,10 @@ static NAMESPACE_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
             ("labels", map(text())),
             ("annotations", map(text())),
             ("UID", text()),
-            ("creationTimestamp", shape(ShapeKind::DateTime)),
-            ("deletionGracePeriodSeconds", shape(ShapeKind::Int)),
-            ("deletionTimestamp", shape(ShapeKind::DateTime)),
-            ("generation", shape(ShapeKind::Int)),
+            ("creationTimestamp", shape(DeclKind::DateTime)),
+            ("deletionGracePeriodSeconds", shape(DeclKind::Int)),
+            ("deletionTimestamp", shape(DeclKind::DateTime)),
+            ("generation", shape(DeclKind::Int)),
             ("resourceVersion", text()),
             ("finalizers", list(text())),
         ],
@@ -227,11 +236,11 @@ static NAMESPACE_SHAPE: LazyLock<Shape> = LazyLock::new(|| {
 });
 
 /// How the JSON of a request is read.
-pub(super) fn request_shape() -> &'static Shape {
+pub(super) fn request_shape() -> &'static DeclType {
     &REQUEST_SHAPE
 }
 
 /// How the JSON of a namespace is read.
-pub(super) fn namespace_shape() -> &'static Shape {
+pub(super) fn namespace_shape() -> &'static DeclType {
     &NAMESPACE_SHAPE
 }

@@ -1,8 +1,8 @@
 //! The parameters that a binding names.
 
-use super::compiled::{ParamRef, Policy};
-use crate::admission::Attributes;
-use crate::kinds::Kind;
+use super::compiled::{AdmissionPolicy, ParamRef};
+use crate::admission::AdmissionAttributes;
+use crate::kinds::ServedResource;
 use crate::trouble::read_failed;
 use optik_object::{Object, Status};
 use optik_store::Snapshot;
@@ -10,27 +10,27 @@ use optik_store::Snapshot;
 /// The parameters to look at a write with: one that is none if nothing asks for any, and
 /// nothing at all if those asked for do not exist and need not. The inner error says why
 /// the binding does not work.
-pub(super) async fn collect(
-    policy: &Policy,
+pub(super) async fn resolve_params(
+    policy: &AdmissionPolicy,
     reference: Option<&ParamRef>,
-    attributes: &Attributes<'_>,
+    attributes: &AdmissionAttributes<'_>,
 ) -> Result<Result<Vec<Option<Object>>, String>, Status> {
     let (Some((api_version, kind)), Some(reference)) = (&policy.param_kind, reference) else {
         return Ok(Ok(vec![None]));
     };
-    let Some(kind) = attributes.kinds.by_kind(api_version, kind) else {
+    let Some(kind) = attributes.registry.by_kind(api_version, kind) else {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let group = if group.is_empty() { "" } else { group };
         let why = format!("paramKind kind `{group}/{version}, Kind={kind}` not known",);
         return Ok(Err(why));
     };
-    let namespace = match namespace(kind, reference, attributes) {
+    let namespace = match params_namespace(kind, reference, attributes) {
         Ok(namespace) => namespace,
         Err(why) => return Ok(Err(why)),
     };
     // What was written a moment ago counts.
     let state = attributes.store.latest().await.map_err(read_failed)?;
-    let found = find(kind, namespace.as_deref(), reference, &state);
+    let found = find_params(kind, namespace.as_deref(), reference, &state);
     if found.is_empty() && reference.must_exist {
         let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
         return Ok(Err(why.into()));
@@ -39,10 +39,10 @@ pub(super) async fn collect(
 }
 
 /// In which namespace they are, if in one.
-fn namespace(
-    kind: &Kind,
+fn params_namespace(
+    kind: &ServedResource,
     reference: &ParamRef,
-    attributes: &Attributes<'_>,
+    attributes: &AdmissionAttributes<'_>,
 ) -> Result<Option<String>, String> {
     match (kind.is_namespaced(), reference.namespace.as_str()) {
         (false, "") => Ok(None),
@@ -59,14 +59,14 @@ fn namespace(
     }
 }
 
-fn find(
-    kind: &Kind,
+fn find_params(
+    kind: &ServedResource,
     namespace: Option<&str>,
     reference: &ParamRef,
     state: &Snapshot,
 ) -> Vec<Object> {
     let open = |bytes: &[u8]| {
-        let object = kind.open(bytes).ok()?;
+        let object = kind.decode_stored(bytes).ok()?;
         let mut object = kind.to_client(&object).into_owned();
         object.set_type(&kind.resource.kind, &kind.api_version);
         Some(object)

@@ -1,55 +1,57 @@
 //! Policies that refuse objects.
 
-use super::compiled::{Action, Policy, Validation};
-use super::context::{Context, Trouble};
-use super::holding::Holding;
-use super::matched::{Matched, conditions_hold, is_concerned, matched, namespace_of};
-use crate::admission::{Attributes, Step};
+use super::compiled::{AdmissionPolicy, PolicyValidation, ValidationAction};
+use super::context::{EvaluationContext, EvaluationError};
+use super::holding::PolicyDeps;
+use super::matched::{
+    PolicyInvocation, match_conditions_met, matching_policies, may_match, namespace_of,
+};
+use crate::admission::{AdmissionAttributes, AdmissionPlugin};
 use futures::future::BoxFuture;
-use optik_object::{Denial, Object, Status, Value as Json};
-use optik_rules::Value;
+use optik_cel::Value;
+use optik_object::{DenialStatus, Object, Status, Value as Json};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
 /// Longer messages are not taken.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 /// What is longer is cut.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
-pub(crate) struct ValidatingPolicies(pub(crate) Holding);
+pub(crate) struct ValidatingPolicies(pub(crate) PolicyDeps);
 
 /// A validation that said no, or could not say yes.
-struct Decision {
+struct PolicyDecision {
     message: String,
     reason: String,
 }
 
-impl Step for ValidatingPolicies {
-    fn concerns(&self, attributes: &Attributes<'_>) -> bool {
+impl AdmissionPlugin for ValidatingPolicies {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let set = self.0.policies.current();
-        set.is_some_and(|set| is_concerned(&set.validating, attributes))
+        set.is_some_and(|set| may_match(&set.validating, attributes))
     }
 
     fn validate<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         object: Option<&'a Object>,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(set) = self.0.policies.current() else {
                 return Ok(());
             };
-            let all = matched(&set.validating, attributes, object).await?;
+            let all = matching_policies(&set.validating, attributes, object).await?;
             let namespace = match all.is_empty() {
                 true => None,
                 false => namespace_of(attributes).await?,
             };
             let mut denied = None;
-            let mut notes = Notes::default();
+            let mut notes = AuditAnnotations::default();
             for one in &all {
                 let found = self
-                    .hold(one, attributes, object, namespace.as_ref(), &mut notes)
+                    .enforce(one, attributes, object, namespace.as_ref(), &mut notes)
                     .await?;
                 denied = denied.or(found);
             }
@@ -61,11 +63,11 @@ impl Step for ValidatingPolicies {
 
 /// Audit annotations of policies: each value once, several beside each other.
 #[derive(Default)]
-struct Notes {
+struct AuditAnnotations {
     values: BTreeMap<String, Vec<String>>,
 }
 
-impl Notes {
+impl AuditAnnotations {
     fn add(&mut self, key: String, value: &str) {
         let mut end = value.len().min(ANNOTATION_BYTES_MAX);
         while !value.is_char_boundary(end) {
@@ -77,42 +79,48 @@ impl Notes {
         }
     }
 
-    fn publish(self, attributes: &Attributes<'_>) {
+    fn publish(self, attributes: &AdmissionAttributes<'_>) {
         for (key, values) in self.values {
-            attributes.told.annotate(key, values.join(", "));
+            attributes.recorder.annotate(key, values.join(", "));
         }
     }
 }
 
 impl ValidatingPolicies {
     /// Holds a write against a policy; the first refusal.
-    async fn hold(
+    async fn enforce(
         &self,
-        one: &Matched,
-        attributes: &Attributes<'_>,
+        one: &PolicyInvocation,
+        attributes: &AdmissionAttributes<'_>,
         object: Option<&Object>,
         namespace: Option<&Json>,
-        notes: &mut Notes,
+        notes: &mut AuditAnnotations,
     ) -> Result<Option<Status>, Status> {
         let policy = &one.policy;
         let params = match &one.params {
             Ok(params) => params,
-            Err(_) if policy.fails_open => return Ok(None),
+            Err(_) if policy.ignores_failure => return Ok(None),
             Err(why) => {
-                let decision = Decision {
+                let decision = PolicyDecision {
                     message: format!("failed to configure binding: {why}"),
                     reason: String::new(),
                 };
-                return Ok(Some(refusal(one, &decision, attributes)));
+                return Ok(Some(decision_status(one, &decision, attributes)));
             }
         };
-        let seen = self.0.seen(one, attributes, namespace).await?;
-        let object = self.0.shown(attributes, seen.of, object).await?;
+        let seen = self
+            .0
+            .versioned_attributes(one, attributes, namespace)
+            .await?;
+        let object = self
+            .0
+            .versioned_object(attributes, seen.object_kind, object)
+            .await?;
         let mut denied = None;
         for params in params {
             let (objects, params) = ((object.as_ref(), seen.old.as_ref()), params.as_ref());
-            let context = Context::new(objects, &seen.surroundings, params, &policy.variables);
-            let found = judge(one, &context, attributes, notes);
+            let context = EvaluationContext::new(objects, &seen.inputs, params, &policy.variables);
+            let found = evaluate(one, &context, attributes, notes);
             denied = denied.or(found);
         }
         Ok(denied)
@@ -120,18 +128,18 @@ impl ValidatingPolicies {
 }
 
 /// What a policy decides about a write with one parameter; the first refusal.
-fn judge<'a>(
-    one: &'a Matched,
-    context: &Context<'a>,
-    attributes: &Attributes<'_>,
-    notes: &mut Notes,
+fn evaluate<'a>(
+    one: &'a PolicyInvocation,
+    context: &EvaluationContext<'a>,
+    attributes: &AdmissionAttributes<'_>,
+    notes: &mut AuditAnnotations,
 ) -> Option<Status> {
-    let policy: &Policy = &one.policy;
-    let decisions = match conditions_hold(policy, context) {
+    let policy: &AdmissionPolicy = &one.policy;
+    let decisions = match match_conditions_met(policy, context) {
         Ok(false) => return None,
-        Ok(true) => decide(policy, context),
-        Err(_) if policy.fails_open => return None,
-        Err(message) => vec![Some(Decision {
+        Ok(true) => evaluate_validations(policy, context),
+        Err(_) if policy.ignores_failure => return None,
+        Err(message) => vec![Some(PolicyDecision {
             message,
             reason: String::new(),
         })],
@@ -139,52 +147,55 @@ fn judge<'a>(
     let mut denied = None;
     for (index, decision) in decisions.iter().enumerate() {
         let Some(decision) = decision else { continue };
-        for action in &one.binding.actions {
+        for action in &one.binding.validation_actions {
             match action {
-                Action::Deny => {
-                    denied = denied.or_else(|| Some(refusal(one, decision, attributes)));
+                ValidationAction::Deny => {
+                    denied = denied.or_else(|| Some(decision_status(one, decision, attributes)));
                 }
-                Action::Warn => attributes.told.warn([format!(
+                ValidationAction::Warn => attributes.recorder.warn([format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                     policy.name, one.binding.name, decision.message
                 )]),
-                Action::Audit => audit(one, index, decision, attributes),
+                ValidationAction::Audit => audit_failure(one, index, decision, attributes),
             }
         }
     }
-    let annotated = annotate(policy, context, notes);
+    let annotated = evaluate_annotations(policy, context, notes);
     match annotated {
-        Err(message) if !policy.fails_open => {
-            let decision = Decision {
+        Err(message) if !policy.ignores_failure => {
+            let decision = PolicyDecision {
                 message,
                 reason: String::new(),
             };
-            denied.or_else(|| Some(refusal(one, &decision, attributes)))
+            denied.or_else(|| Some(decision_status(one, &decision, attributes)))
         }
         _ => denied,
     }
 }
 
 /// What each validation came to; `None` if it is content.
-fn decide<'a>(policy: &'a Policy, context: &Context<'a>) -> Vec<Option<Decision>> {
+fn evaluate_validations<'a>(
+    policy: &'a AdmissionPolicy,
+    context: &EvaluationContext<'a>,
+) -> Vec<Option<PolicyDecision>> {
     let mut decisions = Vec::with_capacity(policy.validations.len());
     for validation in &policy.validations {
-        let decision = match context.run(&validation.expression) {
+        let decision = match context.evaluate(&validation.expression) {
             Ok(Value::Bool(true)) => None,
-            Ok(_) => Some(Decision {
-                message: message(validation, context),
+            Ok(_) => Some(PolicyDecision {
+                message: failure_message(validation, context),
                 reason: validation.reason.clone(),
             }),
-            Err(Trouble::OutOfBudget) => {
-                let decision = Decision {
-                    message: Trouble::OutOfBudget.text(),
+            Err(EvaluationError::OutOfBudget) => {
+                let decision = PolicyDecision {
+                    message: EvaluationError::OutOfBudget.message(),
                     reason: String::new(),
                 };
-                decisions.push((!policy.fails_open).then_some(decision));
+                decisions.push((!policy.ignores_failure).then_some(decision));
                 return decisions;
             }
-            Err(Trouble::Failed(_)) if policy.fails_open => None,
-            Err(Trouble::Failed(message)) => Some(Decision {
+            Err(EvaluationError::Failed(_)) if policy.ignores_failure => None,
+            Err(EvaluationError::Failed(message)) => Some(PolicyDecision {
                 message,
                 reason: String::new(),
             }),
@@ -194,11 +205,14 @@ fn decide<'a>(policy: &'a Policy, context: &Context<'a>) -> Vec<Option<Decision>
     decisions
 }
 
-fn message<'a>(validation: &'a Validation, context: &Context<'a>) -> String {
+fn failure_message<'a>(
+    validation: &'a PolicyValidation,
+    context: &EvaluationContext<'a>,
+) -> String {
     let said = validation
         .message_expression
         .as_ref()
-        .and_then(|expression| context.run(expression).ok());
+        .and_then(|expression| context.evaluate(expression).ok());
     let said = said.as_ref().and_then(Value::as_str).map(str::trim);
     let said = said
         .filter(|text| !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n'));
@@ -209,13 +223,13 @@ fn message<'a>(validation: &'a Validation, context: &Context<'a>) -> String {
     }
 }
 
-fn annotate<'a>(
-    policy: &'a Policy,
-    context: &Context<'a>,
-    notes: &mut Notes,
+fn evaluate_annotations<'a>(
+    policy: &'a AdmissionPolicy,
+    context: &EvaluationContext<'a>,
+    notes: &mut AuditAnnotations,
 ) -> Result<(), String> {
-    for (key, expression) in &policy.annotations {
-        match context.run(expression) {
+    for (key, expression) in &policy.audit_annotations {
+        match context.evaluate(expression) {
             Ok(Value::Null) => {}
             Ok(Value::String(text)) => {
                 let text = text.as_str().trim();
@@ -230,16 +244,21 @@ fn annotate<'a>(
                     expression.text
                 ));
             }
-            Err(trouble) => return Err(trouble.text()),
+            Err(trouble) => return Err(trouble.message()),
         }
     }
     Ok(())
 }
 
-fn audit(one: &Matched, index: usize, decision: &Decision, attributes: &Attributes<'_>) {
+fn audit_failure(
+    one: &PolicyInvocation,
+    index: usize,
+    decision: &PolicyDecision,
+    attributes: &AdmissionAttributes<'_>,
+) {
     let actions: Vec<&str> = one
         .binding
-        .actions
+        .validation_actions
         .iter()
         .map(|action| action.name())
         .collect();
@@ -247,10 +266,16 @@ fn audit(one: &Matched, index: usize, decision: &Decision, attributes: &Attribut
         "message": decision.message, "policy": one.policy.name, "binding": one.binding.name,
         "expressionIndex": index, "validationActions": actions,
     }]);
-    attributes.told.annotate(FAILURE.into(), value.to_string());
+    attributes
+        .recorder
+        .annotate(FAILURE_ANNOTATION.into(), value.to_string());
 }
 
-fn refusal(one: &Matched, decision: &Decision, attributes: &Attributes<'_>) -> Status {
+fn decision_status(
+    one: &PolicyInvocation,
+    decision: &PolicyDecision,
+    attributes: &AdmissionAttributes<'_>,
+) -> Status {
     let text = format!(
         "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
         one.policy.name, one.binding.name, decision.message
@@ -264,12 +289,17 @@ fn refusal(one: &Matched, decision: &Decision, attributes: &Attributes<'_>) -> S
         "RequestEntityTooLarge" => 413,
         _ => 422,
     };
-    denied(attributes, &text, reason, code)
+    denied_status(attributes, &text, reason, code)
 }
 
 /// A refusal that reads like a forbidden one, whatever its reason.
-fn denied(attributes: &Attributes<'_>, text: &str, reason: &str, code: u16) -> Status {
-    let resource = attributes.kind.resource.name();
+fn denied_status(
+    attributes: &AdmissionAttributes<'_>,
+    text: &str,
+    reason: &str,
+    code: u16,
+) -> Status {
+    let resource = attributes.resource.resource.name();
     let name = match attributes.name {
         "" => String::new(),
         name => format!(" {}", optik_object::quote(name)),
@@ -279,7 +309,7 @@ fn denied(attributes: &Attributes<'_>, text: &str, reason: &str, code: u16) -> S
         "name": attributes.name, "group": resource.group, "kind": resource.plural,
         "causes": [{"message": text}],
     });
-    Status::denied(Denial {
+    Status::from_denial(DenialStatus {
         message: &message,
         reason,
         code,

@@ -1,17 +1,17 @@
 //! Where a server is and what we show it.
 
 use super::kubeconfig;
-use crate::failure::Failure;
+use crate::error::CliError;
 use http::Uri;
 use std::path::{Path, PathBuf};
 
 /// Everything needed to open a connection.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct ServerAccess {
     pub(crate) server: Uri,
     /// The authorities that may have signed the server's certificate, as PEM.
     pub(crate) authority: Option<Vec<u8>>,
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<ClientKeyPair>,
     pub(crate) token: Option<String>,
     /// The name in the server's certificate, if not the one in its address.
     pub(crate) certificate_name: Option<String>,
@@ -20,14 +20,14 @@ pub(crate) struct Access {
 
 /// A client certificate and its key, as PEM.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct ClientKeyPair {
     pub(crate) certificate: Vec<u8>,
     pub(crate) key: Vec<u8>,
 }
 
 /// Where the command line says to look for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct AccessSource {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) context: Option<String>,
     pub(crate) server: Option<String>,
@@ -36,19 +36,19 @@ pub(crate) struct Source {
     pub(crate) insecure: bool,
 }
 
-impl Source {
-    pub(crate) fn read(&self) -> Result<Access, Failure> {
+impl AccessSource {
+    pub(crate) fn read(&self) -> Result<ServerAccess, CliError> {
         let mut access = match (&self.kubeconfig, &self.server) {
             (Some(file), _) => self.by_kubeconfig(file)?,
             (None, Some(server)) => self.by_flags(server)?,
-            (None, None) => return Err(Failure::usage("say which server to measure")),
+            (None, None) => return Err(CliError::usage("say which server to measure")),
         };
         access.insecure |= self.insecure;
         Ok(access)
     }
 
-    fn by_kubeconfig(&self, file: &Path) -> Result<Access, Failure> {
-        let complain = |cause| Failure::new(format!("cannot use {}", file.display()), cause);
+    fn by_kubeconfig(&self, file: &Path) -> Result<ServerAccess, CliError> {
+        let complain = |cause| CliError::new(format!("cannot use {}", file.display()), cause);
         let text = std::fs::read_to_string(file).map_err(|cause| complain(cause.into()))?;
         let directory = file.parent().unwrap_or(Path::new("."));
         let read = |path: &Path| std::fs::read(directory.join(path));
@@ -56,16 +56,16 @@ impl Source {
             .map_err(|cause| complain(Box::<dyn std::error::Error + Send + Sync>::from(cause)))
     }
 
-    fn by_flags(&self, server: &str) -> Result<Access, Failure> {
+    fn by_flags(&self, server: &str) -> Result<ServerAccess, CliError> {
         let authority = self.ca.as_deref().map(|file| {
             std::fs::read(file)
-                .map_err(|cause| Failure::new(format!("cannot read {}", file.display()), cause))
+                .map_err(|cause| CliError::new(format!("cannot read {}", file.display()), cause))
         });
-        Ok(Access {
-            server: address(server).map_err(Failure::usage)?,
+        Ok(ServerAccess {
+            server: address(server).map_err(CliError::usage)?,
             authority: authority.transpose()?,
             token: self.token.clone(),
-            ..Access::default()
+            ..ServerAccess::default()
         })
     }
 }

@@ -1,7 +1,7 @@
 //! One worker's way to the server.
 
-use super::connector::Stream;
-use super::line::Line;
+use super::connector::BenchStream;
+use super::line::Http1Connection;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -16,17 +16,17 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 const WINDOW_BYTES: u32 = 8 << 20;
 
 /// A connection just opened, before streams are taken from it.
-pub(crate) enum Shared {
-    Http1(Line),
+pub(crate) enum SharedConnection {
+    Http1(Http1Connection),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Shared {
-    pub(crate) fn http1(stream: Box<dyn Stream>) -> Self {
-        Self::Http1(Line::new(stream))
+impl SharedConnection {
+    pub(crate) fn http1(stream: Box<dyn BenchStream>) -> Self {
+        Self::Http1(Http1Connection::new(stream))
     }
 
-    pub(crate) async fn http2(stream: Box<dyn Stream>) -> hyper::Result<Self> {
+    pub(crate) async fn http2(stream: Box<dyn BenchStream>) -> hyper::Result<Self> {
         let (sender, driver) = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
@@ -37,43 +37,49 @@ impl Shared {
         Ok(Self::Http2(sender))
     }
 
-    pub(crate) fn split(self, streams: usize) -> Vec<Connection> {
+    pub(crate) fn split(self, streams: usize) -> Vec<BenchConnection> {
         match self {
-            Self::Http1(line) => vec![Connection::new(Link::Http1(Box::new(line)))],
+            Self::Http1(line) => vec![BenchConnection::new(ConnectionTransport::Http1(Box::new(
+                line,
+            )))],
             Self::Http2(sender) => (0..streams)
-                .map(|_| Connection::new(Link::Http2(Lane::new(sender.clone()))))
+                .map(|_| {
+                    BenchConnection::new(ConnectionTransport::Http2(Http2Stream::new(
+                        sender.clone(),
+                    )))
+                })
                 .collect(),
         }
     }
 }
 
 /// A stream of an HTTP/2 connection.
-struct Lane {
+struct Http2Stream {
     sender: http2::SendRequest<Full<Bytes>>,
     /// Of the answer that is being read.
     body: Option<Incoming>,
     part: Bytes,
 }
 
-enum Link {
-    Http1(Box<Line>),
-    Http2(Lane),
+enum ConnectionTransport {
+    Http1(Box<Http1Connection>),
+    Http2(Http2Stream),
 }
 
-pub(crate) struct Connection {
-    link: Link,
+pub(crate) struct BenchConnection {
+    link: ConnectionTransport,
     kept: Vec<u8>,
 }
 
 /// An answer that was read to its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct BenchResponse {
     pub(crate) status: StatusCode,
     pub(crate) bytes: u64,
 }
 
-impl Connection {
-    fn new(link: Link) -> Self {
+impl BenchConnection {
+    fn new(link: ConnectionTransport) -> Self {
         Self {
             link,
             kept: Vec::new(),
@@ -81,7 +87,7 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole answer; the start of it stays in [`Self::kept`].
-    pub(crate) async fn exchange(&mut self, request: Request<Bytes>) -> io::Result<Answer> {
+    pub(crate) async fn exchange(&mut self, request: Request<Bytes>) -> io::Result<BenchResponse> {
         self.kept.clear();
         let status = self.open(request).await?;
         let mut bytes = 0;
@@ -90,7 +96,7 @@ impl Connection {
             let room = KEPT_BYTES_MAX.saturating_sub(self.kept.len());
             self.kept.extend_from_slice(&part[..part.len().min(room)]);
         }
-        Ok(Answer { status, bytes })
+        Ok(BenchResponse { status, bytes })
     }
 
     /// The start of the last answer.
@@ -101,8 +107,8 @@ impl Connection {
     /// Sends a request whose answer is long, or does not end; read it with [`Self::more`].
     pub(crate) async fn open(&mut self, request: Request<Bytes>) -> io::Result<StatusCode> {
         match &mut self.link {
-            Link::Http1(line) => line.ask(&request).await,
-            Link::Http2(lane) => lane.ask(request).await.map_err(io::Error::other),
+            ConnectionTransport::Http1(line) => line.ask(&request).await,
+            ConnectionTransport::Http2(lane) => lane.ask(request).await.map_err(io::Error::other),
         }
     }
 
@@ -112,7 +118,7 @@ impl Connection {
     }
 }
 
-impl Link {
+impl ConnectionTransport {
     async fn more(&mut self) -> io::Result<Option<&[u8]>> {
         match self {
             Self::Http1(line) => line.more().await,
@@ -121,7 +127,7 @@ impl Link {
     }
 }
 
-impl Lane {
+impl Http2Stream {
     fn new(sender: http2::SendRequest<Full<Bytes>>) -> Self {
         Self {
             sender,

@@ -1,9 +1,9 @@
 //! Opens connections to one server and writes the requests that go over them.
 
-use super::access::Access;
-use super::connection::{Connection, Shared};
+use super::access::ServerAccess;
+use super::connection::{BenchConnection, SharedConnection};
 use super::tls;
-use crate::failure::Failure;
+use crate::error::CliError;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, Scheme};
@@ -29,10 +29,10 @@ pub(crate) enum Protocol {
 }
 
 /// A byte stream to the server, with TLS or without.
-pub(crate) trait Stream: AsyncBufRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncBufRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub(crate) trait BenchStream: AsyncBufRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncBufRead + AsyncWrite + Send + Unpin> BenchStream for T {}
 
-pub(crate) struct Connector {
+pub(crate) struct BenchConnector {
     protocol: Protocol,
     scheme: Scheme,
     authority: Authority,
@@ -41,9 +41,9 @@ pub(crate) struct Connector {
     headers: HeaderMap,
 }
 
-impl Connector {
-    pub(crate) fn new(access: &Access, protocol: Protocol) -> Result<Self, Failure> {
-        let missing = || Failure::usage(format!("{} has no host", access.server));
+impl BenchConnector {
+    pub(crate) fn new(access: &ServerAccess, protocol: Protocol) -> Result<Self, CliError> {
+        let missing = || CliError::usage(format!("{} has no host", access.server));
         let scheme = access.server.scheme().cloned().ok_or_else(missing)?;
         let authority = access.server.authority().cloned().ok_or_else(missing)?;
         let offer = match protocol {
@@ -66,7 +66,7 @@ impl Connector {
     }
 
     /// Connections, or streams of as few HTTP/2 connections as will carry them.
-    pub(crate) async fn connections(&self, count: usize) -> Result<Vec<Connection>, Failure> {
+    pub(crate) async fn connections(&self, count: usize) -> Result<Vec<BenchConnection>, CliError> {
         let per_connection = match self.protocol {
             Protocol::Http1 => 1,
             Protocol::Http2 { streams } => streams,
@@ -87,20 +87,23 @@ impl Connector {
         Ok(connections.take(count).collect())
     }
 
-    pub(crate) async fn connection(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connection(&self) -> Result<BenchConnection, CliError> {
         let mut one = self.connections(1).await?;
-        one.pop().ok_or_else(|| Failure::text("cannot connect"))
+        one.pop()
+            .ok_or_else(|| CliError::from_message("cannot connect"))
     }
 
-    async fn open(&self) -> io::Result<Shared> {
+    async fn open(&self) -> io::Result<SharedConnection> {
         let stream = self.stream().await?;
         match self.protocol {
-            Protocol::Http1 => Ok(Shared::http1(stream)),
-            Protocol::Http2 { .. } => Shared::http2(stream).await.map_err(io::Error::other),
+            Protocol::Http1 => Ok(SharedConnection::http1(stream)),
+            Protocol::Http2 { .. } => SharedConnection::http2(stream)
+                .await
+                .map_err(io::Error::other),
         }
     }
 
-    async fn stream(&self) -> io::Result<Box<dyn Stream>> {
+    async fn stream(&self) -> io::Result<Box<dyn BenchStream>> {
         let usual = if self.tls.is_some() { 443 } else { 80 };
         // An IPv6 address is bracketed in a URL only.
         let host = self.authority.host().trim_matches(['[', ']']);
@@ -113,12 +116,12 @@ impl Connector {
         })
     }
 
-    fn cannot_connect(&self, cause: io::Error) -> Failure {
+    fn cannot_connect(&self, cause: io::Error) -> CliError {
         // EMFILE: std has no name for it.
         let too_many = cause.raw_os_error() == Some(24);
-        let failure = Failure::new(format!("cannot connect to {}", self.authority), cause);
+        let failure = CliError::new(format!("cannot connect to {}", self.authority), cause);
         if too_many {
-            return failure.hint("Raise the limit of open files, as with `ulimit -n 8192`.");
+            return failure.with_hint("Raise the limit of open files, as with `ulimit -n 8192`.");
         }
         failure
     }
@@ -155,30 +158,33 @@ impl Connector {
 }
 
 fn headers(
-    access: &Access,
+    access: &ServerAccess,
     protocol: Protocol,
     authority: &Authority,
-) -> Result<HeaderMap, Failure> {
+) -> Result<HeaderMap, CliError> {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(ACCEPT, JSON);
     let agent = concat!("optik-bench/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));
     if let Protocol::Http1 = protocol {
         let host = HeaderValue::from_str(authority.as_str());
-        headers.insert(HOST, host.map_err(|cause| Failure::new("the host", cause))?);
+        headers.insert(
+            HOST,
+            host.map_err(|cause| CliError::new("the host", cause))?,
+        );
     }
     if let Some(token) = &access.token {
         let value = HeaderValue::from_str(&format!("Bearer {token}"));
-        let mut value = value.map_err(|cause| Failure::new("the token", cause))?;
+        let mut value = value.map_err(|cause| CliError::new("the token", cause))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
 }
 
-fn server_name(access: &Access) -> Result<ServerName<'static>, Failure> {
+fn server_name(access: &ServerAccess) -> Result<ServerName<'static>, CliError> {
     let host = access.server.host().unwrap_or_default();
     let name = access.certificate_name.as_deref();
     let name = name.unwrap_or(host.trim_matches(['[', ']'])).to_owned();
-    ServerName::try_from(name).map_err(|cause| Failure::new("the server's name", cause))
+    ServerName::try_from(name).map_err(|cause| CliError::new("the server's name", cause))
 }

@@ -1,6 +1,6 @@
 //! The part of a kubeconfig that says where a server is and who we are.
 
-use super::access::{Access, Identity, address};
+use super::access::{ClientKeyPair, ServerAccess, address};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use saphyr::{LoadableYamlNode, Yaml};
@@ -43,7 +43,7 @@ pub(crate) fn parse(
     text: &str,
     context: Option<&str>,
     read: Read<'_>,
-) -> Result<Access, KubeconfigError> {
+) -> Result<ServerAccess, KubeconfigError> {
     let documents = Yaml::load_from_str(text).map_err(KubeconfigError::Yaml)?;
     let config = documents.first().ok_or(KubeconfigError::NoContext)?;
     let current = field(config, "current-context");
@@ -56,7 +56,7 @@ pub(crate) fn parse(
         None => None,
     };
     let server = field(cluster, "server").ok_or(KubeconfigError::Missing("server"))?;
-    Ok(Access {
+    Ok(ServerAccess {
         server: address(server).map_err(KubeconfigError::Address)?,
         authority: content(cluster, "certificate-authority", read)?,
         identity: user.map_or(Ok(None), |user| identity(user, read))?,
@@ -83,11 +83,11 @@ fn entry<'a, 'b>(
     })
 }
 
-fn identity(user: &Yaml<'_>, read: Read<'_>) -> Result<Option<Identity>, KubeconfigError> {
+fn identity(user: &Yaml<'_>, read: Read<'_>) -> Result<Option<ClientKeyPair>, KubeconfigError> {
     let certificate = content(user, "client-certificate", read)?;
     let key = content(user, "client-key", read)?;
     match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
+        (Some(certificate), Some(key)) => Ok(Some(ClientKeyPair { certificate, key })),
         (Some(_), None) => Err(KubeconfigError::Missing("client-key")),
         (None, Some(_)) => Err(KubeconfigError::Missing("client-certificate")),
         (None, None) => Ok(None),
@@ -173,7 +173,7 @@ users:
 preferences: {}
 ";
 
-    fn check(context: Option<&str>) -> Result<Access, String> {
+    fn check(context: Option<&str>) -> Result<ServerAccess, String> {
         let read = |path: &Path| match path.to_str() {
             Some("pki/admin.key") => Ok(b"key".to_vec()),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),

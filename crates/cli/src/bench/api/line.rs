@@ -4,7 +4,7 @@
 //! sent at once, an answer is looked at where it was decrypted, and nothing is handed from
 //! task to task.
 
-use super::connector::Stream;
+use super::connector::BenchStream;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Method, Request, StatusCode};
@@ -16,29 +16,29 @@ const CARRIED_BYTES_MAX: usize = 64 << 10;
 /// An answer with more headers than this is not from a server we know.
 const HEADERS_MAX: usize = 64;
 
-pub(crate) struct Line {
-    stream: Box<dyn Stream>,
+pub(crate) struct Http1Connection {
+    stream: Box<dyn BenchStream>,
     output: Vec<u8>,
     /// What has arrived in several parts, and only together makes sense. It stands before
     /// what the stream has.
     carried: Vec<u8>,
     /// How much of the input has been shown, and is over when more is asked for.
     shown: usize,
-    body: Body,
+    body: Http1Body,
 }
 
-impl Line {
-    pub(crate) fn new(stream: Box<dyn Stream>) -> Self {
+impl Http1Connection {
+    pub(crate) fn new(stream: Box<dyn BenchStream>) -> Self {
         Self {
             stream,
             output: Vec::new(),
             carried: Vec::new(),
             shown: 0,
-            body: Body::Length(0),
+            body: Http1Body::Length(0),
         }
     }
 
-    /// Sends a request and reads the head of the answer; [`Line::more`] has the rest.
+    /// Sends a request and reads the head of the answer; [`Http1Connection::more`] has the rest.
     pub(crate) async fn ask(&mut self, request: &Request<Bytes>) -> io::Result<StatusCode> {
         self.output.clear();
         write_request(request, &mut self.output);
@@ -111,7 +111,10 @@ impl Line {
 }
 
 /// What is not used yet; nothing only at the end of the connection.
-async fn arrived<'a>(stream: &'a mut Box<dyn Stream>, carried: &'a [u8]) -> io::Result<&'a [u8]> {
+async fn arrived<'a>(
+    stream: &'a mut Box<dyn BenchStream>,
+    carried: &'a [u8],
+) -> io::Result<&'a [u8]> {
     match carried {
         [] => stream.fill_buf().await,
         carried => Ok(carried),
@@ -138,14 +141,14 @@ fn write_request(request: &Request<Bytes>, out: &mut Vec<u8>) {
     out.extend_from_slice(body);
 }
 
-struct Head {
+struct Http1ResponseHead {
     status: StatusCode,
     length: usize,
-    body: Body,
+    body: Http1Body,
 }
 
 /// The head of an answer, if it is all there.
-fn read_head(input: &[u8], asked: &Method) -> io::Result<Option<Head>> {
+fn read_head(input: &[u8], asked: &Method) -> io::Result<Option<Http1ResponseHead>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let parsed = response.parse(input).map_err(malformed)?;
@@ -157,33 +160,33 @@ fn read_head(input: &[u8], asked: &Method) -> io::Result<Option<Head>> {
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
         || asked == Method::HEAD;
     let body = if empty {
-        Body::Length(0)
+        Http1Body::Length(0)
     } else {
         body_of(response.headers)?
     };
-    Ok(Some(Head {
+    Ok(Some(Http1ResponseHead {
         status,
         length,
         body,
     }))
 }
 
-fn body_of(headers: &[httparse::Header<'_>]) -> io::Result<Body> {
+fn body_of(headers: &[httparse::Header<'_>]) -> io::Result<Http1Body> {
     let find = |name: http::HeaderName| {
         let mut found = headers.iter().filter(move |header| name == header.name);
         found.next().map(|header| header.value)
     };
     if find(TRANSFER_ENCODING).is_some() {
-        return Ok(Body::Chunked(Chunk::Size));
+        return Ok(Http1Body::Chunked(Http1Chunk::Size));
     }
     let Some(length) = find(CONTENT_LENGTH) else {
-        return Ok(Body::UntilTheEnd);
+        return Ok(Http1Body::UntilTheEnd);
     };
     let length = std::str::from_utf8(length)
         .ok()
         .and_then(|l| l.parse().ok());
     let length = length.ok_or_else(|| malformed("the length of the answer is no number"))?;
-    Ok(Body::Length(length))
+    Ok(Http1Body::Length(length))
 }
 
 fn malformed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -192,15 +195,15 @@ fn malformed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::
 
 /// What is still to come of a body.
 #[derive(Debug)]
-enum Body {
+enum Http1Body {
     Length(u64),
-    Chunked(Chunk),
+    Chunked(Http1Chunk),
     /// Of the connection.
     UntilTheEnd,
 }
 
 #[derive(Debug)]
-enum Chunk {
+enum Http1Chunk {
     Size,
     Data(u64),
     /// The end of the line behind the data.
@@ -211,23 +214,23 @@ enum Chunk {
 
 /// So much is used, and then come so many bytes of the body; otherwise more is needed.
 #[derive(Debug)]
-struct Step {
+struct DecodeStep {
     skipped: usize,
     data: Option<usize>,
 }
 
-impl Body {
+impl Http1Body {
     fn is_over(&self) -> bool {
-        matches!(self, Self::Length(0) | Self::Chunked(Chunk::Ended))
+        matches!(self, Self::Length(0) | Self::Chunked(Http1Chunk::Ended))
     }
 
-    fn step(&mut self, input: &[u8]) -> io::Result<Step> {
+    fn step(&mut self, input: &[u8]) -> io::Result<DecodeStep> {
         let data = match self {
             Self::Length(left) => take(left, input),
             Self::UntilTheEnd => Some(input.len()),
             Self::Chunked(chunk) => return chunk.step(input),
         };
-        Ok(Step { skipped: 0, data })
+        Ok(DecodeStep { skipped: 0, data })
     }
 
     /// The connection has ended; should it have?
@@ -239,9 +242,9 @@ impl Body {
     }
 }
 
-impl Chunk {
+impl Http1Chunk {
     /// Steps over lines until there is data, or the end, or no whole line.
-    fn step(&mut self, input: &[u8]) -> io::Result<Step> {
+    fn step(&mut self, input: &[u8]) -> io::Result<DecodeStep> {
         let mut skipped = 0;
         loop {
             let rest = &input[skipped..];
@@ -252,7 +255,7 @@ impl Chunk {
                     if *left == 0 {
                         *self = Self::Close;
                     }
-                    return Ok(Step { skipped, data });
+                    return Ok(DecodeStep { skipped, data });
                 }
                 Self::Size | Self::Close | Self::Trailers => memchr::memchr(b'\n', rest),
             };
@@ -261,7 +264,7 @@ impl Chunk {
             skipped += end + 1;
         }
         let data = None;
-        Ok(Step { skipped, data })
+        Ok(DecodeStep { skipped, data })
     }
 
     fn after_line(&self, line: &[u8]) -> io::Result<Self> {
@@ -295,7 +298,7 @@ mod tests {
     async fn answer(text: &str, step: usize) -> io::Result<(StatusCode, String)> {
         let (ours, mut theirs) = duplex(step);
         let ours = BufReader::with_capacity(step, ours);
-        let mut line = Line::new(Box::new(ours));
+        let mut line = Http1Connection::new(Box::new(ours));
         let text = text.to_owned();
         tokio::spawn(async move {
             let mut asked = [0; 256];

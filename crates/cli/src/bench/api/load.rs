@@ -1,12 +1,12 @@
 //! Workers that send requests, each over a connection of its own.
 
-use super::connection::{Answer, Connection};
-use super::connector::Connector;
-use super::pace::Pace;
-use super::progress::Progress;
-use super::tally::{Fault, Tally};
+use super::connection::{BenchConnection, BenchResponse};
+use super::connector::BenchConnector;
+use super::pace::RequestPace;
+use super::progress::BenchProgress;
+use super::tally::{BenchFault, RequestTally};
 use super::timer::Timer;
-use crate::failure::Failure;
+use crate::error::CliError;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use tokio::task::JoinSet;
 const BREAKS_MAX: usize = 10;
 
 /// What a worker does again and again.
-pub(crate) trait Work: Send + 'static {
+pub(crate) trait WorkerJob: Send + 'static {
     fn once(
         &mut self,
-        connection: &mut Connection,
-    ) -> impl Future<Output = Result<Step, Fault>> + Send;
+        connection: &mut BenchConnection,
+    ) -> impl Future<Output = Result<JobStep, BenchFault>> + Send;
 }
 
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum JobStep {
     /// One operation was done; this many bytes came back.
     Done { bytes: u64 },
     /// There is nothing left to do.
@@ -33,35 +33,35 @@ pub(crate) enum Step {
 
 /// Sends a request and checks that the answer is as it should be.
 pub(crate) async fn expect(
-    connection: &mut Connection,
+    connection: &mut BenchConnection,
     request: Request<Bytes>,
     wanted: StatusCode,
-) -> Result<Answer, Fault> {
+) -> Result<BenchResponse, BenchFault> {
     let answer = send(connection, request).await?;
     if answer.status == wanted {
         Ok(answer)
     } else {
-        Err(Fault::status(answer.status, connection.kept()))
+        Err(BenchFault::status(answer.status, connection.kept()))
     }
 }
 
 /// Sends a request, whatever the answer.
 pub(crate) async fn send(
-    connection: &mut Connection,
+    connection: &mut BenchConnection,
     request: Request<Bytes>,
-) -> Result<Answer, Fault> {
+) -> Result<BenchResponse, BenchFault> {
     let answer = connection.exchange(request).await;
-    answer.map_err(|error| Fault::Broken(format!("the connection failed: {error}")))
+    answer.map_err(|error| BenchFault::Broken(format!("the connection failed: {error}")))
 }
 
 /// Opens connections, then lets all workers go at once; `pace` is asked for after that.
-pub(crate) async fn run<W: Work>(
-    connector: &Arc<Connector>,
+pub(crate) async fn run<W: WorkerJob>(
+    connector: &Arc<BenchConnector>,
     timer: &Timer,
-    progress: &Progress,
+    progress: &BenchProgress,
     works: Vec<W>,
-    pace: impl FnOnce() -> Pace,
-) -> Result<Tally, Failure> {
+    pace: impl FnOnce() -> RequestPace,
+) -> Result<RequestTally, CliError> {
     let connections = connector.connections(works.len()).await?;
     let pace = pace();
     let start = timer.now();
@@ -76,9 +76,9 @@ pub(crate) async fn run<W: Work>(
         };
         workers.spawn(worker.run(work));
     }
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     while let Some(worker) = workers.join_next().await {
-        tally.merge(worker.map_err(|cause| Failure::new("a worker failed", cause))?);
+        tally.merge(worker.map_err(|cause| CliError::new("a worker failed", cause))?);
     }
     tally.elapsed = timer.now().since(start);
     tally.offered = pace.offered();
@@ -86,28 +86,28 @@ pub(crate) async fn run<W: Work>(
 }
 
 struct Worker {
-    connector: Arc<Connector>,
-    connection: Connection,
+    connector: Arc<BenchConnector>,
+    connection: BenchConnection,
     timer: Timer,
-    progress: Progress,
-    pace: Pace,
+    progress: BenchProgress,
+    pace: RequestPace,
 }
 
 impl Worker {
-    async fn run<W: Work>(mut self, mut work: W) -> Tally {
-        let mut tally = Tally::default();
+    async fn run<W: WorkerJob>(mut self, mut work: W) -> RequestTally {
+        let mut tally = RequestTally::default();
         let mut breaks = 0;
         while let Some(meant) = self.pace.next(&self.timer).await {
             match work.once(&mut self.connection).await {
-                Ok(Step::Done { bytes }) => {
+                Ok(JobStep::Done { bytes }) => {
                     tally.done(self.timer.now().since(meant), bytes);
                     self.progress.add(1);
                     breaks = 0;
                 }
-                Ok(Step::Finished) => break,
+                Ok(JobStep::Finished) => break,
                 Err(fault) => {
                     tally.failed(&fault);
-                    let broken = matches!(fault, Fault::Broken(_));
+                    let broken = matches!(fault, BenchFault::Broken(_));
                     breaks = if broken { breaks + 1 } else { 0 };
                     if broken && (breaks > BREAKS_MAX || !self.reconnect().await) {
                         break;

@@ -1,6 +1,6 @@
 //! What one workload gave on one server in one round, and the middle of several rounds.
 
-use super::tally::{Faults, Latency, Tally};
+use super::tally::{FaultCounts, LatencyPercentiles, RequestTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ pub(crate) struct Measurement {
     pub(crate) seconds: f64,
     pub(crate) per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none", rename = "latency_micros")]
-    pub(crate) latency: Option<Latency>,
+    pub(crate) latency: Option<LatencyPercentiles>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) figures: BTreeMap<Figure, f64>,
-    pub(crate) faults: Faults,
+    pub(crate) faults: FaultCounts,
     /// What the server must never do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) violations: Vec<String>,
@@ -66,7 +66,7 @@ impl Figure {
 }
 
 impl Measurement {
-    pub(crate) fn of(what: String, tally: Tally) -> Self {
+    pub(crate) fn of(what: String, tally: RequestTally) -> Self {
         let seconds = tally.elapsed.as_secs_f64();
         let mut figures = BTreeMap::new();
         let ended = tally.count() + tally.faults.count();
@@ -99,7 +99,7 @@ impl Measurement {
     /// The middle of several rounds of the same.
     pub(crate) fn of_rounds(rounds: &[Self]) -> Self {
         let middle = |value: fn(&Self) -> f64| median(rounds.iter().map(value).collect());
-        let mut faults = Faults::default();
+        let mut faults = FaultCounts::default();
         rounds
             .iter()
             .for_each(|round| faults.merge(round.faults.clone()));
@@ -134,13 +134,13 @@ impl Measurement {
     }
 }
 
-fn middle_latency(rounds: &[Measurement]) -> Option<Latency> {
+fn middle_latency(rounds: &[Measurement]) -> Option<LatencyPercentiles> {
     let all: Vec<_> = rounds
         .iter()
         .filter_map(|round| Some(round.latency?.columns()))
         .collect();
     let column = |number: usize| median(all.iter().map(|c| c[number] as f64).collect()) as u64;
-    (!all.is_empty()).then(|| Latency::from_columns(std::array::from_fn(column)))
+    (!all.is_empty()).then(|| LatencyPercentiles::from_columns(std::array::from_fn(column)))
 }
 
 /// The value in the middle, or between the two there; 0 of nothing.
@@ -156,15 +156,15 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Fault;
+    use super::super::tally::BenchFault;
     use super::*;
     use std::time::Duration;
 
     fn round(count: u64, faults: u64) -> Measurement {
-        let mut tally = Tally::over(Duration::from_secs(2));
+        let mut tally = RequestTally::over(Duration::from_secs(2));
         tally.offered = Some(count + faults + 5);
         (0..count).for_each(|_| tally.done(Duration::from_micros(count), 0));
-        (0..faults).for_each(|_| tally.failed(&Fault::Broken("x".to_owned())));
+        (0..faults).for_each(|_| tally.failed(&BenchFault::Broken("x".to_owned())));
         Measurement::of("create".to_owned(), tally)
     }
 

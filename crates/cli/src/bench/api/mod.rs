@@ -27,37 +27,37 @@ mod tls;
 mod workload;
 
 use super::disk::settle;
-use crate::failure::Failure;
+use crate::error::CliError;
 use connector::Protocol;
 use measurement::Measurement;
 use options::Workload;
 pub(crate) use options::{ApiBench, HELP};
-use progress::Progress;
-use report::Report;
+use progress::BenchProgress;
+use report::ApiBenchReport;
 use std::path::Path;
 use std::sync::Arc;
 use system::System;
 use timer::Timer;
-use workload::Context;
+use workload::WorkloadContext;
 
-pub(crate) async fn run(options: ApiBench) -> Result<(), Failure> {
+pub(crate) async fn run(options: ApiBench) -> Result<(), CliError> {
     let timer = Timer::default();
     let systems = prepare(&options, &timer).await?;
-    let mut report = Report::new(options.settings(), systems.iter().map(|s| &**s));
+    let mut report = ApiBenchReport::new(options.settings(), systems.iter().map(|s| &**s));
     let measured = tokio::select! {
         measured = measure(&options, &systems, &timer, &mut report) => measured,
         _ = tokio::signal::ctrl_c() => Err(stopped()),
     };
     let removed = tokio::select! {
         removed = remove(&systems) => removed,
-        _ = tokio::signal::ctrl_c() => Err(Failure::text("objects were left behind")),
+        _ = tokio::signal::ctrl_c() => Err(CliError::from_message("objects were left behind")),
     };
     // What was measured before something went wrong is worth seeing.
     publish(&options, &report)?;
     measured.and(removed)?;
     match report.complaints().as_slice() {
         [] => Ok(()),
-        bad => Err(Failure::text(format!(
+        bad => Err(CliError::from_message(format!(
             "too much went wrong: {}",
             bad.join("; ")
         ))),
@@ -68,12 +68,12 @@ pub(crate) async fn run(options: ApiBench) -> Result<(), Failure> {
     clippy::print_stderr,
     reason = "whoever stops us wants to know what is going on"
 )]
-fn stopped() -> Failure {
+fn stopped() -> CliError {
     eprintln!("deleting what was made; again to stop at once");
-    Failure::text("stopped half way")
+    CliError::from_message("stopped half way")
 }
 
-async fn prepare(options: &ApiBench, timer: &Timer) -> Result<Vec<Arc<System>>, Failure> {
+async fn prepare(options: &ApiBench, timer: &Timer) -> Result<Vec<Arc<System>>, CliError> {
     let streams = options.streams_per_connection();
     let protocol = if options.http2 {
         Protocol::Http2 { streams }
@@ -94,7 +94,7 @@ async fn prepare(options: &ApiBench, timer: &Timer) -> Result<Vec<Arc<System>>, 
     Ok(systems)
 }
 
-async fn remove(systems: &[Arc<System>]) -> Result<(), Failure> {
+async fn remove(systems: &[Arc<System>]) -> Result<(), CliError> {
     let mut outcome = Ok(());
     for system in systems {
         outcome = outcome.and(system.remove().await);
@@ -108,17 +108,17 @@ async fn measure(
     options: &ApiBench,
     systems: &[Arc<System>],
     timer: &Timer,
-    report: &mut Report,
-) -> Result<(), Failure> {
+    report: &mut ApiBenchReport,
+) -> Result<(), CliError> {
     for workload in &options.workloads {
         let mut by_system = vec![Vec::new(); systems.len()];
         for round in 1..=options.rounds() {
             for (system, rounds) in systems.iter().zip(&mut by_system) {
-                let context = Context {
+                let context = WorkloadContext {
                     options,
                     system: Arc::clone(system),
                     timer: timer.clone(),
-                    progress: Progress::default(),
+                    progress: BenchProgress::default(),
                     workload: *workload,
                 };
                 rounds.push(one(&context, round).await?);
@@ -129,7 +129,7 @@ async fn measure(
     Ok(())
 }
 
-async fn one(context: &Context<'_>, round: usize) -> Result<Vec<Measurement>, Failure> {
+async fn one(context: &WorkloadContext<'_>, round: usize) -> Result<Vec<Measurement>, CliError> {
     settle();
     let name = workload_name(context.workload);
     let rounds = context.options.rounds();
@@ -152,14 +152,15 @@ fn workload_name(workload: Workload) -> String {
 }
 
 #[expect(clippy::print_stdout, reason = "the result is data")]
-fn publish(options: &ApiBench, report: &Report) -> Result<(), Failure> {
+fn publish(options: &ApiBench, report: &ApiBenchReport) -> Result<(), CliError> {
     let json = || serde_json::to_string_pretty(report).expect("a report is plain data");
     match options.json.as_deref() {
         Some(file) if file == Path::new("-") => println!("{}", json()),
         Some(file) => {
             print!("{}", table::table(report));
-            std::fs::write(file, json())
-                .map_err(|cause| Failure::new(format!("cannot write {}", file.display()), cause))?;
+            std::fs::write(file, json()).map_err(|cause| {
+                CliError::new(format!("cannot write {}", file.display()), cause)
+            })?;
         }
         None => print!("{}", table::table(report)),
     }
@@ -172,14 +173,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Command {
+    struct ParsedBench {
         #[command(flatten)]
         bench: ApiBench,
     }
 
     fn parse(words: &str) -> Result<ApiBench, clap::Error> {
         let words = std::iter::once("bench").chain(words.split_whitespace());
-        Command::try_parse_from(words).map(|command| command.bench)
+        ParsedBench::try_parse_from(words).map(|command| command.bench)
     }
 
     pub(crate) fn settings() -> options::Settings {

@@ -1,7 +1,7 @@
 //! What `optik bench api` is asked to do.
 
-use super::access::Source;
-use crate::failure::Failure;
+use super::access::AccessSource;
+use crate::error::CliError;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ pub(crate) struct ApiBench {
     pub(crate) json: Option<PathBuf>,
     // At the end, because a heading holds for all options after it.
     #[command(flatten)]
-    first: First,
+    first: ServerArgs,
     #[command(flatten)]
     against: Against,
 }
@@ -123,7 +123,7 @@ pub(crate) enum Workload {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The server")]
-struct First {
+struct ServerArgs {
     /// Its address and our credentials
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "token", "ca"])]
     kubeconfig: Option<PathBuf>,
@@ -192,9 +192,9 @@ struct Against {
 
 /// One of the servers, as the command line names it.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedServer {
     pub(crate) name: String,
-    pub(crate) source: Source,
+    pub(crate) source: AccessSource,
     pub(crate) pid: Option<u32>,
 }
 
@@ -218,11 +218,11 @@ pub(crate) struct Settings {
 
 impl ApiBench {
     /// The servers to measure: one, or two to compare.
-    pub(crate) fn servers(&self) -> Result<Vec<Named>, Failure> {
+    pub(crate) fn servers(&self) -> Result<Vec<NamedServer>, CliError> {
         let (first, second) = (&self.first, &self.against);
-        let mut servers = vec![Named {
+        let mut servers = vec![NamedServer {
             name: first.name.clone(),
-            source: Source {
+            source: AccessSource {
                 kubeconfig: first.kubeconfig.clone(),
                 context: first.context.clone(),
                 server: first.server.clone(),
@@ -233,9 +233,9 @@ impl ApiBench {
             pid: first.pid,
         }];
         if second.against_kubeconfig.is_some() || second.against_server.is_some() {
-            servers.push(Named {
+            servers.push(NamedServer {
                 name: second.against_name.clone(),
-                source: Source {
+                source: AccessSource {
                     kubeconfig: second.against_kubeconfig.clone(),
                     context: second.against_context.clone(),
                     server: second.against_server.clone(),
@@ -247,7 +247,7 @@ impl ApiBench {
             });
         }
         match servers.as_slice() {
-            [one, two] if one.name == two.name => Err(Failure::usage(
+            [one, two] if one.name == two.name => Err(CliError::usage(
                 "--name and --against-name must differ, or nobody can read the result",
             )),
             _ => Ok(servers),

@@ -14,12 +14,12 @@ const LATE_MAX: Duration = Duration::from_secs(2);
 
 /// Requests at equal distances, the first at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct RequestSchedule {
     per_second: f64,
     time: Duration,
 }
 
-impl Schedule {
+impl RequestSchedule {
     pub(crate) fn new(per_second: f64, time: Duration) -> Self {
         Self { per_second, time }
     }
@@ -47,7 +47,7 @@ impl Schedule {
 
 /// Tells workers when to send.
 #[derive(Clone, Debug)]
-pub(crate) enum Pace {
+pub(crate) enum RequestPace {
     /// The next when the last was answered.
     Closed {
         end: Monotonic,
@@ -55,14 +55,14 @@ pub(crate) enum Pace {
     Open(Arc<Pacer>),
 }
 
-impl Pace {
+impl RequestPace {
     pub(crate) fn closed(timer: &Timer, time: Duration) -> Self {
         Self::Closed {
             end: timer.now().plus(time),
         }
     }
 
-    pub(crate) fn open(timer: &Timer, schedule: Schedule, workers: usize) -> Self {
+    pub(crate) fn open(timer: &Timer, schedule: RequestSchedule, workers: usize) -> Self {
         Self::Open(Pacer::start(timer, schedule, workers))
     }
 
@@ -91,14 +91,14 @@ impl Pace {
 /// a millisecond, more than many answers take.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    schedule: Schedule,
+    schedule: RequestSchedule,
     start: Monotonic,
     permits: Semaphore,
     taken: AtomicU64,
 }
 
 impl Pacer {
-    fn start(timer: &Timer, schedule: Schedule, workers: usize) -> Arc<Self> {
+    fn start(timer: &Timer, schedule: RequestSchedule, workers: usize) -> Arc<Self> {
         let pacer = Arc::new(Self {
             schedule,
             start: timer.now(),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn requests_are_due_at_equal_distances() {
-        let schedule = Schedule::new(100.0, Duration::from_secs(2));
+        let schedule = RequestSchedule::new(100.0, Duration::from_secs(2));
         assert_eq!(schedule.count(), 200);
         assert_eq!(schedule.at(0), Duration::ZERO);
         assert_eq!(schedule.at(7), Duration::from_millis(70));
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_request_is_due_at_its_time_and_not_before() {
         for per_second in [0.7, 3.0, 333.0, 7_919.0] {
-            let schedule = Schedule::new(per_second, Duration::from_secs(10));
+            let schedule = RequestSchedule::new(per_second, Duration::from_secs(10));
             for number in 0..schedule.count() {
                 let at = schedule.at(number);
                 let nano = Duration::from_nanos(1);
@@ -169,7 +169,11 @@ mod tests {
     #[tokio::test]
     async fn late_requests_keep_the_time_they_were_meant_for() {
         let timer = Timer::default();
-        let pace = Pace::open(&timer, Schedule::new(1000.0, Duration::from_millis(20)), 1);
+        let pace = RequestPace::open(
+            &timer,
+            RequestSchedule::new(1000.0, Duration::from_millis(20)),
+            1,
+        );
         let mut meant = Vec::new();
         while let Some(at) = pace.next(&timer).await {
             meant.push(at);

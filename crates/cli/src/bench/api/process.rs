@@ -9,7 +9,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
 /// Of one process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Memory {
+struct ProcessMemory {
     resident: u64,
     /// The most that was ever resident.
     peak: u64,
@@ -19,7 +19,7 @@ struct Memory {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Baseline {
     pid: u32,
-    memory: Memory,
+    memory: ProcessMemory,
 }
 
 impl Baseline {
@@ -73,17 +73,17 @@ impl MemoryWatch {
     }
 }
 
-fn memory(pid: u32) -> Option<Memory> {
+fn memory(pid: u32) -> Option<ProcessMemory> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-fn parse(status: &str) -> Option<Memory> {
+fn parse(status: &str) -> Option<ProcessMemory> {
     let bytes = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let kib = line.split_whitespace().next()?.parse::<u64>().ok()?;
         Some(kib * 1024)
     };
-    Some(Memory {
+    Some(ProcessMemory {
         resident: bytes("VmRSS:")?,
         peak: bytes("VmHWM:")?,
     })
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_status_of_a_process_is_read() {
         let status = "Name:\toptik\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n";
-        let memory = Memory {
+        let memory = ProcessMemory {
             resident: 1 << 20,
             peak: 2 << 20,
         };

@@ -9,11 +9,11 @@ const REFRESH: Duration = Duration::from_millis(250);
 
 /// Counts what was done; cheap to clone and to add to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct BenchProgress {
     done: Arc<AtomicU64>,
 }
 
-impl Progress {
+impl BenchProgress {
     pub(crate) fn add(&self, count: u64) {
         self.done.fetch_add(count, Ordering::Relaxed);
     }

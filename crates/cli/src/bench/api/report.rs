@@ -4,28 +4,28 @@ use super::machine::Machine;
 use super::measurement::{Figure, Measurement};
 use super::options::Settings;
 use super::system::System;
-use super::tally::Latency;
+use super::tally::LatencyPercentiles;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ApiBenchReport {
     pub(crate) machine: Machine,
     optik_version: &'static str,
     settings: Settings,
-    pub(crate) systems: Vec<Server>,
-    pub(crate) results: Vec<Series>,
+    pub(crate) systems: Vec<MeasuredServer>,
+    pub(crate) results: Vec<WorkloadResult>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Server {
+pub(crate) struct MeasuredServer {
     pub(crate) name: String,
     server: String,
     version: Value,
 }
 
-impl Server {
+impl MeasuredServer {
     /// What to call its version.
     pub(crate) fn version(&self) -> String {
         let field = |name: &str| self.version[name].as_str().unwrap_or("?").to_owned();
@@ -40,9 +40,9 @@ impl Server {
 
 /// One workload on all systems.
 #[derive(Debug, Serialize)]
-pub(crate) struct Series {
+pub(crate) struct WorkloadResult {
     pub(crate) what: String,
-    pub(crate) systems: Vec<Rounds>,
+    pub(crate) systems: Vec<ServerRounds>,
     /// The first system's medians divided by the second's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<Ratio>,
@@ -50,7 +50,7 @@ pub(crate) struct Series {
 
 /// One workload on one system.
 #[derive(Debug, Serialize)]
-pub(crate) struct Rounds {
+pub(crate) struct ServerRounds {
     pub(crate) system: String,
     pub(crate) median: Measurement,
     rounds: Vec<Measurement>,
@@ -65,9 +65,9 @@ pub(crate) struct Ratio {
     pub(crate) figures: BTreeMap<Figure, f64>,
 }
 
-impl Report {
+impl ApiBenchReport {
     pub(crate) fn new<'a>(settings: Settings, systems: impl Iterator<Item = &'a System>) -> Self {
-        let server = |system: &System| Server {
+        let server = |system: &System| MeasuredServer {
             name: system.name.clone(),
             server: system.server.clone(),
             version: system.version.clone(),
@@ -85,16 +85,16 @@ impl Report {
     pub(crate) fn add(&mut self, by_system: &[Vec<Vec<Measurement>>]) {
         let shortest = by_system.iter().flatten().map(Vec::len).min();
         for number in 0..shortest.unwrap_or(0) {
-            let rounds = |(system, rounds): (&Server, &Vec<Vec<Measurement>>)| {
+            let rounds = |(system, rounds): (&MeasuredServer, &Vec<Vec<Measurement>>)| {
                 let rounds: Vec<_> = rounds.iter().map(|round| round[number].clone()).collect();
-                Rounds {
+                ServerRounds {
                     system: system.name.clone(),
                     median: Measurement::of_rounds(&rounds),
                     rounds,
                 }
             };
             let systems = self.systems.iter().zip(by_system).map(rounds);
-            self.results.push(Series::new(systems.collect()));
+            self.results.push(WorkloadResult::new(systems.collect()));
         }
     }
 
@@ -108,8 +108,8 @@ impl Report {
     }
 }
 
-impl Series {
-    fn new(systems: Vec<Rounds>) -> Self {
+impl WorkloadResult {
+    fn new(systems: Vec<ServerRounds>) -> Self {
         let first = systems.first().map(|of| of.median.what.clone());
         let ratio = match systems.as_slice() {
             [one, two] => Ratio::of(&one.median, &two.median),
@@ -145,34 +145,36 @@ impl Ratio {
     }
 }
 
-fn columns(one: Latency, two: Latency) -> [f64; 5] {
+fn columns(one: LatencyPercentiles, two: LatencyPercentiles) -> [f64; 5] {
     let (one, two) = (one.columns(), two.columns());
     std::array::from_fn(|column| one[column] as f64 / two[column].max(1) as f64)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::tally::{Fault, Tally};
+    use super::super::tally::{BenchFault, RequestTally};
     use super::*;
     use std::time::Duration;
 
     fn measured(count: u64, micros: u64) -> Measurement {
-        let mut tally = Tally::over(Duration::from_secs(1));
+        let mut tally = RequestTally::over(Duration::from_secs(1));
         (0..count).for_each(|_| tally.done(Duration::from_micros(micros), 0));
         if micros > 1000 {
-            tally.failed(&Fault::Broken("the connection failed: reset".to_owned()));
+            tally.failed(&BenchFault::Broken(
+                "the connection failed: reset".to_owned(),
+            ));
         }
         Measurement::of("create, 64 connections".to_owned(), tally)
     }
 
     /// Two systems, two workloads, of which the second does the other not at all.
-    pub(crate) fn example() -> Report {
-        let server = |name: &str, version| Server {
+    pub(crate) fn example() -> ApiBenchReport {
+        let server = |name: &str, version| MeasuredServer {
             name: name.to_owned(),
             server: "https://127.0.0.1:6443/".to_owned(),
             version,
         };
-        let mut report = Report {
+        let mut report = ApiBenchReport {
             machine: Machine::here(),
             optik_version: "0",
             settings: crate::bench::api::tests::settings(),

@@ -1,16 +1,16 @@
 //! A server under measurement, and the namespace in it that is ours.
 
-use super::connection::Connection;
-use super::connector::{Connector, JSON, Protocol};
-use super::load::{Work, expect, run, send};
+use super::connection::BenchConnection;
+use super::connector::{BenchConnector, JSON, Protocol};
+use super::load::{WorkerJob, expect, run, send};
 use super::object::{LABEL, PARTS, Template};
-use super::options::Named;
-use super::pace::Pace;
-use super::progress::Progress;
-use super::tally::Fault;
+use super::options::NamedServer;
+use super::pace::RequestPace;
+use super::progress::BenchProgress;
+use super::tally::BenchFault;
 use super::timer::Timer;
-use super::workload::create::{Create, Names};
-use crate::failure::Failure;
+use super::workload::create::{Create, ObjectNames};
+use crate::error::CliError;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri};
 use serde_json::Value;
@@ -31,19 +31,19 @@ pub(crate) struct System {
     pub(crate) pid: Option<u32>,
     /// What the server says about itself.
     pub(crate) version: Value,
-    pub(crate) connector: Arc<Connector>,
+    pub(crate) connector: Arc<BenchConnector>,
     namespace: String,
 }
 
 impl System {
     /// Connects, asks for the version, and makes a namespace.
     pub(crate) async fn prepare(
-        named: &Named,
+        named: &NamedServer,
         protocol: Protocol,
         suffix: &str,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let access = named.source.read()?;
-        let connector = Arc::new(Connector::new(&access, protocol)?);
+        let connector = Arc::new(BenchConnector::new(&access, protocol)?);
         let mut connection = connector.connection().await?;
         let version = connector.get(connector.uri("/version"));
         expect(&mut connection, version, StatusCode::OK)
@@ -61,7 +61,7 @@ impl System {
         Ok(system)
     }
 
-    async fn make_namespace(&self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn make_namespace(&self, connection: &mut BenchConnection) -> Result<(), CliError> {
         let body = format!(
             r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{}"}}}}"#,
             self.namespace
@@ -95,48 +95,55 @@ impl System {
             .request(Method::DELETE, uri, None, Bytes::new())
     }
 
-    /// Makes the objects [`Names::shared`] numbers from 0.
+    /// Makes the objects [`ObjectNames::shared`] numbers from 0.
     pub(crate) async fn fill(
         self: &Arc<Self>,
         timer: &Timer,
         count: usize,
         data_bytes: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let template = Arc::new(Template::new(data_bytes));
         let next = Arc::new(AtomicU64::new(0));
         let workers = FILL_WORKERS.min(count);
         let work = |_| {
-            let names = Names::shared(&next, count as u64);
+            let names = ObjectNames::shared(&next, count as u64);
             Create::new(self, &template, names)
         };
         let works: Vec<_> = (0..workers).map(work).collect();
         let tally = self.flat_out(timer, works).await?;
         match tally.faults.0.into_values().next() {
             None => Ok(()),
-            Some(kind) => Err(Failure::text(format!(
+            Some(kind) => Err(CliError::from_message(format!(
                 "cannot make objects on {}: {}",
                 self.name, kind.sample
             ))),
         }
     }
 
-    async fn flat_out<W: Work>(
+    async fn flat_out<W: WorkerJob>(
         &self,
         timer: &Timer,
         works: Vec<W>,
-    ) -> Result<super::tally::Tally, Failure> {
-        let pace = || Pace::closed(timer, FILL_TIME_MAX);
-        run(&self.connector, timer, &Progress::default(), works, pace).await
+    ) -> Result<super::tally::RequestTally, CliError> {
+        let pace = || RequestPace::closed(timer, FILL_TIME_MAX);
+        run(
+            &self.connector,
+            timer,
+            &BenchProgress::default(),
+            works,
+            pace,
+        )
+        .await
     }
 
     /// Deletes all objects we made.
-    pub(crate) async fn clear(&self) -> Result<(), Failure> {
+    pub(crate) async fn clear(&self) -> Result<(), CliError> {
         let parts = (0..PARTS).map(|part| self.clear_part(part));
         futures::future::try_join_all(parts).await?;
         Ok(())
     }
 
-    async fn clear_part(&self, part: u64) -> Result<(), Failure> {
+    async fn clear_part(&self, part: u64) -> Result<(), CliError> {
         let uri = self.collection(&format!("?labelSelector={LABEL}%3D{part}"));
         let mut last = None;
         for _ in 0..CLEAR_ATTEMPTS_MAX {
@@ -146,7 +153,7 @@ impl System {
             last = Some(match answer {
                 Ok(answer) if answer.status == StatusCode::OK => return Ok(()),
                 Ok(answer) => {
-                    let fault = Fault::status(answer.status, connection.kept());
+                    let fault = BenchFault::status(answer.status, connection.kept());
                     if !answer.status.is_server_error() {
                         return Err(cannot("delete the objects", &self.name, &fault));
                     }
@@ -155,12 +162,12 @@ impl System {
                 Err(fault) => fault,
             });
         }
-        let last = last.unwrap_or(Fault::Broken("no attempt".to_owned()));
+        let last = last.unwrap_or(BenchFault::Broken("no attempt".to_owned()));
         Err(cannot("delete the objects", &self.name, &last))
     }
 
     /// Deletes everything we made.
-    pub(crate) async fn remove(&self) -> Result<(), Failure> {
+    pub(crate) async fn remove(&self) -> Result<(), CliError> {
         self.clear().await?;
         let mut connection = self.connector.connection().await?;
         let path = format!("/api/v1/namespaces/{}", self.namespace);
@@ -170,11 +177,11 @@ impl System {
         if answer.status.is_success() {
             return Ok(());
         }
-        let fault = Fault::status(answer.status, connection.kept());
+        let fault = BenchFault::status(answer.status, connection.kept());
         Err(cannot("delete the namespace", &self.name, &fault))
     }
 }
 
-pub(crate) fn cannot(what: &str, name: &str, fault: &Fault) -> Failure {
-    Failure::text(format!("cannot {what} on {name}: {fault}"))
+pub(crate) fn cannot(what: &str, name: &str, fault: &BenchFault) -> CliError {
+    CliError::from_message(format!("cannot {what} on {name}: {fault}"))
 }

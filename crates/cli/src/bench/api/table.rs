@@ -1,14 +1,14 @@
 //! The result, for people.
 
 use super::measurement::Measurement;
-use super::report::{Ratio, Report, Series};
+use super::report::{ApiBenchReport, Ratio, WorkloadResult};
 use std::fmt::Write;
 
 const COLUMNS: [&str; 6] = ["per second", "p50", "p90", "p99", "p99.9", "max"];
 const NAME_WIDTH: usize = 28;
 const WIDTH: usize = 11;
 
-pub(crate) fn table(report: &Report) -> String {
+pub(crate) fn table(report: &ApiBenchReport) -> String {
     let mut text = format!("{}\n", report.machine);
     for server in &report.systems {
         text += &format!("{}: {}\n", server.name, server.version());
@@ -20,7 +20,7 @@ pub(crate) fn table(report: &Report) -> String {
     text
 }
 
-fn block(series: &Series) -> String {
+fn block(series: &WorkloadResult) -> String {
     let heads = COLUMNS.map(|head| format!("{head:>WIDTH$}")).concat();
     let mut text = format!("\n{}\n{:NAME_WIDTH$}{heads}\n", series.what, "");
     for of in &series.systems {

@@ -12,14 +12,14 @@ const SAMPLE_BYTES_MAX: usize = 500;
 
 /// A request that did not end as it should.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum BenchFault {
     /// The server said something else than it should.
     Status { status: u16, body: String },
     /// There was no answer, or one that makes no sense.
     Broken(String),
 }
 
-impl Fault {
+impl BenchFault {
     pub(crate) fn status(status: http::StatusCode, body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(&body[..body.len().min(SAMPLE_BYTES_MAX)]);
         Self::Status {
@@ -36,7 +36,7 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for BenchFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Status { status, body } => write!(f, "status {status}: {body}"),
@@ -47,17 +47,17 @@ impl std::fmt::Display for Fault {
 
 /// How often each kind of fault occurred, with the first of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Faults(pub(crate) BTreeMap<String, Kind>);
+pub(crate) struct FaultCounts(pub(crate) BTreeMap<String, FaultCount>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Kind {
+pub(crate) struct FaultCount {
     pub(crate) count: u64,
     pub(crate) sample: String,
 }
 
-impl Faults {
+impl FaultCounts {
     fn add(&mut self, kind: String, count: u64, sample: impl FnOnce() -> String) {
-        let of_kind = self.0.entry(kind).or_insert_with(|| Kind {
+        let of_kind = self.0.entry(kind).or_insert_with(|| FaultCount {
             count: 0,
             sample: sample(),
         });
@@ -76,30 +76,30 @@ impl Faults {
 }
 
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RequestTally {
     latency: Histogram<u64>,
     pub(crate) bytes: u64,
-    pub(crate) faults: Faults,
+    pub(crate) faults: FaultCounts,
     /// From the first request to the last answer.
     pub(crate) elapsed: Duration,
     /// How many requests were to be sent, where that was said.
     pub(crate) offered: Option<u64>,
 }
 
-impl Default for Tally {
+impl Default for RequestTally {
     fn default() -> Self {
         Self {
             // It grows as needed, so that no value is too large for it.
             latency: Histogram::new(DIGITS).expect("a valid number of digits"),
             bytes: 0,
-            faults: Faults::default(),
+            faults: FaultCounts::default(),
             elapsed: Duration::ZERO,
             offered: None,
         }
     }
 }
 
-impl Tally {
+impl RequestTally {
     /// Nothing yet, in this time.
     pub(crate) fn over(elapsed: Duration) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Tally {
         self.latency.record(micros).expect("a histogram that grows");
     }
 
-    pub(crate) fn failed(&mut self, fault: &Fault) {
+    pub(crate) fn failed(&mut self, fault: &BenchFault) {
         self.faults.add(fault.kind(), 1, || fault.to_string());
     }
 
@@ -133,9 +133,9 @@ impl Tally {
         self.latency.len()
     }
 
-    pub(crate) fn latency(&self) -> Option<Latency> {
+    pub(crate) fn latency(&self) -> Option<LatencyPercentiles> {
         let at = |part| self.latency.value_at_quantile(part);
-        (!self.latency.is_empty()).then(|| Latency {
+        (!self.latency.is_empty()).then(|| LatencyPercentiles {
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -147,7 +147,7 @@ impl Tally {
 
 /// In microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyPercentiles {
     pub(crate) p50: u64,
     pub(crate) p90: u64,
     pub(crate) p99: u64,
@@ -155,7 +155,7 @@ pub(crate) struct Latency {
     pub(crate) max: u64,
 }
 
-impl Latency {
+impl LatencyPercentiles {
     pub(crate) fn columns(self) -> [u64; 5] {
         [self.p50, self.p90, self.p99, self.p999, self.max]
     }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_all_workers() {
-        let (mut low, mut high) = (Tally::default(), Tally::default());
+        let (mut low, mut high) = (RequestTally::default(), RequestTally::default());
         (1..=500).for_each(|n| low.done(Duration::from_micros(n), 10));
         (501..=1000).for_each(|n| high.done(Duration::from_micros(n), 10));
         low.merge(high);
@@ -187,17 +187,17 @@ mod tests {
         low.done(Duration::from_hours(2), 0);
         let hours = low.latency().expect("not empty").max;
         assert!(hours.abs_diff(7_200_000_000) < 7_200_000, "{hours}");
-        assert_eq!(Tally::default().latency(), None);
+        assert_eq!(RequestTally::default().latency(), None);
     }
 
     #[test]
     fn faults_are_counted_by_kind_with_the_first_as_a_sample() {
         let refusal =
-            |body: &str| Fault::status(http::StatusCode::TOO_MANY_REQUESTS, body.as_bytes());
-        let (mut tally, mut other) = (Tally::default(), Tally::default());
+            |body: &str| BenchFault::status(http::StatusCode::TOO_MANY_REQUESTS, body.as_bytes());
+        let (mut tally, mut other) = (RequestTally::default(), RequestTally::default());
         tally.failed(&refusal("slow down"));
         other.failed(&refusal("again"));
-        other.failed(&Fault::Broken("reset".to_owned()));
+        other.failed(&BenchFault::Broken("reset".to_owned()));
         tally.merge(other);
         assert_eq!(tally.faults.count(), 3);
         let kind = &tally.faults.0["status 429"];

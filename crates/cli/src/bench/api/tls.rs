@@ -1,7 +1,7 @@
 //! How we trust a server and show who we are.
 
-use super::access::{Access, Identity};
-use crate::failure::Failure;
+use super::access::{ClientKeyPair, ServerAccess};
+use crate::error::CliError;
 use std::sync::Arc;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::danger::{
@@ -13,13 +13,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName,
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// `protocol` is what we offer to speak: `h2` or `http/1.1`.
-pub(crate) fn config(access: &Access, protocol: &str) -> Result<ClientConfig, Failure> {
+pub(crate) fn config(access: &ServerAccess, protocol: &str) -> Result<ClientConfig, CliError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|cause| Failure::new("cannot speak TLS", cause))?;
+        .map_err(|cause| CliError::new("cannot speak TLS", cause))?;
     let builder = if access.insecure {
-        let anyone = Arc::new(Anyone(provider));
+        let anyone = Arc::new(TrustAnyCertificate(provider));
         builder.dangerous().with_custom_certificate_verifier(anyone)
     } else {
         builder.with_root_certificates(roots(access)?)
@@ -29,7 +29,7 @@ pub(crate) fn config(access: &Access, protocol: &str) -> Result<ClientConfig, Fa
             let (certificates, key) = decode(identity)?;
             builder
                 .with_client_auth_cert(certificates, key)
-                .map_err(|cause| Failure::new("cannot use the client certificate", cause))?
+                .map_err(|cause| CliError::new("cannot use the client certificate", cause))?
         }
         None => builder.with_no_client_auth(),
     };
@@ -37,45 +37,47 @@ pub(crate) fn config(access: &Access, protocol: &str) -> Result<ClientConfig, Fa
     Ok(config)
 }
 
-fn roots(access: &Access) -> Result<RootCertStore, Failure> {
+fn roots(access: &ServerAccess) -> Result<RootCertStore, CliError> {
     let pem = access.authority.as_deref().ok_or_else(|| {
-        Failure::text(format!(
+        CliError::from_message(format!(
             "cannot trust {}: no authority was given",
             access.server
         ))
-        .hint("Give its certificate with --ca FILE, or --insecure-skip-tls-verify.")
+        .with_hint("Give its certificate with --ca FILE, or --insecure-skip-tls-verify.")
     })?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
         roots
             .add(certificate)
-            .map_err(|cause| Failure::new("cannot use the certificate authority", cause))?;
+            .map_err(|cause| CliError::new("cannot use the certificate authority", cause))?;
     }
     Ok(roots)
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Failure> {
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CliError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
-        Ok(all) if all.is_empty() => Err(Failure::text("there is no certificate in the PEM text")),
+        Ok(all) if all.is_empty() => Err(CliError::from_message(
+            "there is no certificate in the PEM text",
+        )),
         Ok(all) => Ok(all),
-        Err(cause) => Err(Failure::new("cannot read a certificate", cause)),
+        Err(cause) => Err(CliError::new("cannot read a certificate", cause)),
     }
 }
 
 fn decode(
-    identity: &Identity,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
+    identity: &ClientKeyPair,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CliError> {
     let key = PrivateKeyDer::from_pem_slice(&identity.key)
-        .map_err(|cause| Failure::new("cannot read the client key", cause))?;
+        .map_err(|cause| CliError::new("cannot read the client key", cause))?;
     Ok((certificates(&identity.certificate)?, key))
 }
 
 /// Trusts any certificate, but still checks that the server holds its key.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct TrustAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for TrustAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

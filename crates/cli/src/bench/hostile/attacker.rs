@@ -1,12 +1,12 @@
 //! One user, on several connections at a time.
 
-use super::super::api::connection::Connection;
-use super::super::api::connector::Connector;
-use super::super::api::tally::{Fault, Tally};
+use super::super::api::connection::BenchConnection;
+use super::super::api::connector::BenchConnector;
+use super::super::api::tally::{BenchFault, RequestTally};
 use super::super::api::timer::Timer;
 use super::attacks::Attack;
-use super::world::User;
-use crate::failure::Failure;
+use super::world::HostileBenchUser;
+use crate::error::CliError;
 use bytes::Bytes;
 use http::{HeaderValue, Request};
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ use std::time::Duration;
 /// What became of the attacks.
 #[derive(Default)]
 pub(super) struct Attacker {
-    pub(super) by_attack: BTreeMap<&'static str, Outcome>,
+    pub(super) by_attack: BTreeMap<&'static str, AttackOutcome>,
 }
 
 #[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) tally: Tally,
+pub(super) struct AttackOutcome {
+    pub(super) tally: RequestTally,
     by_status: BTreeMap<u16, u64>,
 }
 
-impl Outcome {
+impl AttackOutcome {
     /// `201: 4, 429: 1`
     pub(super) fn statuses(&self) -> String {
         let statuses = self.by_status.iter();
@@ -38,11 +38,11 @@ impl Outcome {
 
 /// Sends all attacks again and again, each connection beginning with another one.
 pub(super) async fn run(
-    user: &User,
+    user: &HostileBenchUser,
     attacks: Vec<Attack>,
     (connections, streams): (usize, usize),
     over: &AtomicBool,
-) -> Result<Attacker, Failure> {
+) -> Result<Attacker, CliError> {
     let mut lines = Vec::new();
     for (connector, count) in [(&user.connector, connections), (&user.streams, streams)] {
         let opened = connector.connections(count).await?;
@@ -63,11 +63,11 @@ pub(super) async fn run(
 }
 
 async fn worker(
-    (connector, mut connection): (&Connector, Connection),
+    (connector, mut connection): (&BenchConnector, BenchConnection),
     attacks: &[Attack],
     first: usize,
     over: &AtomicBool,
-) -> Result<Attacker, Failure> {
+) -> Result<Attacker, CliError> {
     let (timer, mut attacker) = (Timer::default(), Attacker::default());
     for attack in attacks.iter().cycle().skip(first % attacks.len().max(1)) {
         if over.load(Ordering::Relaxed) {
@@ -83,7 +83,7 @@ async fn worker(
                 *outcome.by_status.entry(answer.status.as_u16()).or_default() += 1;
             }
             Err(cause) => {
-                outcome.tally.failed(&Fault::Broken(cause.to_string()));
+                outcome.tally.failed(&BenchFault::Broken(cause.to_string()));
                 connection = connector.connection().await?;
             }
         }
@@ -91,7 +91,7 @@ async fn worker(
     Ok(attacker)
 }
 
-fn request(connector: &Connector, attack: &Attack) -> Request<Bytes> {
+fn request(connector: &BenchConnector, attack: &Attack) -> Request<Bytes> {
     let media_type = HeaderValue::from_static(attack.media_type);
     let body = attack.body.clone();
     let method = attack.method.clone();

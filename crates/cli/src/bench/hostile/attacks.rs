@@ -1,7 +1,7 @@
 //! The worst requests that are known, each as long as a body may be, made once.
 
-use super::world::{User, custom_place};
-use crate::failure::Failure;
+use super::world::{HostileBenchUser, custom_place};
+use crate::error::CliError;
 use bytes::Bytes;
 use http::{Method, Uri};
 use serde_json::{Map, Value, json};
@@ -83,13 +83,13 @@ fn texts(what: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{what}{at}")).collect()
 }
 
-pub(super) fn all(user: &User) -> Result<Vec<Attack>, Failure> {
+pub(super) fn all(user: &HostileBenchUser) -> Result<Vec<Attack>, CliError> {
     let mut attacks = creations(user);
     attacks.extend(patches(user));
     attacks.extend(reads(user));
     attacks.extend(customs(user));
     if attacks.iter().any(|attack| attack.body.len() > 3 << 20) {
-        return Err(Failure::text("a body is too long"));
+        return Err(CliError::from_message("a body is too long"));
     }
     Ok(attacks)
 }
@@ -113,7 +113,7 @@ fn by_key(items: impl Iterator<Item = usize>) -> Value {
 }
 
 /// Of objects whose lists are compared by key, and whose rules compare all with all.
-fn customs(user: &User) -> Vec<Attack> {
+fn customs(user: &HostileBenchUser) -> Vec<Attack> {
     let place = custom_place();
     let attack = |name, (method, media_type), path: String, body: Value| Attack {
         name,
@@ -146,7 +146,7 @@ fn customs(user: &User) -> Vec<Attack> {
     ]
 }
 
-fn creations(user: &User) -> Vec<Attack> {
+fn creations(user: &HostileBenchUser) -> Vec<Attack> {
     let core = format!("/api/v1/namespaces/{}", user.namespace);
     let rbac = format!(
         "/apis/rbac.authorization.k8s.io/v1/namespaces/{}",
@@ -195,7 +195,7 @@ fn creations(user: &User) -> Vec<Attack> {
     ]
 }
 
-fn patches(user: &User) -> Vec<Attack> {
+fn patches(user: &HostileBenchUser) -> Vec<Attack> {
     let maps = format!("/api/v1/namespaces/{}/configmaps", user.namespace);
     let patch = |name, object: &str, media_type, body: Value| Attack {
         name,
@@ -269,7 +269,7 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-fn reads(user: &User) -> Vec<Attack> {
+fn reads(user: &HostileBenchUser) -> Vec<Attack> {
     let maps = format!("/api/v1/namespaces/{}/configmaps", user.namespace);
     let get = |name, path: String, accept| Attack {
         name,

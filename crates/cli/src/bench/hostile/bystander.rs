@@ -1,10 +1,10 @@
 //! Somebody who reads a small object, and something that asks whether the server lives.
 
-use super::super::api::connection::Connection;
-use super::super::api::tally::{Fault, Tally};
+use super::super::api::connection::BenchConnection;
+use super::super::api::tally::{BenchFault, RequestTally};
 use super::super::api::timer::Timer;
-use super::world::{User, World};
-use crate::failure::Failure;
+use super::world::{HostileBenchTarget, HostileBenchUser};
+use crate::error::CliError;
 use std::io;
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ const FRESH_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Bystander {
-    pub(super) get: Tally,
-    pub(super) health: Tally,
+    pub(super) get: RequestTally,
+    pub(super) health: RequestTally,
     /// With a connection for each question, as a probe has.
-    pub(super) fresh_health: Tally,
+    pub(super) fresh_health: RequestTally,
 }
 
 impl Bystander {
-    pub(super) fn rows(&self) -> [(&'static str, &Tally); 3] {
+    pub(super) fn rows(&self) -> [(&'static str, &RequestTally); 3] {
         [
             ("get of another user", &self.get),
             ("healthz", &self.health),
@@ -38,7 +38,10 @@ impl Bystander {
 }
 
 /// Looks on for so long.
-pub(super) async fn watch(world: &World, time: Duration) -> Result<Bystander, Failure> {
+pub(super) async fn watch(
+    world: &HostileBenchTarget,
+    time: Duration,
+) -> Result<Bystander, CliError> {
     let user = &world.bystander;
     let small = format!("/api/v1/namespaces/{}/configmaps/small", user.namespace);
     let (get, health, fresh) = futures::join!(
@@ -53,9 +56,14 @@ pub(super) async fn watch(world: &World, time: Duration) -> Result<Bystander, Fa
     })
 }
 
-async fn ask(user: &User, path: &str, every: Duration, time: Duration) -> Result<Tally, Failure> {
+async fn ask(
+    user: &HostileBenchUser,
+    path: &str,
+    every: Duration,
+    time: Duration,
+) -> Result<RequestTally, CliError> {
     let mut connection = user.connector.connection().await?;
-    let (timer, mut tally) = (Timer::default(), Tally::default());
+    let (timer, mut tally) = (Timer::default(), RequestTally::default());
     let end = timer.micros() + micros(time);
     let mut due = timer.micros();
     while due < end {
@@ -68,15 +76,15 @@ async fn ask(user: &User, path: &str, every: Duration, time: Duration) -> Result
     Ok(tally)
 }
 
-async fn ask_anew(user: &User, every: Duration, time: Duration) -> Tally {
-    let (timer, mut tally) = (Timer::default(), Tally::default());
+async fn ask_anew(user: &HostileBenchUser, every: Duration, time: Duration) -> RequestTally {
+    let (timer, mut tally) = (Timer::default(), RequestTally::default());
     let end = timer.micros() + micros(time);
     let mut due = timer.micros();
     while due < end {
         pause_until(&timer, due).await;
         let answered = match user.connector.connection().await {
             Ok(mut connection) => one(user, "/healthz", &mut connection).await,
-            Err(_) => Err(Fault::Broken("no connection".to_owned())),
+            Err(_) => Err(BenchFault::Broken("no connection".to_owned())),
         };
         note(&mut tally, answered, timer.micros().saturating_sub(due));
         due = (due + micros(every)).max(timer.micros());
@@ -84,17 +92,21 @@ async fn ask_anew(user: &User, every: Duration, time: Duration) -> Tally {
     tally
 }
 
-async fn one(user: &User, path: &str, connection: &mut Connection) -> Result<(), Fault> {
+async fn one(
+    user: &HostileBenchUser,
+    path: &str,
+    connection: &mut BenchConnection,
+) -> Result<(), BenchFault> {
     let request = user.connector.get(user.connector.uri(path));
-    let broken = |cause: io::Error| Fault::Broken(cause.to_string());
+    let broken = |cause: io::Error| BenchFault::Broken(cause.to_string());
     let answer = connection.exchange(request).await.map_err(broken)?;
     match answer.status.is_success() {
         true => Ok(()),
-        false => Err(Fault::status(answer.status, connection.kept())),
+        false => Err(BenchFault::status(answer.status, connection.kept())),
     }
 }
 
-fn note(tally: &mut Tally, answered: Result<(), Fault>, took_micros: u64) {
+fn note(tally: &mut RequestTally, answered: Result<(), BenchFault>, took_micros: u64) {
     match answered {
         Ok(()) => tally.done(Duration::from_micros(took_micros), 0),
         Err(fault) => tally.failed(&fault),

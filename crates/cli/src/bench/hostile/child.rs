@@ -1,7 +1,7 @@
 //! A server of our own.
 
-use super::super::api::access::{Access, Source};
-use crate::failure::Failure;
+use super::super::api::access::{AccessSource, ServerAccess};
+use crate::error::CliError;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) async fn start() -> Result<Self, Failure> {
-        let cannot = |cause| Failure::new("cannot start a server", cause);
+    pub(super) async fn start() -> Result<Self, CliError> {
+        let cannot = |cause| CliError::new("cannot start a server", cause);
         let directory = tempfile::tempdir().map_err(cannot)?;
         let program = std::env::current_exe().map_err(cannot)?;
         let process = Command::new(program)
@@ -35,7 +35,7 @@ impl Child {
         let started = tokio::time::timeout(START_MAX, child.started());
         started
             .await
-            .map_err(|_| Failure::text("the server does not start"))?;
+            .map_err(|_| CliError::from_message("the server does not start"))?;
         Ok(child)
     }
 
@@ -46,8 +46,8 @@ impl Child {
         }
     }
 
-    pub(super) fn access(&self) -> Result<Access, Failure> {
-        let source = Source {
+    pub(super) fn access(&self) -> Result<ServerAccess, CliError> {
+        let source = AccessSource {
             kubeconfig: Some(kubeconfig(self.directory.path())),
             context: None,
             server: None,

@@ -7,10 +7,10 @@ mod bystander;
 mod child;
 mod world;
 
-use super::api::access::{Access, Source};
+use super::api::access::{AccessSource, ServerAccess};
 use super::api::process::Baseline;
-use super::api::tally::Latency;
-use crate::failure::Failure;
+use super::api::tally::LatencyPercentiles;
+use crate::error::CliError;
 use attacker::Attacker;
 use bystander::Bystander;
 use child::Child;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use world::World;
+use world::HostileBenchTarget;
 
 /// What others may be made to wait, and what a server may hold beyond what it holds idle.
 const GET_P99_MAX: Duration = Duration::from_millis(100);
@@ -64,19 +64,19 @@ pub(crate) struct HostileBench {
 }
 
 /// What others saw, and what it cost the server.
-struct Measured {
+struct HostileMeasurement {
     quiet: Bystander,
     attacked: Bystander,
     attacker: Attacker,
     memory_bytes: Option<u64>,
 }
 
-pub(crate) async fn run(options: HostileBench) -> Result<(), Failure> {
+pub(crate) async fn run(options: HostileBench) -> Result<(), CliError> {
     let own = match options.kubeconfig {
         Some(_) => None,
         None => Some(Child::start().await?),
     };
-    let source = Source {
+    let source = AccessSource {
         kubeconfig: options.kubeconfig.clone(),
         context: None,
         server: None,
@@ -94,17 +94,17 @@ pub(crate) async fn run(options: HostileBench) -> Result<(), Failure> {
     let complaints = measured.complaints();
     match complaints.as_slice() {
         [] => Ok(()),
-        bad if options.check => Err(Failure::text(bad.join("; "))),
+        bad if options.check => Err(CliError::from_message(bad.join("; "))),
         _ => Ok(()),
     }
 }
 
 async fn measure(
     options: &HostileBench,
-    access: Access,
+    access: ServerAccess,
     pid: Option<u32>,
-) -> Result<Measured, Failure> {
-    let world = World::make(&access).await?;
+) -> Result<HostileMeasurement, CliError> {
+    let world = HostileBenchTarget::make(&access).await?;
     let measured = attack(options, &world, pid).await;
     world.remove().await?;
     measured
@@ -112,9 +112,9 @@ async fn measure(
 
 async fn attack(
     options: &HostileBench,
-    world: &World,
+    world: &HostileBenchTarget,
     pid: Option<u32>,
-) -> Result<Measured, Failure> {
+) -> Result<HostileMeasurement, CliError> {
     let time = Duration::from_secs(options.seconds);
     let mut attacks = attacks::all(&world.attacker)?;
     if !options.only.is_empty() {
@@ -131,7 +131,7 @@ async fn attack(
         watched
     };
     let (attacker, attacked) = futures::join!(attacker, watching);
-    Ok(Measured {
+    Ok(HostileMeasurement {
         quiet,
         attacked: attacked?,
         attacker: attacker?,
@@ -139,10 +139,10 @@ async fn attack(
     })
 }
 
-impl Measured {
+impl HostileMeasurement {
     fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        let mut slow = |what: &str, latency: Option<Latency>, max: Duration| {
+        let mut slow = |what: &str, latency: Option<LatencyPercentiles>, max: Duration| {
             let p99 = latency.map(|latency| Duration::from_micros(latency.p99));
             match p99 {
                 Some(p99) if p99 < max => {}
@@ -165,12 +165,12 @@ impl Measured {
 }
 
 #[expect(clippy::print_stdout, reason = "the result is data")]
-fn report(measured: &Measured) {
+fn report(measured: &HostileMeasurement) {
     println!(
         "{:<44} {:>8} {:>9} {:>9} {:>9}",
         "", "count", "p50 ms", "p99 ms", "max ms"
     );
-    let row = |what: &str, count: u64, latency: Option<Latency>, note: &str| {
+    let row = |what: &str, count: u64, latency: Option<LatencyPercentiles>, note: &str| {
         let [p50, p99, max] = latency.map_or([0; 3], |it| [it.p50, it.p99, it.max]);
         let ms = |micros: u64| micros as f64 / 1000.0;
         let (p50, p99, max) = (ms(p50), ms(p99), ms(max));

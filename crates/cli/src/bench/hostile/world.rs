@@ -1,9 +1,9 @@
 //! Two users and what they may do.
 
-use super::super::api::access::Access;
-use super::super::api::connector::{Connector, JSON, Protocol};
+use super::super::api::access::ServerAccess;
+use super::super::api::connector::{BenchConnector, JSON, Protocol};
 use super::attacks;
-use crate::failure::Failure;
+use crate::error::CliError;
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -19,23 +19,23 @@ const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Somebody who asks.
-pub(super) struct User {
-    pub(super) connector: Connector,
+pub(super) struct HostileBenchUser {
+    pub(super) connector: BenchConnector,
     /// The same over HTTP/2, with as many streams on a connection as servers usually allow.
-    pub(super) streams: Connector,
+    pub(super) streams: BenchConnector,
     /// Where they may do something.
     pub(super) namespace: &'static str,
 }
 
-pub(super) struct World {
-    admin: Connector,
-    pub(super) attacker: User,
-    pub(super) bystander: User,
+pub(super) struct HostileBenchTarget {
+    admin: BenchConnector,
+    pub(super) attacker: HostileBenchUser,
+    pub(super) bystander: HostileBenchUser,
 }
 
-impl World {
-    pub(super) async fn make(access: &Access) -> Result<Self, Failure> {
-        let admin = Connector::new(access, Protocol::Http1)?;
+impl HostileBenchTarget {
+    pub(super) async fn make(access: &ServerAccess) -> Result<Self, CliError> {
+        let admin = BenchConnector::new(access, Protocol::Http1)?;
         let core = format!("/api/v1/namespaces/{NAMESPACE}");
         let namespace = json!({"metadata": {"name": NAMESPACE}});
         send(&admin, Method::POST, "/api/v1/namespaces", &namespace).await?;
@@ -69,7 +69,7 @@ impl World {
         Ok(world)
     }
 
-    pub(super) async fn remove(&self) -> Result<(), Failure> {
+    pub(super) async fn remove(&self) -> Result<(), CliError> {
         let definition = format!("{DEFINITIONS}/lists.{GROUP}");
         let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
         for place in [definition, namespace] {
@@ -102,11 +102,11 @@ fn definition() -> Value {
 
 /// A service account with a role of its own.
 async fn user(
-    admin: &Connector,
-    access: &Access,
+    admin: &BenchConnector,
+    access: &ServerAccess,
     name: &str,
     rules: Value,
-) -> Result<User, Failure> {
+) -> Result<HostileBenchUser, CliError> {
     let core = format!("/api/v1/namespaces/{NAMESPACE}");
     let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}");
     let metadata = json!({"name": name});
@@ -135,8 +135,8 @@ async fn user(
     let place = format!("{core}/serviceaccounts/{name}/token");
     let issued = send(admin, Method::POST, &place, &json!({"spec": {}})).await?;
     let token = issued["status"]["token"].as_str();
-    let token = token.ok_or_else(|| Failure::text("there was no token"))?;
-    let access = Access {
+    let token = token.ok_or_else(|| CliError::from_message("there was no token"))?;
+    let access = ServerAccess {
         server: access.server.clone(),
         authority: access.authority.clone(),
         certificate_name: access.certificate_name.clone(),
@@ -144,9 +144,9 @@ async fn user(
         token: Some(token.to_owned()),
         identity: None,
     };
-    Ok(User {
-        connector: Connector::new(&access, Protocol::Http1)?,
-        streams: Connector::new(
+    Ok(HostileBenchUser {
+        connector: BenchConnector::new(&access, Protocol::Http1)?,
+        streams: BenchConnector::new(
             &access,
             Protocol::Http2 {
                 streams: STREAMS_PER_CONNECTION,
@@ -157,19 +157,24 @@ async fn user(
 }
 
 /// Sends something that must succeed, in the end.
-async fn send(by: &Connector, method: Method, place: &str, body: &Value) -> Result<Value, Failure> {
+async fn send(
+    by: &BenchConnector,
+    method: Method,
+    place: &str,
+    body: &Value,
+) -> Result<Value, CliError> {
     let mut connection = by.connection().await?;
     let mut told = String::new();
     for _ in 0..ATTEMPTS {
         let bytes = Bytes::from(body.to_string());
         let request = by.request(method.clone(), by.uri(place), Some(JSON), bytes);
         let answer = connection.exchange(request).await;
-        let answer = answer.map_err(|cause| Failure::new(format!("{method} {place}"), cause))?;
+        let answer = answer.map_err(|cause| CliError::new(format!("{method} {place}"), cause))?;
         if answer.status.is_success() {
             return Ok(serde_json::from_slice(connection.kept()).unwrap_or_default());
         }
         told = String::from_utf8_lossy(connection.kept()).into_owned();
         tokio::time::sleep(PAUSE).await;
     }
-    Err(Failure::text(format!("{method} {place}: {told}")))
+    Err(CliError::from_message(format!("{method} {place}: {told}")))
 }

@@ -3,7 +3,7 @@
 use crate::structural::Structural;
 
 /// The path as errors write it; `None` if it leads nowhere.
-pub(crate) fn normalized(path: &str, schema: &Structural) -> Option<String> {
+pub(crate) fn normalize(path: &str, schema: &Structural) -> Option<String> {
     let mut out = String::new();
     let mut at = schema;
     let mut rest = path;
@@ -18,7 +18,7 @@ pub(crate) fn normalized(path: &str, schema: &Structural) -> Option<String> {
                 (rest[..end].to_owned(), &rest[end..])
             }
             b'[' => {
-                let (name, after) = quoted(&rest[1..])?;
+                let (name, after) = parse_quoted(&rest[1..])?;
                 (name, after.strip_prefix(']')?)
             }
             _ => return None,
@@ -41,12 +41,12 @@ pub(crate) fn normalized(path: &str, schema: &Structural) -> Option<String> {
 }
 
 /// Whether a path is one of a field.
-pub(crate) fn leads_somewhere(path: &str, schema: &Structural) -> bool {
-    normalized(path, schema).is_some()
+pub(crate) fn is_valid_field_path(path: &str, schema: &Structural) -> bool {
+    normalize(path, schema).is_some()
 }
 
 /// What stands in single quotes, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.strip_prefix('\'')?.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -76,8 +76,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn paths_lead_to_fields() {
-        let schema = Structural::read(&json!({"type": "object", "properties": {
+    fn rule_field_paths_resolve_to_fields() {
+        let schema = Structural::from_json(&json!({"type": "object", "properties": {
             "a": {"type": "object", "properties": {"b.c": {"type": "string"}}},
             "m": {"type": "object", "additionalProperties": {"type": "string"}},
         }}));
@@ -94,7 +94,7 @@ mod tests {
             (".a[0]", None),
             (".m['\\q']", None),
         ] {
-            assert_eq!(normalized(path, &schema).as_deref(), expected, "{path}");
+            assert_eq!(normalize(path, &schema).as_deref(), expected, "{path}");
         }
     }
 }

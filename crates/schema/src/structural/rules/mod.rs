@@ -1,16 +1,16 @@
 //! `x-kubernetes-validations`: rules of schemas, compiled once and run on every write.
 //!
-//! [`check_rules`] says what is wrong with the rules of a definition, [`Rules`] are those
-//! of one that was accepted, and [`Rules::run`] holds an object against them.
+//! [`check_rules`] says what is wrong with the rules of a definition, [`RuleTree`] are those
+//! of one that was accepted, and [`RuleTree::run`] holds an object against them.
 
-mod check;
+mod compilation;
+mod evaluation;
 mod field_path;
-mod run;
+mod rule_check;
 mod shape;
-mod tree;
 
-pub use check::check_rules;
-pub(super) use field_path::leads_somewhere;
-pub use run::{Found, OBJECT_COST_MAX};
+pub use compilation::RuleTree;
+pub use evaluation::{OBJECT_COST_MAX, RulesResult};
+pub(super) use field_path::is_valid_field_path;
+pub use rule_check::check_rules;
 pub use shape::shape_of;
-pub use tree::Rules;

@@ -1,7 +1,11 @@
 //! What expressions see of a schema.
 
-use crate::structural::{Additional, Checks, ListType, Structural, TypeName};
-use optik_rules::{FieldShape, ObjectShape, Order, REQUEST_BYTES_MAX, Shape, ShapeKind, escape};
+use crate::structural::{
+    AdditionalProperties, ListType, SchemaTypeName, Structural, ValueValidation,
+};
+use optik_cel::{
+    CelListType, DeclField, DeclKind, DeclType, ObjectDecl, REQUEST_BYTES_MAX, escape,
+};
 use std::sync::Arc;
 
 /// The fewest and the most bytes that values of some formats have in JSON.
@@ -15,73 +19,73 @@ const NUMBER_MIN: u64 = 1;
 /// The shape of a place; `None` if expressions cannot see it. `resource`: it has a type
 /// and metadata, whatever it declares.
 #[must_use]
-pub fn shape_of(node: &Structural, resource: bool, name: &str) -> Option<Shape> {
+pub fn shape_of(node: &Structural, resource: bool, name: &str) -> Option<DeclType> {
     let nullable = node.nullable;
     let with = |kind, elements_max, bytes_min| {
-        Some(Shape {
+        Some(DeclType {
             kind,
             elements_max,
             bytes_min,
             nullable,
         })
     };
-    let checks = node.checks.as_deref();
+    let checks = node.value_validation.as_deref();
     let count = |number: Option<i64>| number.map(|number| u64::try_from(number).unwrap_or(0));
     if node.int_or_string {
         let most = text_max(checks, |length| length.saturating_mul(4));
-        return with(ShapeKind::IntOrString, most, NUMBER_MIN);
+        return with(DeclKind::IntOrString, most, NUMBER_MIN);
     }
     match node.type_name {
-        TypeName::Array => {
+        SchemaTypeName::Array => {
             let items = node.items.as_deref()?;
             let items = shape_of(items, items.embedded, &format!("{name}.@idx"))?;
             let most = count(checks.and_then(|checks| checks.max_items));
             let most = most.unwrap_or((REQUEST_BYTES_MAX - 2) / (items.bytes_min + 1));
-            let kind = ShapeKind::List {
+            let kind = DeclKind::List {
                 items: Arc::new(items),
-                order: order(node),
+                list_type: order(node),
             };
             with(kind, most, 2)
         }
-        TypeName::Object => match node.additional() {
-            Some(Additional::Of(of)) if !resource => {
+        SchemaTypeName::Object => match node.additional() {
+            Some(AdditionalProperties::Of(of)) if !resource => {
                 let values = shape_of(of, of.embedded, &format!("{name}.@elem"))?;
                 let most = count(checks.and_then(|checks| checks.max_properties));
                 let most = most.unwrap_or((REQUEST_BYTES_MAX - 2) / (values.bytes_min + 6));
-                with(ShapeKind::Map(Arc::new(values)), most, 2)
+                with(DeclKind::Map(Arc::new(values)), most, 2)
             }
             _ => {
                 let (object, bytes_min) = object(node, resource, name);
-                with(ShapeKind::Object(Arc::new(object)), 0, bytes_min)
+                with(DeclKind::Object(Arc::new(object)), 0, bytes_min)
             }
         },
-        TypeName::String => match node.format() {
+        SchemaTypeName::String => match node.format() {
             "byte" => with(
-                ShapeKind::Bytes,
+                DeclKind::Bytes,
                 text_max(checks, |length| length),
                 STRING_MIN,
             ),
-            "duration" => with(ShapeKind::Duration, DURATION.1, DURATION.0),
-            "date" => with(ShapeKind::Date, DATE.1, DATE.0),
-            "date-time" => with(ShapeKind::DateTime, DATE_TIME.1, DATE_TIME.0),
-            _ => with(ShapeKind::String, string_max(checks), STRING_MIN),
+            "duration" => with(DeclKind::Duration, DURATION.1, DURATION.0),
+            "date" => with(DeclKind::Date, DATE.1, DATE.0),
+            "date-time" => with(DeclKind::DateTime, DATE_TIME.1, DATE_TIME.0),
+            _ => with(DeclKind::String, string_max(checks), STRING_MIN),
         },
-        TypeName::Boolean => with(ShapeKind::Bool, 0, BOOL_MIN),
-        TypeName::Number => with(ShapeKind::Double, 0, NUMBER_MIN),
-        TypeName::Integer => with(ShapeKind::Int, 0, NUMBER_MIN),
-        TypeName::Unset | TypeName::Other(_) => None,
+        SchemaTypeName::Boolean => with(DeclKind::Bool, 0, BOOL_MIN),
+        SchemaTypeName::Number => with(DeclKind::Double, 0, NUMBER_MIN),
+        SchemaTypeName::Integer => with(DeclKind::Int, 0, NUMBER_MIN),
+        SchemaTypeName::Unset | SchemaTypeName::Other(_) => None,
     }
 }
 
-fn order(node: &Structural) -> Order {
+fn order(node: &Structural) -> CelListType {
     match node.list {
-        ListType::Set => Order::Set,
-        ListType::Map => Order::Keyed(node.list_keys().into()),
-        ListType::Unset | ListType::Atomic | ListType::Other => Order::Matters,
+        ListType::Set => CelListType::Set,
+        ListType::Map => CelListType::Map(node.list_keys().into()),
+        ListType::Unset | ListType::Atomic | ListType::Other => CelListType::Atomic,
     }
 }
 
-fn text_max(checks: Option<&Checks>, bytes: impl Fn(u64) -> u64) -> u64 {
+fn text_max(checks: Option<&ValueValidation>, bytes: impl Fn(u64) -> u64) -> u64 {
     let length = checks.and_then(|checks| checks.max_length);
     match length {
         Some(length) => bytes(u64::try_from(length).unwrap_or(0)),
@@ -90,7 +94,7 @@ fn text_max(checks: Option<&Checks>, bytes: impl Fn(u64) -> u64) -> u64 {
 }
 
 /// What nothing bounds is bounded by the values it can have.
-fn string_max(checks: Option<&Checks>) -> u64 {
+fn string_max(checks: Option<&ValueValidation>) -> u64 {
     match checks {
         Some(checks) if checks.max_length.is_none() && !checks.enumeration.is_empty() => {
             let texts = checks.enumeration.iter().filter_map(|value| value.as_str());
@@ -101,8 +105,11 @@ fn string_max(checks: Option<&Checks>) -> u64 {
 }
 
 /// The fields of an object, and the fewest bytes it has.
-fn object(node: &Structural, resource: bool, name: &str) -> (ObjectShape, u64) {
-    let required = node.checks.as_ref().map(|checks| &checks.required);
+fn object(node: &Structural, resource: bool, name: &str) -> (ObjectDecl, u64) {
+    let required = node
+        .value_validation
+        .as_ref()
+        .map(|checks| &checks.required);
     let is_required = |name: &str| {
         let mut required = required.into_iter().flatten();
         required.any(|known| **known == *name)
@@ -124,9 +131,9 @@ fn object(node: &Structural, resource: bool, name: &str) -> (ObjectShape, u64) {
     if resource {
         let metadata = ["name", "generateName"];
         let metadata = metadata.into_iter().filter_map(|key| field(key, text()));
-        let metadata = ObjectShape::new(format!("{name}.metadata"), metadata.collect());
-        let metadata = Shape {
-            kind: ShapeKind::Object(Arc::new(metadata)),
+        let metadata = ObjectDecl::new(format!("{name}.metadata"), metadata.collect());
+        let metadata = DeclType {
+            kind: DeclKind::Object(Arc::new(metadata)),
             elements_max: 0,
             bytes_min: 2,
             nullable: false,
@@ -142,20 +149,20 @@ fn object(node: &Structural, resource: bool, name: &str) -> (ObjectShape, u64) {
             fields.extend(field(key, shape));
         }
     }
-    (ObjectShape::new(name.to_owned(), fields), bytes_min)
+    (ObjectDecl::new(name.to_owned(), fields), bytes_min)
 }
 
-fn field(key: &str, shape: Shape) -> Option<FieldShape> {
-    Some(FieldShape {
+fn field(key: &str, shape: DeclType) -> Option<DeclField> {
+    Some(DeclField {
         name: escape(key)?.into(),
         key: key.into(),
         shape,
     })
 }
 
-fn text() -> Shape {
-    Shape {
-        kind: ShapeKind::String,
+fn text() -> DeclType {
+    DeclType {
+        kind: DeclKind::String,
         elements_max: REQUEST_BYTES_MAX - 2,
         bytes_min: STRING_MIN,
         nullable: false,

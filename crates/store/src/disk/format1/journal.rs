@@ -28,8 +28,8 @@
 //! end    03 | xxh3 of the items 8 | "FJL" 03
 //! ```
 
-use super::super::private;
-use super::Promise;
+use super::super::file_permissions;
+use super::SyncGuarantee;
 use crate::error::OpenError;
 use rustix::fs::SeekFrom as SparseSeek;
 use std::fs::{File, OpenOptions};
@@ -51,7 +51,7 @@ const BATCH_DISK_BYTES_MAX: u64 = 64 << 20;
 /// The engine takes sequence numbers for work of its own between our batches.
 const SEQUENCE_NUMBERS_SKIPPED_MAX: u64 = 1 << 32;
 /// The engine uses the highest bit for itself.
-const SEQUENCE_NUMBER_END: u64 = 1 << 62;
+const SEQUENCE_NUMBER_MAX: u64 = 1 << 62;
 
 /// What an interrupted write left at the end of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,32 +64,35 @@ pub(crate) struct TornTail {
 
 /// What the journals of a database need before the engine may read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub(crate) struct JournalRepairs {
     pub(crate) cut: Option<TornTail>,
     /// The newest journal, if there is one.
     pub(crate) newest: Option<PathBuf>,
 }
 
 /// Checks all journals of a database; changes nothing.
-pub(crate) fn inspect(database: &Path, promise: Promise) -> Result<Needs, OpenError> {
+pub(crate) fn inspect(
+    database: &Path,
+    promise: SyncGuarantee,
+) -> Result<JournalRepairs, OpenError> {
     let journals = journals_in_order(database)?;
     let Some((active, sealed)) = journals.split_last() else {
-        return Ok(Needs::default());
+        return Ok(JournalRepairs::default());
     };
     let mut sequence_number = None;
     for journal in sealed {
-        let tail = inspect_one(journal, &mut sequence_number)?;
+        let tail = inspect_journal(journal, &mut sequence_number)?;
         if tail.data_end > tail.valid_end {
             return Err(damaged(journal, tail.valid_end));
         }
     }
-    let tail = inspect_one(active, &mut sequence_number)?;
+    let tail = inspect_journal(active, &mut sequence_number)?;
     let newest = Some(active.clone());
     if tail.data_end <= tail.valid_end {
-        return Ok(Needs { cut: None, newest });
+        return Ok(JournalRepairs { cut: None, newest });
     }
     let too_far = tail.data_end - tail.valid_end > BATCH_DISK_BYTES_MAX;
-    if promise == Promise::Synced && (too_far || tail.goes_on) {
+    if promise == SyncGuarantee::Synced && (too_far || tail.continues) {
         return Err(damaged(active, tail.valid_end));
     }
     let cut = Some(TornTail {
@@ -97,7 +100,7 @@ pub(crate) fn inspect(database: &Path, promise: Promise) -> Result<Needs, OpenEr
         at: tail.valid_end,
         bytes: tail.data_end - tail.valid_end,
     });
-    Ok(Needs { cut, newest })
+    Ok(JournalRepairs { cut, newest })
 }
 
 /// Cuts a torn tail off, after a copy of it was saved.
@@ -107,7 +110,7 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
         .write(true)
         .open(&tail.journal)?;
     journal.seek(SeekFrom::Start(tail.at))?;
-    let mut copy = private::create_file(save_to)?;
+    let mut copy = file_permissions::create_file(save_to)?;
     io::copy(&mut (&mut journal).take(tail.bytes), &mut copy)?;
     copy.sync_all()?;
     journal.set_len(tail.at)?;
@@ -115,10 +118,10 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
 }
 
 /// Writes a journal anew, so that nothing in it depends on a sync that failed.
-pub(crate) fn renew(journal: &Path) -> io::Result<()> {
+pub(crate) fn rewrite(journal: &Path) -> io::Result<()> {
     let fresh = journal.with_extension("new");
     let from = File::open(journal)?;
-    let to = private::create_file(&fresh)?;
+    let to = file_permissions::create_file(&fresh)?;
     // Holes are left out by the copy, the length is kept: it was preallocated.
     copy_data(&from, &to)?;
     to.sync_all()?;
@@ -128,12 +131,12 @@ pub(crate) fn renew(journal: &Path) -> io::Result<()> {
 /// Copies what is not a hole.
 fn copy_data(from: &File, to: &File) -> io::Result<()> {
     to.set_len(from.metadata()?.len())?;
-    each_stretch(from, 0, |at, bytes| to.write_all_at(bytes, at))
+    for_each_data_range(from, 0, |at, bytes| to.write_all_at(bytes, at))
 }
 
 /// Visits the bytes of a file from `from` on. Skips the holes of a preallocated file
 /// instead of reading megabytes of zeros.
-fn each_stretch(
+fn for_each_data_range(
     file: &File,
     from: u64,
     mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>,
@@ -198,17 +201,20 @@ fn journals_in_order(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
     Ok(journals.into_iter().map(|(_, path)| path).collect())
 }
 
-struct Tail {
+struct JournalTail {
     /// Behind the last whole batch.
     valid_end: u64,
     /// Behind the last byte that is not zero; journals are preallocated with zeros.
     data_end: u64,
     /// Whether a whole batch follows the one that is not.
-    goes_on: bool,
+    continues: bool,
 }
 
 /// `sequence_number` is that of the last whole batch before, and after.
-fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail, OpenError> {
+fn inspect_journal(
+    journal: &Path,
+    sequence_number: &mut Option<u64>,
+) -> Result<JournalTail, OpenError> {
     let failed = |cause| OpenError::Io {
         action: "read",
         path: journal.to_owned(),
@@ -216,7 +222,7 @@ fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail
     };
     let file = File::open(journal).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
-    let mut walk = Walk {
+    let mut walk = JournalReader {
         reader: BufReader::with_capacity(1 << 16, file),
         at: 0,
         length,
@@ -225,27 +231,29 @@ fn inspect_one(journal: &Path, sequence_number: &mut Option<u64>) -> Result<Tail
     let mut valid_end = 0;
     let goes_on = loop {
         match walk.batch().map_err(failed)? {
-            Batch::Whole => {
+            BatchStatus::Whole => {
                 valid_end = walk.at;
                 *sequence_number = walk.sequence_number;
             }
-            Batch::Unreadable => break false,
+            BatchStatus::Unreadable => break false,
             // Its lengths make sense, so we know where the next one would begin.
-            Batch::WrongSum => break matches!(walk.batch().map_err(failed)?, Batch::Whole),
+            BatchStatus::WrongSum => {
+                break matches!(walk.batch().map_err(failed)?, BatchStatus::Whole);
+            }
         }
     };
     let data_end = last_data(walk.reader.get_ref(), valid_end).map_err(failed)?;
-    Ok(Tail {
+    Ok(JournalTail {
         valid_end,
         data_end,
-        goes_on,
+        continues: goes_on,
     })
 }
 
 /// The end of the last non-zero byte behind `from`, or `from`.
 fn last_data(file: &File, from: u64) -> io::Result<u64> {
     let mut end = from;
-    each_stretch(file, from, |at, bytes| {
+    for_each_data_range(file, from, |at, bytes| {
         if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
             end = at + last as u64 + 1;
         }
@@ -254,13 +262,13 @@ fn last_data(file: &File, from: u64) -> io::Result<u64> {
     Ok(end)
 }
 
-enum Batch {
+enum BatchStatus {
     Whole,
     WrongSum,
     Unreadable,
 }
 
-struct Walk {
+struct JournalReader {
     reader: BufReader<File>,
     at: u64,
     length: u64,
@@ -268,28 +276,32 @@ struct Walk {
     sequence_number: Option<u64>,
 }
 
-impl Walk {
-    fn batch(&mut self) -> io::Result<Batch> {
+impl JournalReader {
+    fn batch(&mut self) -> io::Result<BatchStatus> {
         match self.read_batch() {
-            Ok(whole) => Ok(if whole { Batch::Whole } else { Batch::WrongSum }),
-            Err(Stop::NotABatch) => Ok(Batch::Unreadable),
-            Err(Stop::Io(cause)) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-                Ok(Batch::Unreadable)
+            Ok(whole) => Ok(if whole {
+                BatchStatus::Whole
+            } else {
+                BatchStatus::WrongSum
+            }),
+            Err(BatchError::NotABatch) => Ok(BatchStatus::Unreadable),
+            Err(BatchError::Io(cause)) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(BatchStatus::Unreadable)
             }
-            Err(Stop::Io(cause)) => Err(cause),
+            Err(BatchError::Io(cause)) => Err(cause),
         }
     }
 
     /// Reads a batch and says whether its checksum is right.
-    fn read_batch(&mut self) -> Result<bool, Stop> {
+    fn read_batch(&mut self) -> Result<bool, BatchError> {
         let [tag] = self.array()?;
         if tag != START {
-            return Err(Stop::NotABatch);
+            return Err(BatchError::NotABatch);
         }
         let items = u32::from_le_bytes(self.array()?);
         let sequence_number = u64::from_le_bytes(self.array()?);
         if !self.may_follow(sequence_number) {
-            return Err(Stop::NotABatch);
+            return Err(BatchError::NotABatch);
         }
         self.sequence_number = Some(sequence_number);
         let mut sum = Xxh3::new();
@@ -300,7 +312,7 @@ impl Walk {
         let expected = u64::from_le_bytes(self.array()?);
         let trailer: [u8; 4] = self.array()?;
         if tag != END || trailer != TRAILER {
-            return Err(Stop::NotABatch);
+            return Err(BatchError::NotABatch);
         }
         Ok(sum.digest() == expected)
     }
@@ -312,10 +324,10 @@ impl Walk {
         let follows = last.is_none_or(|last| {
             last < sequence_number && sequence_number - last <= SEQUENCE_NUMBERS_SKIPPED_MAX
         });
-        follows && sequence_number < SEQUENCE_NUMBER_END
+        follows && sequence_number < SEQUENCE_NUMBER_MAX
     }
 
-    fn read_item(&mut self, sum: &mut Xxh3) -> Result<(), Stop> {
+    fn read_item(&mut self, sum: &mut Xxh3) -> Result<(), BatchError> {
         let [tag] = self.array()?;
         sum.update(&[tag]);
         match tag {
@@ -327,13 +339,13 @@ impl Walk {
                 let stored = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
                 self.read_into(sum, key + u64::from(stored))
             }
-            _ => Err(Stop::NotABatch),
+            _ => Err(BatchError::NotABatch),
         }
     }
 
-    fn read_into(&mut self, sum: &mut Xxh3, mut count: u64) -> Result<(), Stop> {
+    fn read_into(&mut self, sum: &mut Xxh3, mut count: u64) -> Result<(), BatchError> {
         if count > self.length.saturating_sub(self.at) {
-            return Err(Stop::NotABatch);
+            return Err(BatchError::NotABatch);
         }
         let mut buffer = [0; 4096];
         while count > 0 {
@@ -348,7 +360,7 @@ impl Walk {
         Ok(())
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], BatchError> {
         let mut bytes = [0; N];
         self.reader.read_exact(&mut bytes)?;
         self.at += N as u64;
@@ -356,12 +368,12 @@ impl Walk {
     }
 }
 
-enum Stop {
+enum BatchError {
     NotABatch,
     Io(io::Error),
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for BatchError {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
     }

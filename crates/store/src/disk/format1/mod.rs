@@ -3,16 +3,16 @@
 
 mod journal;
 
-use super::builder::LogBuilder;
-use super::layout::{Directory, Promise, io_error};
-use super::record::{self, BadRecord, Reader};
-use super::recover::{WholeCommits, damaged};
-use super::segments::Sizes;
+use super::layout::{StoreDirectory, SyncGuarantee, io_error};
+use super::log_builder::LogBuilder;
+use super::record::{self, BadRecord, RecordReader};
+use super::recovery::{CommitChecker, damaged};
+use super::segment_gc::SegmentSizes;
 use crate::error::OpenError;
 use crate::lease::LeaseId;
 use crate::options::Durability;
-use crate::origin::Origins;
-use crate::replay::{Place, Replay};
+use crate::origin::OriginInterner;
+use crate::replay::{Replay, VersionPosition};
 use crate::revision::Revision;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use optik_platform::Monotonic;
@@ -23,7 +23,7 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// The engine's own idea of this is more than a process may have open on many systems.
 const CACHED_FILES_MAX: usize = 64;
 /// They take about half a second.
-const PROGRESS_VERSIONS: u64 = 200_000;
+const PROGRESS_LOG_VERSIONS: u64 = 200_000;
 
 const META_ID: &[u8] = b"\x01id";
 const META_FLOOR: &[u8] = b"\x01floor";
@@ -33,13 +33,13 @@ const TAG_VERSION: u8 = 3;
 /// Moves what a directory holds into a log. It counts only when the directory says that it
 /// is of the new format, which it does last.
 pub(super) fn migrate(
-    directory: &Directory,
-    promise: Promise,
-    sizes: Sizes,
+    directory: &StoreDirectory,
+    promise: SyncGuarantee,
+    sizes: SegmentSizes,
 ) -> Result<(), OpenError> {
     let path = directory.database();
     tracing::info!(from = %path.display(), to = %directory.log().display(), "moving the data into the format of this version");
-    let source = Source::open(directory, &path, promise)?;
+    let source = Format1Source::open(directory, &path, promise)?;
     let result = source.copy(directory, sizes);
     if let Err(error) = result {
         // The room that it takes may be what is missing.
@@ -48,24 +48,28 @@ pub(super) fn migrate(
     }
     drop(source);
     let durability = match promise {
-        Promise::Synced => Durability::PowerLoss,
-        Promise::Relaxed => Durability::ProcessCrash,
+        SyncGuarantee::Synced => Durability::PowerLoss,
+        SyncGuarantee::Relaxed => Durability::ProcessCrash,
     };
     directory.write_format(durability)?;
     tracing::info!("the data is moved");
     Ok(())
 }
 
-struct Source {
+struct Format1Source {
     path: PathBuf,
     _database: Database,
     log: Keyspace,
     meta: Keyspace,
 }
 
-impl Source {
-    fn open(directory: &Directory, path: &Path, promise: Promise) -> Result<Self, OpenError> {
-        prepare(directory, path, promise)?;
+impl Format1Source {
+    fn open(
+        directory: &StoreDirectory,
+        path: &Path,
+        promise: SyncGuarantee,
+    ) -> Result<Self, OpenError> {
+        repair_database(directory, path, promise)?;
         // The engine asserts some of what it finds. A damaged file must not take down more
         // than this attempt.
         match std::panic::catch_unwind(|| Self::open_database(path)) {
@@ -91,14 +95,14 @@ impl Source {
         })
     }
 
-    fn copy(&self, directory: &Directory, sizes: Sizes) -> Result<(), OpenError> {
+    fn copy(&self, directory: &StoreDirectory, sizes: SegmentSizes) -> Result<(), OpenError> {
         let id = self.number(META_ID)?;
         let id = id.ok_or_else(|| self.damaged("it does not know its own id"))?;
         let floor = self
             .number(META_FLOOR)?
             .map_or(Revision::FIRST, Revision::new);
-        let (newest, mut dead) = self.unreachable(floor)?;
-        let synced = directory.synced().revision;
+        let (newest, mut dead) = self.find_unreachable(floor)?;
+        let synced = directory.read_sync_point().revision;
         if newest < synced {
             let reason = format!(
                 "revisions up to {synced} were on disk, but only those up to {newest} are there \
@@ -108,22 +112,25 @@ impl Source {
         }
         dead.sort_unstable();
         let mut dead = dead.into_iter().peekable();
-        let mut progress = Progress::new(newest);
+        let mut progress = MigrationProgress::new(newest);
         let mut log = LogBuilder::begin(directory, id, floor, sizes)?;
         for version in self.versions() {
             let (place, body) = version?;
             if dead.next_if_eq(&place).is_none() {
                 log.push(place, &body)?;
             }
-            progress.reached(place.0);
+            progress.advance(place.0);
         }
         log.finish(floor, self.leases()?.into_iter())
     }
 
     /// The newest revision, and the versions that nobody can reach.
-    fn unreachable(&self, floor: Revision) -> Result<(Revision, Vec<Place>), OpenError> {
+    fn find_unreachable(
+        &self,
+        floor: Revision,
+    ) -> Result<(Revision, Vec<VersionPosition>), OpenError> {
         let mut replay = Replay::new(floor, Monotonic::default());
-        let (mut origins, mut whole) = (Origins::default(), WholeCommits::new(floor));
+        let (mut origins, mut whole) = (OriginInterner::default(), CommitChecker::new(floor));
         for version in self.versions() {
             let (place, body) = version?;
             let decoded = record::decode_version(place, &body, &mut origins);
@@ -140,7 +147,9 @@ impl Source {
         Ok((newest, dead.collect()))
     }
 
-    fn versions(&self) -> impl Iterator<Item = Result<(Place, fjall::Slice), OpenError>> + '_ {
+    fn versions(
+        &self,
+    ) -> impl Iterator<Item = Result<(VersionPosition, fjall::Slice), OpenError>> + '_ {
         let all = vec![TAG_VERSION]..vec![TAG_VERSION + 1];
         self.log.range(all).map(|entry| {
             let (key, value) = entry.into_inner().map_err(|cause| self.failed(cause))?;
@@ -174,10 +183,14 @@ impl Source {
 }
 
 /// Puts right what an interrupted or failed write left behind.
-fn prepare(directory: &Directory, path: &Path, promise: Promise) -> Result<(), OpenError> {
+fn repair_database(
+    directory: &StoreDirectory,
+    path: &Path,
+    promise: SyncGuarantee,
+) -> Result<(), OpenError> {
     let needs = journal::inspect(path, promise)?;
     if let Some(tail) = &needs.cut {
-        let copy = directory.torn_copy()?;
+        let copy = directory.torn_copy_path()?;
         tracing::warn!(
             journal = %tail.journal.display(),
             bytes = tail.bytes,
@@ -186,8 +199,8 @@ fn prepare(directory: &Directory, path: &Path, promise: Promise) -> Result<(), O
         );
         journal::cut(tail, &copy).map_err(io_error("repair", &tail.journal))?;
     }
-    if let Some(newest) = needs.newest.filter(|_| directory.is_in_doubt()) {
-        journal::renew(&newest).map_err(io_error("repair", &newest))?;
+    if let Some(newest) = needs.newest.filter(|_| directory.is_unclean()) {
+        journal::rewrite(&newest).map_err(io_error("repair", &newest))?;
     }
     journal::sync_directories(path).map_err(io_error("sync", path))
 }
@@ -203,40 +216,40 @@ fn engine_error(path: &Path, cause: fjall::Error) -> OpenError {
     }
 }
 
-fn decode_place(key: &[u8]) -> Result<Place, BadRecord> {
-    let mut reader = Reader(key);
+fn decode_place(key: &[u8]) -> Result<VersionPosition, BadRecord> {
+    let mut reader = RecordReader(key);
     if reader.u8()? != TAG_VERSION {
         return Err(BadRecord("not a version"));
     }
     let place = (Revision::new(reader.u64()?), reader.u32()?);
-    reader.end()?;
+    reader.expect_end()?;
     Ok(place)
 }
 
 fn decode_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, Duration), BadRecord> {
-    let mut reader = Reader(key);
+    let mut reader = RecordReader(key);
     if reader.u8()? != TAG_LEASE {
         return Err(BadRecord("not a lease"));
     }
     let id = LeaseId(reader.i64()?);
-    reader.end()?;
+    reader.expect_end()?;
     Ok((id, Duration::from_secs(decode_number(value)?)))
 }
 
 fn decode_number(value: &[u8]) -> Result<u64, BadRecord> {
-    let mut reader = Reader(value);
+    let mut reader = RecordReader(value);
     let number = reader.u64()?;
-    reader.end()?;
+    reader.expect_end()?;
     Ok(number)
 }
 
 /// Says now and then how far it has come.
-struct Progress {
+struct MigrationProgress {
     newest: Revision,
     versions: u64,
 }
 
-impl Progress {
+impl MigrationProgress {
     fn new(newest: Revision) -> Self {
         Self {
             newest,
@@ -244,9 +257,9 @@ impl Progress {
         }
     }
 
-    fn reached(&mut self, revision: Revision) {
+    fn advance(&mut self, revision: Revision) {
         self.versions += 1;
-        if self.versions.is_multiple_of(PROGRESS_VERSIONS) {
+        if self.versions.is_multiple_of(PROGRESS_LOG_VERSIONS) {
             tracing::info!(%revision, of = %self.newest, "moving the data");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{APPLY, apply_data, by, config, create, has_owners, patch, send, warnings};
 use crate::check::checks;
-use crate::failure::{Rows, ensure, same, same_json};
+use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::kinds::kind;
 use crate::object::{items, revision, with};
 use crate::samples::sample;
@@ -12,23 +12,23 @@ use http::Method;
 use serde_json::{Value, json};
 
 checks! { dry_run of Merging:
-    [113] a_create_makes_nothing [],
-    [114] there_is_one_way_to_say_it [Patch],
-    [115] a_delete_takes_nothing [],
-    [116] connections_cannot_be_tried [Kind("pods")],
-    [117] owners_are_named_once [],
-    [] an_update_changes_nothing [Patch],
-    [] an_apply_changes_nothing [Apply],
-    [] a_collection_stays [],
-    [] a_scale_changes_nothing [Patch, Scale, Kind("deployments")],
+    [113] dry_run_create_persists_nothing [],
+    [114] dry_run_accepts_only_all [Patch],
+    [115] dry_run_delete_removes_nothing [],
+    [116] dry_run_of_pod_connect_is_rejected [Kind("pods")],
+    [117] duplicate_owner_references_are_removed_with_warning [],
+    [] dry_run_update_persists_nothing [Patch],
+    [] dry_run_apply_persists_nothing [Apply],
+    [] dry_run_delete_collection_removes_nothing [],
+    [] dry_run_scale_persists_nothing [Patch, Scale, Kind("deployments")],
 }
 
 const A: (&str, &str) = ("configmaps", "a");
 
-async fn a_create_makes_nothing(scope: Scope) -> Outcome {
-    let path = format!("{}?dryRun=All", scope.at("configmaps"));
+async fn dry_run_create_persists_nothing(scope: Scope) -> Outcome {
+    let path = format!("{}?dryRun=All", scope.collection_path("configmaps"));
     let body = sample("configmaps", "a");
-    let tried = scope.client.post(&path, &body).await?.is(201)?;
+    let tried = scope.client.post(&path, &body).await?.expect_json(201)?;
     let metadata = &tried["metadata"];
     same_json("revision", &Value::Null, &metadata["resourceVersion"])?;
     for member in ["uid", "creationTimestamp"] {
@@ -37,54 +37,57 @@ async fn a_create_makes_nothing(scope: Scope) -> Outcome {
     scope.is_gone("configmaps", "a").await?;
     scope.make("configmaps", "a").await?;
     let answer = scope.client.post(&path, &body).await?;
-    answer.fails_with(&status::already_exists(kind("configmaps"), "a"))?;
+    answer.expect_failure(&status::already_exists(kind("configmaps"), "a"))?;
     let body = json!({"metadata": {"generateName": "gen-"}});
-    let tried = scope.client.post(&path, &body).await?.is(201)?;
+    let tried = scope.client.post(&path, &body).await?.expect_json(201)?;
     let name = tried["metadata"]["name"].as_str().unwrap_or_default();
     ensure!(name.len() > 4 && name.starts_with("gen-"), "{tried}");
     Ok(())
 }
 
-async fn there_is_one_way_to_say_it(scope: Scope) -> Outcome {
+async fn dry_run_accepts_only_all(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let body = sample("configmaps", "a");
-    let mut rows = Rows::default();
+    let mut rows = RowFailures::default();
     for value in ["Foo", "", "all"] {
         let text = format!("Unsupported value: [\"{value}\"]: supported values: \"All\"");
         let cause = ("FieldValueNotSupported", "dryRun", text.as_str());
         let expected = |kind: &str| status::invalid(kind, "meta.k8s.io", "", &[cause]);
-        let one = format!("{}?dryRun={value}", scope.of("configmaps", "a"));
-        let all = format!("{}?dryRun={value}", scope.at("configmaps"));
+        let one = format!("{}?dryRun={value}", scope.object_path("configmaps", "a"));
+        let all = format!("{}?dryRun={value}", scope.collection_path("configmaps"));
         let posted = scope.client.post(&all, &body).await?;
-        rows.row(value, posted.fails_with(&expected("CreateOptions")));
+        rows.record(value, posted.expect_failure(&expected("CreateOptions")));
         let put = scope.client.put(&one, &body).await?;
-        rows.row(value, put.fails_with(&expected("UpdateOptions")));
+        rows.record(value, put.expect_failure(&expected("UpdateOptions")));
         let patched = scope.client.patch(&one, &json!({})).await?;
-        rows.row(value, patched.fails_with(&expected("PatchOptions")));
+        rows.record(value, patched.expect_failure(&expected("PatchOptions")));
         for path in [&one, &all] {
             let deleted = scope.client.delete(path).await?;
-            rows.row(value, deleted.fails_with(&expected("DeleteOptions")));
+            rows.record(value, deleted.expect_failure(&expected("DeleteOptions")));
         }
         scope.client.get(&one).await?.has_status(200)?;
     }
-    let twice = format!("{}?dryRun=All&dryRun=All", scope.of("configmaps", "a"));
-    rows.row(
+    let twice = format!(
+        "{}?dryRun=All&dryRun=All",
+        scope.object_path("configmaps", "a")
+    );
+    rows.record(
         "twice",
         scope.client.put(&twice, &body).await?.has_status(200),
     );
     rows.outcome()
 }
 
-async fn a_delete_takes_nothing(scope: Scope) -> Outcome {
+async fn dry_run_delete_removes_nothing(scope: Scope) -> Outcome {
     let made = scope.make("configmaps", "a").await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let by_query = format!("{path}?dryRun=All");
     let answer = scope.client.delete(&by_query).await?;
     let uid = crate::object::uid(&made)?;
     same_json(
         "answer",
-        &status::deleted(kind("configmaps"), "a", uid),
-        &answer.is(200)?,
+        &status::delete_success(kind("configmaps"), "a", uid),
+        &answer.expect_json(200)?,
     )?;
     let options = json!({"dryRun": ["All"]});
     let answer = scope.client.delete_with(&path, &options).await?;
@@ -94,9 +97,9 @@ async fn a_delete_takes_nothing(scope: Scope) -> Outcome {
         .await?;
     let held = json!({"metadata": {"finalizers": ["t.io/a"]}});
     let made = create(&scope, ("configmaps", "b"), "m", held).await?;
-    let path = scope.of("configmaps", "b");
+    let path = scope.object_path("configmaps", "b");
     let answer = scope.client.delete(&format!("{path}?dryRun=All")).await?;
-    let marked = answer.is(200)?;
+    let marked = answer.expect_json(200)?;
     ensure!(
         marked["metadata"]["deletionTimestamp"].is_string(),
         "not marked: {marked}"
@@ -106,9 +109,9 @@ async fn a_delete_takes_nothing(scope: Scope) -> Outcome {
     scope.client.patch(&path, &free).await?.has_status(200)
 }
 
-async fn connections_cannot_be_tried(scope: Scope) -> Outcome {
+async fn dry_run_of_pod_connect_is_rejected(scope: Scope) -> Outcome {
     scope.make("pods", "a").await?;
-    let path = scope.of("pods", "a");
+    let path = scope.object_path("pods", "a");
     for (method, rest) in [
         (Method::POST, "exec?command=ls&dryRun=All"),
         (Method::GET, "exec?command=ls&dryRun=All"),
@@ -117,71 +120,76 @@ async fn connections_cannot_be_tried(scope: Scope) -> Outcome {
         (Method::GET, "proxy?dryRun="),
     ] {
         let request = Request::new(method, format!("{path}/{rest}"));
-        let answer = scope.client.ask(request).await?;
-        answer.fails_with(&status::bad_request("dryRun is not supported"))?;
+        let answer = scope.client.execute(request).await?;
+        answer.expect_failure(&status::bad_request("dryRun is not supported"))?;
     }
     Ok(())
 }
 
-async fn an_update_changes_nothing(scope: Scope) -> Outcome {
+async fn dry_run_update_persists_nothing(scope: Scope) -> Outcome {
     let made = create(&scope, A, "u", json!({"data": {"a": "1"}})).await?;
-    let path = format!("{}?dryRun=All", scope.of("configmaps", "a"));
+    let path = format!("{}?dryRun=All", scope.object_path("configmaps", "a"));
     let body = with(&made, "/data/a", "2");
-    let tried = scope.client.put(&path, &body).await?.is(200)?;
+    let tried = scope.client.put(&path, &body).await?.expect_json(200)?;
     let patched = scope
         .client
         .patch(&path, &json!({"data": {"a": "2"}}))
         .await?;
-    for tried in [tried, patched.is(200)?] {
+    for tried in [tried, patched.expect_json(200)?] {
         same_json("data", &json!({"a": "2"}), &tried["data"])?;
         same("revision", &revision(&made)?, &revision(&tried)?)?;
     }
     let stale = with(&body, "/metadata/resourceVersion", "1");
     let answer = scope.client.put(&path, &stale).await?;
-    answer.fails_with(&status::modified(kind("configmaps"), "a"))?;
+    answer.expect_failure(&status::conflict_modified(kind("configmaps"), "a"))?;
     same_json("after", &made, &scope.get("configmaps", "a").await?)
 }
 
-async fn an_apply_changes_nothing(scope: Scope) -> Outcome {
-    let path = format!("{}&dryRun=All", by(&scope.of("configmaps", "a"), "m"));
+async fn dry_run_apply_persists_nothing(scope: Scope) -> Outcome {
+    let path = format!(
+        "{}&dryRun=All",
+        by(&scope.object_path("configmaps", "a"), "m")
+    );
     let body = config("configmaps", "a", json!({"data": {"a": "1"}})).to_string();
-    let tried = send(&scope, APPLY, &path, body.clone()).await?.is(201)?;
+    let tried = send(&scope, APPLY, &path, body.clone())
+        .await?
+        .expect_json(201)?;
     has_owners(&tried, "A m .data.a")?;
     scope.is_gone("configmaps", "a").await?;
     let made = apply_data(&scope, "other", json!({"a": "2"}))
         .await?
-        .is(201)?;
+        .expect_json(201)?;
     send(&scope, APPLY, &path, body.clone())
         .await?
         .has_status(409)?;
     let forced = format!("{path}&force=true");
-    let tried = send(&scope, APPLY, &forced, body).await?.is(200)?;
+    let tried = send(&scope, APPLY, &forced, body).await?.expect_json(200)?;
     has_owners(&tried, "A m .data.a")?;
     same_json("after", &made, &scope.get("configmaps", "a").await?)
 }
 
-async fn a_collection_stays(scope: Scope) -> Outcome {
+async fn dry_run_delete_collection_removes_nothing(scope: Scope) -> Outcome {
     scope.make("secrets", "a").await?;
     scope.make("secrets", "b").await?;
-    let path = scope.at("secrets");
+    let path = scope.collection_path("secrets");
     let answer = scope.client.delete(&format!("{path}?dryRun=All")).await?;
-    same("deleted", &2, &items(&answer.is(200)?)?.len())?;
-    let left = scope.client.get(&path).await?.is(200)?;
+    same("deleted", &2, &items(&answer.expect_json(200)?)?.len())?;
+    let left = scope.client.get(&path).await?.expect_json(200)?;
     same("left", &2, &items(&left)?.len())
 }
 
-async fn a_scale_changes_nothing(scope: Scope) -> Outcome {
+async fn dry_run_scale_persists_nothing(scope: Scope) -> Outcome {
     let content = super::deployment(&["c"], &json!({}));
     let made = create(&scope, ("deployments", "a"), "m", content).await?;
-    let path = format!("{}/scale?dryRun=All", scope.of("deployments", "a"));
+    let path = format!("{}/scale?dryRun=All", scope.object_path("deployments", "a"));
     let patch = json!({"spec": {"replicas": 5}});
-    let tried = scope.client.patch(&path, &patch).await?.is(200)?;
+    let tried = scope.client.patch(&path, &patch).await?.expect_json(200)?;
     same_json("spec", &json!({"replicas": 5}), &tried["spec"])?;
     same("revision", &revision(&made)?, &revision(&tried)?)?;
     same_json("after", &made, &scope.get("deployments", "a").await?)
 }
 
-async fn owners_are_named_once(scope: Scope) -> Outcome {
+async fn duplicate_owner_references_are_removed_with_warning(scope: Scope) -> Outcome {
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid});
     let owners = json!([owner("u1"), owner("u2"), owner("u1")]);
     let body = with(
@@ -196,8 +204,11 @@ async fn owners_are_named_once(scope: Scope) -> Outcome {
              fix your requests; duplicate UID(s) observed: {uid}\""
         )]
     };
-    let answer = scope.client.post(&scope.at("configmaps"), &body).await?;
-    let made = answer.is(201)?;
+    let answer = scope
+        .client
+        .post(&scope.collection_path("configmaps"), &body)
+        .await?;
+    let made = answer.expect_json(201)?;
     let expected = json!([owner("u1"), owner("u2")]);
     same_json("owners", &expected, &made["metadata"]["ownerReferences"])?;
     same(
@@ -207,9 +218,9 @@ async fn owners_are_named_once(scope: Scope) -> Outcome {
     )?;
     let answer = scope
         .client
-        .put(&scope.of("configmaps", "a"), &body)
+        .put(&scope.object_path("configmaps", "a"), &body)
         .await?;
-    let after = answer.is(200)?;
+    let after = answer.expect_json(200)?;
     same_json("owners", &expected, &after["metadata"]["ownerReferences"])?;
     same(
         "PUT",
@@ -218,7 +229,7 @@ async fn owners_are_named_once(scope: Scope) -> Outcome {
     )?;
     let owners = json!({"metadata": {"ownerReferences": [owner("u3"), owner("u3")]}});
     let answer = patch(&scope, A, "m", owners).await?;
-    let after = answer.is(200)?;
+    let after = answer.expect_json(200)?;
     let expected = json!([owner("u3")]);
     same_json("owners", &expected, &after["metadata"]["ownerReferences"])?;
     let when = " after mutating admission happens";

@@ -7,9 +7,9 @@ use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { last_applied of Merging:
-    [89] kubectl_takes_what_it_applied_before [Apply, Patch],
-    [90] others_do_not [Apply, Patch],
-    [119] from_the_client_to_the_server [Apply, Patch],
+    [89] client_side_apply_fields_migrate_to_kubectl_server_side_apply [Apply, Patch],
+    [90] client_side_apply_fields_do_not_migrate_for_other_managers [Apply, Patch],
+    [119] kubectl_migrates_from_client_side_to_server_side_apply [Apply, Patch],
 }
 
 const A: (&str, &str) = ("configmaps", "a");
@@ -24,17 +24,17 @@ async fn applied_by_the_client(scope: &Scope, data: Value) -> Outcome<Value> {
     create(scope, A, CLIENT_SIDE, content).await
 }
 
-async fn kubectl_takes_what_it_applied_before(scope: Scope) -> Outcome {
+async fn client_side_apply_fields_migrate_to_kubectl_server_side_apply(scope: Scope) -> Outcome {
     applied_by_the_client(&scope, json!({"a": "1", "b": "1"})).await?;
     // Not equal to what was applied any more, so it is somebody's.
     let changed = patch(&scope, A, "u", json!({"data": {"b": "2"}})).await?;
     changed.has_status(200)?;
     let both = json!({"data": {"a": "9", "b": "9"}});
     let answer = super::apply(&scope, A, "kubectl", both).await?;
-    answer.fails_with(&one_conflict("\"u\" using v1", ".data.b"))?;
+    answer.expect_failure(&one_conflict("\"u\" using v1", ".data.b"))?;
     let one = json!({"data": {"a": "9"}});
     let after = super::apply(&scope, A, "kubectl", one.clone()).await?;
-    let after = after.is(200)?;
+    let after = after.expect_json(200)?;
     same_json("data", &json!({"a": "9", "b": "2"}), &after["data"])?;
     let annotation = &after["metadata"]["annotations"][ANNOTATION];
     let text = annotation.as_str().unwrap_or_default();
@@ -43,25 +43,25 @@ async fn kubectl_takes_what_it_applied_before(scope: Scope) -> Outcome {
     same("newline", &true, &text.ends_with('\n'))
 }
 
-async fn others_do_not(scope: Scope) -> Outcome {
+async fn client_side_apply_fields_do_not_migrate_for_other_managers(scope: Scope) -> Outcome {
     applied_by_the_client(&scope, json!({"a": "1"})).await?;
     let answer = super::apply(&scope, A, "m1", json!({"data": {"a": "9"}})).await?;
     let owner = format!("\"{CLIENT_SIDE}\" using v1");
-    answer.fails_with(&one_conflict(&owner, ".data.a"))
+    answer.expect_failure(&one_conflict(&owner, ".data.a"))
 }
 
 /// The requests that kubectl sends.
-async fn from_the_client_to_the_server(scope: Scope) -> Outcome {
+async fn kubectl_migrates_from_client_side_to_server_side_apply(scope: Scope) -> Outcome {
     applied_by_the_client(&scope, json!({"a": "1"})).await?;
-    let path = scope.of("configmaps", "a");
+    let path = scope.object_path("configmaps", "a");
     let wanted = config("configmaps", "a", json!({"data": {"a": "2"}}));
     let applied = send(&scope, APPLY, &by(&path, "kubectl"), wanted.to_string()).await?;
-    let applied = applied.is(200)?;
+    let applied = applied.expect_json(200)?;
     let annotation = applied["metadata"]["annotations"][ANNOTATION].clone();
     let only = json!({"metadata": {"annotations": {ANNOTATION: annotation}}});
     let only = config("configmaps", "a", only).to_string();
     let noted = send(&scope, APPLY, &by(&path, "kubectl-last-applied"), only).await?;
-    let noted = noted.is(200)?;
+    let noted = noted.expect_json(200)?;
     let entries = noted["metadata"]["managedFields"].as_array();
     let rest: Vec<&Value> = entries
         .into_iter()
@@ -76,7 +76,7 @@ async fn from_the_client_to_the_server(scope: Scope) -> Outcome {
     let migrated = send(&scope, JSON_PATCH, &path, migration.to_string()).await?;
     migrated.has_status(200)?;
     let end = send(&scope, APPLY, &by(&path, "kubectl"), wanted.to_string()).await?;
-    let end = end.is(200)?;
+    let end = end.expect_json(200)?;
     let entries = end["metadata"]["managedFields"].as_array();
     let names = entries.into_iter().flatten().map(|entry| {
         let word = |member: &str| entry[member].as_str().unwrap_or_default();

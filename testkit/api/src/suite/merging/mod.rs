@@ -1,24 +1,24 @@
 //! Writes that merge: the contract of patches, server-side apply, field validation and
 //! dry run. Its assertions are numbered on their own.
 
-pub(crate) mod applies;
-pub(crate) mod conflicts;
-pub(crate) mod custom;
-pub(crate) mod documents;
+pub(crate) mod apply_conflicts;
+pub(crate) mod custom_resource_merging;
 pub(crate) mod dry_run;
-pub(crate) mod json;
+pub(crate) mod field_validation;
+pub(crate) mod json_patch;
 pub(crate) mod last_applied;
-pub(crate) mod managers;
-pub(crate) mod scaling;
-pub(crate) mod strategic;
-pub(crate) mod types;
-pub(crate) mod validation;
-pub(crate) mod versions;
+pub(crate) mod managed_field_versions;
+pub(crate) mod managed_fields;
+pub(crate) mod merge_patch;
+pub(crate) mod patch_content_types;
+pub(crate) mod scale_subresource;
+pub(crate) mod server_side_apply;
+pub(crate) mod strategic_merge_patch;
 
 use crate::failure::same;
 use crate::kinds::kind;
 use crate::object::set;
-use crate::{Answer, Outcome, Request, Scope};
+use crate::{ApiResponse, Outcome, Request, Scope};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -34,9 +34,9 @@ pub(crate) async fn send(
     media_type: &str,
     path: &str,
     body: impl Into<Bytes>,
-) -> Outcome<Answer> {
+) -> Outcome<ApiResponse> {
     let request = Request::new(Method::PATCH, path).body(media_type, body);
-    scope.client.ask(request).await
+    scope.client.execute(request).await
 }
 
 /// A configuration: the type, the name and some content.
@@ -54,8 +54,8 @@ pub(crate) async fn apply(
     (plural, name): (&str, &str),
     manager: &str,
     content: Value,
-) -> Outcome<Answer> {
-    let path = by(&scope.of(plural, name), manager);
+) -> Outcome<ApiResponse> {
+    let path = by(&scope.object_path(plural, name), manager);
     let body = config(plural, name, content).to_string();
     send(scope, APPLY, &path, body).await
 }
@@ -68,7 +68,7 @@ pub(crate) fn by(path: &str, manager: &str) -> String {
 }
 
 /// Applies data of the config map `a`.
-pub(crate) async fn apply_data(scope: &Scope, manager: &str, data: Value) -> Outcome<Answer> {
+pub(crate) async fn apply_data(scope: &Scope, manager: &str, data: Value) -> Outcome<ApiResponse> {
     apply(scope, ("configmaps", "a"), manager, json!({ "data": data })).await
 }
 
@@ -78,8 +78,8 @@ pub(crate) async fn patch(
     (plural, name): (&str, &str),
     manager: &str,
     patch: Value,
-) -> Outcome<Answer> {
-    let path = by(&scope.of(plural, name), manager);
+) -> Outcome<ApiResponse> {
+    let path = by(&scope.object_path(plural, name), manager);
     scope.client.patch(&path, &patch).await
 }
 
@@ -90,9 +90,9 @@ pub(crate) async fn create(
     manager: &str,
     content: Value,
 ) -> Outcome<Value> {
-    let path = by(&scope.at(plural), manager);
+    let path = by(&scope.collection_path(plural), manager);
     let body = config(plural, name, content);
-    scope.client.post(&path, &body).await?.is(201)
+    scope.client.post(&path, &body).await?.expect_json(201)
 }
 
 /// A deployment with containers of these names, and other members of its spec; null
@@ -166,7 +166,7 @@ pub(crate) fn entry_of<'a>(object: &'a Value, manager: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-pub(crate) fn warnings(answer: &Answer) -> Vec<&str> {
+pub(crate) fn warnings(answer: &ApiResponse) -> Vec<&str> {
     let values = answer.headers.get_all("warning").iter();
     values.filter_map(|value| value.to_str().ok()).collect()
 }

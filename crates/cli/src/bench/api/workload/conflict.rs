@@ -1,27 +1,27 @@
 //! Many writers, few objects: each adds one to a counter until it gets through. At the
 //! end the counters must say how often somebody did.
 
-use super::super::connection::Connection;
-use super::super::load::{Step, Work, expect, send};
+use super::super::connection::BenchConnection;
+use super::super::load::{JobStep, WorkerJob, expect, send};
 use super::super::measurement::{Figure, Measurement};
 use super::super::object::{Dice, Template};
 use super::super::scan;
 use super::super::system::{System, cannot};
-use super::super::tally::Fault;
-use super::Context;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
 use super::create::filled;
 use super::update::no_version;
-use crate::failure::Failure;
+use crate::error::CliError;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const ATTEMPTS_MAX: usize = 10_000;
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     let count = context.options.conflict_objects as u64;
     context.fill(count as usize).await?;
-    let counter = |number| Counter::new(&context.system, filled(number));
+    let counter = |number| CounterObject::new(&context.system, filled(number));
     let arena = Arc::new(Arena {
         counters: (0..count).map(counter).collect(),
         conflicts: AtomicU64::new(0),
@@ -50,11 +50,11 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failur
 }
 
 struct Arena {
-    counters: Vec<Counter>,
+    counters: Vec<CounterObject>,
     conflicts: AtomicU64,
 }
 
-struct Counter {
+struct CounterObject {
     name: String,
     uri: Uri,
     /// Writes the server has confirmed.
@@ -63,7 +63,7 @@ struct Counter {
     unknown: AtomicU64,
 }
 
-impl Counter {
+impl CounterObject {
     fn new(system: &System, name: String) -> Self {
         Self {
             uri: system.object(&name, ""),
@@ -74,7 +74,7 @@ impl Counter {
     }
 
     /// What is wrong with the counter, if anything.
-    async fn judge(&self, system: &System) -> Result<Option<String>, Failure> {
+    async fn judge(&self, system: &System) -> Result<Option<String>, CliError> {
         let mut connection = system.connector.connection().await?;
         let request = system.connector.get(self.uri.clone());
         expect(&mut connection, request, StatusCode::OK)
@@ -105,8 +105,8 @@ struct Contender {
     dice: Dice,
 }
 
-impl Work for Contender {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for Contender {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let arena = Arc::clone(&self.arena);
         let counter = &arena.counters[self.dice.below(arena.counters.len())];
         let mut bytes = 0;
@@ -121,22 +121,24 @@ impl Work for Contender {
             match answer.status {
                 StatusCode::OK => {
                     counter.wins.fetch_add(1, Ordering::Relaxed);
-                    return Ok(Step::Done { bytes });
+                    return Ok(JobStep::Done { bytes });
                 }
                 StatusCode::CONFLICT => arena.conflicts.fetch_add(1, Ordering::Relaxed),
-                other => return Err(Fault::status(other, connection.kept())),
+                other => return Err(BenchFault::status(other, connection.kept())),
             };
         }
-        Err(Fault::Broken(format!("{ATTEMPTS_MAX} conflicts in a row")))
+        Err(BenchFault::Broken(format!(
+            "{ATTEMPTS_MAX} conflicts in a row"
+        )))
     }
 }
 
 impl Contender {
     fn increment(
         &self,
-        counter: &Counter,
+        counter: &CounterObject,
         read: &[u8],
-    ) -> Result<http::Request<bytes::Bytes>, Fault> {
+    ) -> Result<http::Request<bytes::Bytes>, BenchFault> {
         let version = scan::resource_version(read).ok_or_else(|| no_version(read))?;
         let number = scan::number(read).ok_or_else(|| no_version(read))?;
         let object = self

@@ -1,22 +1,22 @@
 //! New objects.
 
-use super::super::connection::Connection;
+use super::super::connection::BenchConnection;
 use super::super::connector::JSON;
-use super::super::load::{Step, Work, expect};
+use super::super::load::{JobStep, WorkerJob, expect};
 use super::super::measurement::Measurement;
 use super::super::object::Template;
 use super::super::system::System;
-use super::super::tally::Fault;
-use super::Context;
-use crate::failure::Failure;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
+use crate::error::CliError;
 use http::{Method, StatusCode, Uri};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     let template = context.template();
     let work = |worker| {
-        let names = Names::Own { worker, next: 0 };
+        let names = ObjectNames::Own { worker, next: 0 };
         Create::new(&context.system, &template, names)
     };
     let works = (0..context.workers()).map(work).collect();
@@ -25,14 +25,14 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failur
 }
 
 /// Which objects a worker deals with.
-pub(crate) enum Names {
+pub(crate) enum ObjectNames {
     /// Its own, without end.
     Own { worker: usize, next: u64 },
     /// Those that no other worker has taken, up to a number.
     Shared { next: Arc<AtomicU64>, end: u64 },
 }
 
-impl Names {
+impl ObjectNames {
     pub(crate) fn shared(next: &Arc<AtomicU64>, end: u64) -> Self {
         Self::Shared {
             next: Arc::clone(next),
@@ -62,12 +62,12 @@ pub(crate) fn filled(number: u64) -> String {
 pub(crate) struct Create {
     system: Arc<System>,
     template: Arc<Template>,
-    names: Names,
+    names: ObjectNames,
     uri: Uri,
 }
 
 impl Create {
-    pub(crate) fn new(system: &Arc<System>, template: &Arc<Template>, names: Names) -> Self {
+    pub(crate) fn new(system: &Arc<System>, template: &Arc<Template>, names: ObjectNames) -> Self {
         Self {
             system: Arc::clone(system),
             template: Arc::clone(template),
@@ -77,17 +77,17 @@ impl Create {
     }
 }
 
-impl Work for Create {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for Create {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let Some(name) = self.names.next() else {
-            return Ok(Step::Finished);
+            return Ok(JobStep::Finished);
         };
         let object = self.template.object(&name, 0);
         let uri = self.uri.clone();
         let connector = &self.system.connector;
         let request = connector.request(Method::POST, uri, Some(JSON), object);
         let answer = expect(connection, request, StatusCode::CREATED).await?;
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: answer.bytes,
         })
     }

@@ -1,24 +1,24 @@
 //! Objects go, one request each.
 
-use super::super::connection::Connection;
-use super::super::load::{Step, Work, expect};
+use super::super::connection::BenchConnection;
+use super::super::load::{JobStep, WorkerJob, expect};
 use super::super::measurement::Measurement;
 use super::super::system::System;
-use super::super::tally::Fault;
-use super::Context;
-use super::create::Names;
-use crate::failure::Failure;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
+use super::create::ObjectNames;
+use crate::error::CliError;
 use http::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     let count = context.options.delete_objects;
     context.fill(count).await?;
     let next = Arc::new(AtomicU64::new(0));
     let work = |_| Delete {
         system: Arc::clone(&context.system),
-        names: Names::shared(&next, count as u64),
+        names: ObjectNames::shared(&next, count as u64),
     };
     let works = (0..context.workers()).map(work).collect();
     let mut tally = context.run(works).await?;
@@ -29,17 +29,17 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failur
 
 struct Delete {
     system: Arc<System>,
-    names: Names,
+    names: ObjectNames,
 }
 
-impl Work for Delete {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for Delete {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let Some(name) = self.names.next() else {
-            return Ok(Step::Finished);
+            return Ok(JobStep::Finished);
         };
         let request = self.system.delete(self.system.object(&name, ""));
         let answer = expect(connection, request, StatusCode::OK).await?;
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: answer.bytes,
         })
     }

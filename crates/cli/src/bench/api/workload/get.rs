@@ -1,18 +1,18 @@
 //! Reads of single objects.
 
-use super::super::connection::Connection;
-use super::super::load::{Step, Work, expect};
+use super::super::connection::BenchConnection;
+use super::super::load::{JobStep, WorkerJob, expect};
 use super::super::measurement::Measurement;
 use super::super::object::Dice;
 use super::super::system::System;
-use super::super::tally::Fault;
-use super::Context;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
 use super::create::filled;
-use crate::failure::Failure;
+use crate::error::CliError;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     let objects = context.options.get_objects;
     context.fill(objects).await?;
     let uri = |number| context.system.object(&filled(number), "");
@@ -33,12 +33,12 @@ struct Get {
     dice: Dice,
 }
 
-impl Work for Get {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for Get {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let uri = self.uris[self.dice.below(self.uris.len())].clone();
         let request = self.system.connector.get(uri);
         let answer = expect(connection, request, StatusCode::OK).await?;
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: answer.bytes,
         })
     }

@@ -1,14 +1,14 @@
 //! One large collection, read whole.
 
-use super::super::connection::Connection;
-use super::super::load::{Step, Work, expect};
+use super::super::connection::BenchConnection;
+use super::super::load::{JobStep, WorkerJob, expect};
 use super::super::measurement::{Figure, Measurement};
 use super::super::process::Baseline;
 use super::super::scan;
 use super::super::system::{System, cannot};
-use super::super::tally::Fault;
-use super::Context;
-use crate::failure::Failure;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
+use crate::error::CliError;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const KINDS: [(&str, &str); 2] = [
     ("list, newest state", ""),
 ];
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Vec<Measurement>, CliError> {
     let (count, bytes) = (
         context.options.list_objects,
         context.options.list_object_bytes,
@@ -34,16 +34,16 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Vec<Measurement>, F
 }
 
 async fn measure_one(
-    context: &Context<'_>,
+    context: &WorkloadContext<'_>,
     title: &str,
     query: &str,
     baseline: Option<Baseline>,
-) -> Result<Measurement, Failure> {
+) -> Result<Measurement, CliError> {
     let system = &context.system;
     let uri = system.collection(query);
     let memory = baseline.map(Baseline::watch);
     let (objects, bytes) = first(system, uri.clone()).await?;
-    let work = List {
+    let work = ListJob {
         system: Arc::clone(system),
         uri,
         bytes,
@@ -70,9 +70,9 @@ async fn measure_one(
 }
 
 /// How many of our objects are in the first list, and how large it is.
-async fn first(system: &System, uri: Uri) -> Result<(usize, u64), Failure> {
-    let complain = |fault: &Fault| cannot("list", &system.name, fault);
-    let broken = |error: std::io::Error| complain(&Fault::Broken(error.to_string()));
+async fn first(system: &System, uri: Uri) -> Result<(usize, u64), CliError> {
+    let complain = |fault: &BenchFault| cannot("list", &system.name, fault);
+    let broken = |error: std::io::Error| complain(&BenchFault::Broken(error.to_string()));
     let mut connection = system.connector.connection().await?;
     let list = system.connector.get(uri);
     let status = connection.open(list).await.map_err(broken)?;
@@ -81,30 +81,30 @@ async fn first(system: &System, uri: Uri) -> Result<(usize, u64), Failure> {
         whole.extend_from_slice(part);
     }
     if status != StatusCode::OK {
-        return Err(complain(&Fault::status(status, &whole)));
+        return Err(complain(&BenchFault::status(status, &whole)));
     }
     Ok((scan::numbers(&whole).count(), whole.len() as u64))
 }
 
-struct List {
+struct ListJob {
     system: Arc<System>,
     uri: Uri,
     /// The size of the first list, which was looked at.
     bytes: u64,
 }
 
-impl Work for List {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for ListJob {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let request = self.system.connector.get(self.uri.clone());
         let answer = expect(connection, request, StatusCode::OK).await?;
         // The objects are the same; only the list's own revision may have another length.
         if answer.bytes.abs_diff(self.bytes) > self.bytes / 1000 + 16 {
             let (is, was) = (answer.bytes, self.bytes);
-            return Err(Fault::Broken(format!(
+            return Err(BenchFault::Broken(format!(
                 "a list of {is} bytes instead of {was}"
             )));
         }
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: answer.bytes,
         })
     }

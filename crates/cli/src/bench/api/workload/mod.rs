@@ -10,29 +10,29 @@ mod update;
 mod watch;
 mod watcher;
 
-use super::load::{self, Work};
+use super::load::{self, WorkerJob};
 use super::measurement::Measurement;
 use super::object::Template;
 use super::options::{ApiBench, Workload};
-use super::pace::{Pace, Schedule};
-use super::progress::Progress;
+use super::pace::{RequestPace, RequestSchedule};
+use super::progress::BenchProgress;
 use super::system::System;
-use super::tally::Tally;
+use super::tally::RequestTally;
 use super::timer::Timer;
-use crate::failure::Failure;
+use crate::error::CliError;
 use std::sync::Arc;
 
 /// What a workload has at hand.
-pub(crate) struct Context<'a> {
+pub(crate) struct WorkloadContext<'a> {
     pub(crate) options: &'a ApiBench,
     pub(crate) system: Arc<System>,
     pub(crate) timer: Timer,
-    pub(crate) progress: Progress,
+    pub(crate) progress: BenchProgress,
     pub(crate) workload: Workload,
 }
 
 /// One round of one workload on one server.
-pub(crate) async fn measure(context: &Context<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(crate) async fn measure(context: &WorkloadContext<'_>) -> Result<Vec<Measurement>, CliError> {
     Ok(match context.workload {
         Workload::Create | Workload::CreateOne => vec![create::measure(context).await?],
         Workload::Get => vec![get::measure(context).await?],
@@ -45,7 +45,7 @@ pub(crate) async fn measure(context: &Context<'_>) -> Result<Vec<Measurement>, F
     })
 }
 
-impl Context<'_> {
+impl WorkloadContext<'_> {
     /// How many workers there are.
     fn workers(&self) -> usize {
         self.options.concurrency(self.workload)
@@ -56,20 +56,20 @@ impl Context<'_> {
     }
 
     /// Makes objects of the usual size.
-    async fn fill(&self, count: usize) -> Result<(), Failure> {
+    async fn fill(&self, count: usize) -> Result<(), CliError> {
         let bytes = self.options.object_bytes;
         self.system.fill(&self.timer, count, bytes).await
     }
 
     /// Lets the workers go for the time and at the rate that was asked for.
-    async fn run<W: Work>(&self, works: Vec<W>) -> Result<Tally, Failure> {
+    async fn run<W: WorkerJob>(&self, works: Vec<W>) -> Result<RequestTally, CliError> {
         let workers = works.len();
         let pace = || match self.options.rate() {
             Some(rate) => {
-                let schedule = Schedule::new(rate, self.options.time());
-                Pace::open(&self.timer, schedule, workers)
+                let schedule = RequestSchedule::new(rate, self.options.time());
+                RequestPace::open(&self.timer, schedule, workers)
             }
-            None => Pace::closed(&self.timer, self.options.time()),
+            None => RequestPace::closed(&self.timer, self.options.time()),
         };
         let connector = &self.system.connector;
         load::run(connector, &self.timer, &self.progress, works, pace).await

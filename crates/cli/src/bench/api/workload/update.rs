@@ -1,46 +1,46 @@
 //! Read, change, write back: each worker its own objects, so that nobody is in the way.
 
-use super::super::connection::Connection;
-use super::super::load::{Step, Work, expect};
+use super::super::connection::BenchConnection;
+use super::super::load::{JobStep, WorkerJob, expect};
 use super::super::measurement::Measurement;
 use super::super::object::Template;
 use super::super::scan;
 use super::super::system::System;
-use super::super::tally::Fault;
-use super::Context;
+use super::super::tally::BenchFault;
+use super::WorkloadContext;
 use super::create::filled;
-use crate::failure::Failure;
+use crate::error::CliError;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
 const OBJECTS_PER_WORKER: u64 = 8;
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     let workers = context.workers();
     context.fill(objects(workers)).await?;
     let template = context.template();
-    let work = |worker| Update {
+    let work = |worker| UpdateJob {
         system: Arc::clone(&context.system),
         template: Arc::clone(&template),
-        own: Own::new(&context.system, worker as u64, ""),
+        own: WorkerObjects::new(&context.system, worker as u64, ""),
     };
     let works = (0..workers).map(work).collect();
     let tally = context.run(works).await?;
     Ok(Measurement::of(context.title("update"), tally))
 }
 
-/// How many objects must be there for this many workers, each with [`Own`] ones.
+/// How many objects must be there for this many workers, each with [`WorkerObjects`] ones.
 pub(super) fn objects(workers: usize) -> usize {
     workers * OBJECTS_PER_WORKER as usize
 }
 
 /// The objects of one worker, in turn.
-pub(super) struct Own {
+pub(super) struct WorkerObjects {
     objects: Vec<(String, Uri)>,
     turn: u64,
 }
 
-impl Own {
+impl WorkerObjects {
     pub(super) fn new(system: &System, worker: u64, query: &str) -> Self {
         let numbers = worker * OBJECTS_PER_WORKER..(worker + 1) * OBJECTS_PER_WORKER;
         let object = |number| {
@@ -62,14 +62,14 @@ impl Own {
     }
 }
 
-struct Update {
+struct UpdateJob {
     system: Arc<System>,
     template: Arc<Template>,
-    own: Own,
+    own: WorkerObjects,
 }
 
-impl Work for Update {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for UpdateJob {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let (number, name, uri) = self.own.next();
         let read = self.system.connector.get(uri.clone());
         let read = expect(connection, read, StatusCode::OK).await?;
@@ -78,13 +78,13 @@ impl Work for Update {
         let object = self.template.versioned(name, Some(version), number);
         let write = self.system.put(uri, object);
         let written = expect(connection, write, StatusCode::OK).await?;
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: read.bytes + written.bytes,
         })
     }
 }
 
-pub(super) fn no_version(body: &[u8]) -> Fault {
+pub(super) fn no_version(body: &[u8]) -> BenchFault {
     let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
-    Fault::Broken(format!("no resourceVersion in {start:?}"))
+    BenchFault::Broken(format!("no resourceVersion in {start:?}"))
 }

@@ -3,18 +3,18 @@
 //! Each write carries a number; when it was sent stands in a table by number, so that
 //! each watch can tell how old an event is that arrives.
 
-use super::super::connection::Connection;
-use super::super::load::{self, Step, Work, expect};
+use super::super::connection::BenchConnection;
+use super::super::load::{self, JobStep, WorkerJob, expect};
 use super::super::measurement::{Figure, Measurement};
 use super::super::object::Template;
-use super::super::pace::{Pace, Schedule};
+use super::super::pace::{RequestPace, RequestSchedule};
 use super::super::system::{System, cannot};
-use super::super::tally::{Fault, Tally};
+use super::super::tally::{BenchFault, RequestTally};
 use super::super::timer::Timer;
-use super::Context;
-use super::update::{Own, objects};
-use super::watcher::{Arrivals, Board, Watcher};
-use crate::failure::Failure;
+use super::WorkloadContext;
+use super::update::{WorkerObjects, objects};
+use super::watcher::{Arrivals, Board, WatchClient};
+use crate::error::CliError;
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,9 @@ const WRITERS: usize = 8;
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failure> {
+pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, CliError> {
     context.fill(objects(WRITERS)).await?;
-    let schedule = Schedule::new(context.options.watch_rate(), context.options.time());
+    let schedule = RequestSchedule::new(context.options.watch_rate(), context.options.time());
     let board = Arc::new(Board::new(schedule.count() as usize));
     let (stop, stopped) = watch::channel(());
     let mut watchers = open(context, &board, &stopped).await?;
@@ -40,7 +40,7 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failur
     drop(stop);
     let mut all = Vec::new();
     while let Some(watcher) = watchers.join_next().await {
-        let arrivals = watcher.map_err(|cause| Failure::new("a watch failed", cause))?;
+        let arrivals = watcher.map_err(|cause| CliError::new("a watch failed", cause))?;
         all.push(arrivals);
     }
     let elapsed = elapsed.min(board.last_arrival().saturating_sub(board.first_send()));
@@ -49,19 +49,19 @@ pub(super) async fn measure(context: &Context<'_>) -> Result<Measurement, Failur
 
 /// Opens the watches, all from the same revision, and lets them run.
 async fn open(
-    context: &Context<'_>,
+    context: &WorkloadContext<'_>,
     board: &Arc<Board>,
     stopped: &watch::Receiver<()>,
-) -> Result<JoinSet<Arrivals>, Failure> {
+) -> Result<JoinSet<Arrivals>, CliError> {
     let system = &context.system;
-    let complain = |fault: Fault| cannot("watch", &system.name, &fault);
+    let complain = |fault: BenchFault| cannot("watch", &system.name, &fault);
     let mut connection = system.connector.connection().await?;
     let list = system.connector.get(system.collection("?limit=1"));
     expect(&mut connection, list, StatusCode::OK)
         .await
         .map_err(complain)?;
     let version = list_version(connection.kept());
-    let version = version.ok_or_else(|| Failure::text("a list has no resourceVersion"))?;
+    let version = version.ok_or_else(|| CliError::from_message("a list has no resourceVersion"))?;
     let uri = system.collection(&format!("?watch=true&resourceVersion={version}"));
     let mut tasks = JoinSet::new();
     for connection in system
@@ -70,7 +70,7 @@ async fn open(
         .await?
     {
         let request = system.connector.get(uri.clone());
-        let watcher = Watcher {
+        let watcher = WatchClient {
             connection,
             board: Arc::clone(board),
             timer: context.timer.clone(),
@@ -89,20 +89,20 @@ fn list_version(json: &[u8]) -> Option<String> {
 }
 
 async fn write(
-    context: &Context<'_>,
+    context: &WorkloadContext<'_>,
     board: &Arc<Board>,
-    schedule: Schedule,
-) -> Result<Tally, Failure> {
+    schedule: RequestSchedule,
+) -> Result<RequestTally, CliError> {
     let template = context.template();
-    let work = |writer| Writer {
+    let work = |writer| WatchWriter {
         system: Arc::clone(&context.system),
         template: Arc::clone(&template),
-        own: Own::new(&context.system, writer as u64, ""),
+        own: WorkerObjects::new(&context.system, writer as u64, ""),
         board: Arc::clone(board),
         timer: context.timer.clone(),
     };
     let works = (0..WRITERS).map(work).collect();
-    let pace = || Pace::open(&context.timer, schedule, WRITERS);
+    let pace = || RequestPace::open(&context.timer, schedule, WRITERS);
     // The line on the terminal counts events, not writes.
     let uncounted = Default::default();
     load::run(
@@ -116,7 +116,7 @@ async fn write(
 }
 
 /// Until all events have arrived, or no more can be hoped for.
-async fn wait(context: &Context<'_>, board: &Board) {
+async fn wait(context: &WorkloadContext<'_>, board: &Board) {
     let expected = board.written() * context.options.watchers as u64;
     let end = context.timer.now().plus(ARRIVAL_MAX);
     while board.arrived() < expected && context.timer.now() < end {
@@ -125,13 +125,13 @@ async fn wait(context: &Context<'_>, board: &Board) {
 }
 
 fn result(
-    context: &Context<'_>,
+    context: &WorkloadContext<'_>,
     board: &Board,
     all: &[Arrivals],
-    written: Tally,
+    written: RequestTally,
     elapsed: Duration,
 ) -> Measurement {
-    let mut tally = Tally::over(elapsed);
+    let mut tally = RequestTally::over(elapsed);
     let latencies = all.iter().flat_map(|arrivals| arrivals.latencies());
     latencies.for_each(|micros| tally.record_micros(micros));
     let missing: u64 = all.iter().map(|arrivals| board.missing(arrivals)).sum();
@@ -168,18 +168,18 @@ fn result(
     measurement
 }
 
-struct Writer {
+struct WatchWriter {
     system: Arc<System>,
     template: Arc<Template>,
-    own: Own,
+    own: WorkerObjects,
     board: Arc<Board>,
     timer: Timer,
 }
 
-impl Work for Writer {
-    async fn once(&mut self, connection: &mut Connection) -> Result<Step, Fault> {
+impl WorkerJob for WatchWriter {
+    async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let Some(number) = self.board.take() else {
-            return Ok(Step::Finished);
+            return Ok(JobStep::Finished);
         };
         let (_, name, uri) = self.own.next();
         let object = self.template.object(name, number as u64);
@@ -187,7 +187,7 @@ impl Work for Writer {
         self.board.sent(number, self.timer.micros());
         let answer = expect(connection, request, StatusCode::OK).await?;
         self.board.confirmed(number);
-        Ok(Step::Done {
+        Ok(JobStep::Done {
             bytes: answer.bytes,
         })
     }

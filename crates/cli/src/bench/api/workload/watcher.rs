@@ -1,9 +1,9 @@
 //! One watch, and the table of writes that all of them share.
 
-use super::super::connection::Connection;
-use super::super::progress::Progress;
+use super::super::connection::BenchConnection;
+use super::super::progress::BenchProgress;
 use super::super::scan;
-use super::super::tally::Fault;
+use super::super::tally::BenchFault;
 use super::super::timer::Timer;
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -17,14 +17,14 @@ use tokio::sync::watch;
 /// When each write was sent, by number, in microseconds. Numbers begin with 1: objects are
 /// made with 0, and to write the same again would be no change, and no event.
 pub(super) struct Board {
-    writes: Vec<Write>,
+    writes: Vec<SentWrite>,
     taken: AtomicUsize,
     arrived: AtomicU64,
     last_arrival: AtomicU64,
 }
 
 #[derive(Default)]
-struct Write {
+struct SentWrite {
     sent: AtomicU64,
     confirmed: AtomicBool,
 }
@@ -32,7 +32,7 @@ struct Write {
 impl Board {
     pub(super) fn new(writes: usize) -> Self {
         Self {
-            writes: (0..writes).map(|_| Write::default()).collect(),
+            writes: (0..writes).map(|_| SentWrite::default()).collect(),
             taken: AtomicUsize::new(0),
             arrived: AtomicU64::new(0),
             last_arrival: AtomicU64::new(0),
@@ -129,35 +129,35 @@ impl Arrivals {
     }
 }
 
-pub(super) struct Watcher {
-    pub(super) connection: Connection,
+pub(super) struct WatchClient {
+    pub(super) connection: BenchConnection,
     pub(super) board: Arc<Board>,
     pub(super) timer: Timer,
-    pub(super) progress: Progress,
+    pub(super) progress: BenchProgress,
 }
 
-impl Watcher {
-    pub(super) async fn open(mut self, request: Request<Bytes>) -> Result<Opened, Fault> {
-        let broken = |error: io::Error| Fault::Broken(error.to_string());
+impl WatchClient {
+    pub(super) async fn open(mut self, request: Request<Bytes>) -> Result<OpenWatch, BenchFault> {
+        let broken = |error: io::Error| BenchFault::Broken(error.to_string());
         let status = self.connection.open(request).await.map_err(broken)?;
         if status == StatusCode::OK {
-            return Ok(Opened { watcher: self });
+            return Ok(OpenWatch { watcher: self });
         }
         let why = self.connection.more().await.map_err(broken)?;
-        Err(Fault::status(status, why.unwrap_or_default()))
+        Err(BenchFault::status(status, why.unwrap_or_default()))
     }
 }
 
-pub(super) struct Opened {
-    watcher: Watcher,
+pub(super) struct OpenWatch {
+    watcher: WatchClient,
 }
 
-impl Opened {
+impl OpenWatch {
     /// Notes events until told to stop, or until the server ends the watch.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<()>) -> Arrivals {
         let board = Arc::clone(&self.watcher.board);
         let mut arrivals = Arrivals::new(board.writes.len());
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         // Once for all events: a thousand watches wait for the same word.
         let mut stop = pin!(stopped.changed());
         loop {
@@ -181,11 +181,11 @@ impl Opened {
 
 /// Whole lines out of parts that end anywhere.
 #[derive(Default)]
-struct Lines {
+struct LineSplitter {
     rest: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Hands the lines that `part` completes to `look`. Most parts are whole lines: these
     /// are not copied.
     fn take<T: Default>(&mut self, part: &[u8], look: impl FnOnce(&[u8]) -> T) -> T {
@@ -218,7 +218,7 @@ mod tests {
     fn lines_come_out_whole_however_they_are_cut() {
         let text = format!("{}{}{}", event(0), event(1), event(2));
         for cut in 0..text.len() {
-            let (mut lines, mut seen) = (Lines::default(), Vec::new());
+            let (mut lines, mut seen) = (LineSplitter::default(), Vec::new());
             for part in [&text[..cut], &text[cut..]] {
                 lines.take(part.as_bytes(), |whole| seen.extend(scan::numbers(whole)));
             }

@@ -1,0 +1,24 @@
+//! Roles and bindings: what they say, and what follows from all of them together.
+//!
+//! [`BenchCommand`] and [`RoleBinding`] are read from stored objects. A [`Policy`] is all of them at
+//! one revision; it compiles what a user may do when the user first asks, and keeps that
+//! for as long as it lives. A new revision is a new policy.
+
+mod cover;
+mod escalation;
+mod grants;
+mod policy;
+mod policy_rule;
+mod roles;
+mod validation;
+
+pub(crate) use cover::uncovered_rules;
+pub use escalation::{FULL_AUTHORITY_NEEDED, escalation, full_authority};
+pub use policy::{Policy, PolicyEditor, RbacDecision};
+pub use policy_rule::PolicyRule;
+pub(crate) use policy_rule::{WILDCARD, has_or_all, null_as_empty_list};
+pub use roles::{
+    AggregationRule, ClusterRoleSelector, RbacDecodeError, Role, RoleBinding, RoleKind, RoleRef,
+    Subject, aggregated_rules,
+};
+pub use validation::{default_binding, validate_binding, validate_role};

@@ -1,9 +1,0 @@
-//! Calls to webhooks: HTTPS with an authority of their own, connections kept for the next
-//! call, and bounds on all that somebody else could make us wait for or hold.
-
-mod connect;
-mod pool;
-mod trust;
-mod words;
-
-pub use pool::HttpsCaller;

@@ -1,0 +1,61 @@
+//! Roles that gather the rules of others.
+
+use crate::loopback_client::{LoopbackClient, log_failure};
+use crate::reconcile_all::reconcile_all;
+use http::Method;
+use optik_apiserver::ApiServer;
+use optik_auth::{PolicyRule, Role, aggregated_rules};
+use optik_store::{KeyRange, Store};
+
+const DIRECTORY: &str = "/registry/clusterroles/";
+const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+
+/// Keeps aggregated roles what they gather for as long as it is polled, or until the
+/// store stops.
+pub async fn run_clusterrole_aggregation_controller(api: ApiServer, store: Store) {
+    let client = LoopbackClient::new(api, "clusterrole-aggregation-controller");
+    let settle = || reconcile(client.clone(), store.clone());
+    reconcile_all(&store, DIRECTORY, settle).await;
+}
+
+/// Writes the roles that do not have the rules they should. Those may in turn be gathered
+/// by others, so this is not the end of it. False if something is left to do.
+async fn reconcile(client: LoopbackClient, store: Store) -> bool {
+    let state = store.snapshot();
+    let entries = state.entries(&KeyRange::prefix(DIRECTORY));
+    let roles: Vec<Role> = entries
+        .filter_map(|entry| Role::from_json(entry.value()).ok())
+        .collect();
+    let mut settled = true;
+    for role in roles.iter().filter(|role| role.is_aggregated()) {
+        let rules = aggregated_rules(role, &roles);
+        if rules != role.rules {
+            settled &= write_rules(&client, &role.name, &rules).await;
+        }
+    }
+    settled
+}
+
+async fn write_rules(client: &LoopbackClient, name: &str, rules: &[PolicyRule]) -> bool {
+    let path = format!("{PATH}/{name}");
+    let found = client.send(Method::GET, &path, None).await;
+    if found.code == 404 {
+        return true;
+    }
+    let mut object = found.body;
+    object["rules"] = serde_json::json!(rules);
+    let done = client.send(Method::PUT, &path, Some(&object)).await;
+    match done.code {
+        200 | 404 => true,
+        // Somebody else was faster: it comes again.
+        409 => false,
+        code => {
+            log_failure(
+                format_args!("cannot gather the rules of {name}"),
+                code,
+                &done.body,
+            );
+            false
+        }
+    }
+}

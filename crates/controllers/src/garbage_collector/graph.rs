@@ -1,0 +1,130 @@
+//! Who lives for whom. Only objects that name an owner are remembered, and of those only
+//! where they are and whom they name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where an object is kept.
+pub(super) type Key = String;
+type Uid = String;
+
+/// An owner, as a dependent names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Owner {
+    pub(super) uid: Uid,
+    /// `None` while its kind is not known.
+    pub(super) key: Option<Key>,
+    /// If it waits for its dependents, then also for this one.
+    pub(super) blocks_deletion: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    owners: BTreeMap<Key, Vec<Owner>>,
+    dependents: BTreeMap<Uid, BTreeSet<Key>>,
+    /// By the place of an owner, which uids its dependents expect there.
+    expected_uids: BTreeMap<Key, BTreeSet<Uid>>,
+}
+
+impl Graph {
+    /// Remembers whom an object names; nobody: forgets it. Says whom it had named if
+    /// that is not the same.
+    pub(super) fn set(&mut self, key: &str, owners: Vec<Owner>) -> Vec<Owner> {
+        if self.owners.get(key) == Some(&owners) {
+            return Vec::new();
+        }
+        let before = self.forget(key);
+        if owners.is_empty() {
+            return before;
+        }
+        for owner in &owners {
+            let dependents = self.dependents.entry(owner.uid.clone()).or_default();
+            dependents.insert(key.to_owned());
+            if let Some(place) = &owner.key {
+                let expected = self.expected_uids.entry(place.clone()).or_default();
+                expected.insert(owner.uid.clone());
+            }
+        }
+        self.owners.insert(key.to_owned(), owners);
+        before
+    }
+
+    /// Forgets an object as a dependent. Says whom it had named.
+    pub(super) fn forget(&mut self, key: &str) -> Vec<Owner> {
+        let owners = self.owners.remove(key).unwrap_or_default();
+        for owner in &owners {
+            let Some(dependents) = self.dependents.get_mut(&owner.uid) else {
+                continue;
+            };
+            dependents.remove(key);
+            if !dependents.is_empty() {
+                continue;
+            }
+            self.dependents.remove(&owner.uid);
+            if let Some(place) = &owner.key
+                && let Some(expected) = self.expected_uids.get_mut(place)
+            {
+                expected.remove(&owner.uid);
+                if expected.is_empty() {
+                    self.expected_uids.remove(place);
+                }
+            }
+        }
+        owners
+    }
+
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Key> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// Those who expect an owner at a place.
+    pub(super) fn dependents_of_key(&self, place: &str) -> Vec<Key> {
+        let uids = self.expected_uids.get(place).into_iter().flatten();
+        let keys: BTreeSet<&Key> = uids.flat_map(|uid| self.dependents(uid)).collect();
+        keys.into_iter().cloned().collect()
+    }
+
+    pub(super) fn has_dependents_of_key(&self, place: &str) -> bool {
+        self.expected_uids.contains_key(place)
+    }
+
+    /// Every object that names an owner of a kind that is not known.
+    pub(super) fn unresolved(&self) -> Vec<Key> {
+        let lost = self.owners.iter();
+        let lost = lost.filter(|(_, owners)| owners.iter().any(|owner| owner.key.is_none()));
+        lost.map(|(key, _)| key.clone()).collect()
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.owners.is_empty() && self.dependents.is_empty() && self.expected_uids.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: &str) -> Owner {
+        Owner {
+            uid: uid.into(),
+            key: Some(format!("/{uid}")),
+            blocks_deletion: true,
+        }
+    }
+
+    #[test]
+    fn graph_keeps_nothing_of_forgotten_objects() {
+        let mut graph = Graph::default();
+        assert!(graph.set("/a", vec![owner("x"), owner("y")]).is_empty());
+        graph.set("/b", vec![owner("x")]);
+        assert_eq!(graph.dependents("x").count(), 2);
+        assert_eq!(graph.dependents_of_key("/x"), ["/a", "/b"]);
+        let before = graph.set("/a", vec![owner("y")]);
+        assert_eq!(before, [owner("x"), owner("y")]);
+        assert_eq!(graph.dependents("x").collect::<Vec<_>>(), ["/b"]);
+        assert!(graph.has_dependents_of_key("/y"));
+        graph.set("/a", Vec::new());
+        assert_eq!(graph.forget("/b"), [owner("x")]);
+        assert!(graph.is_empty());
+    }
+}

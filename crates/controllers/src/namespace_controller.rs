@@ -1,0 +1,284 @@
+//! Namespaces that are deleted go away, and take their content with them.
+
+use crate::NAMESPACES_PREFIX;
+use crate::finalizer_controller::{FinalizerController, run_finalizer_controller};
+use crate::loopback_client::{LoopbackClient, log_failure};
+use http::Method;
+use optik_apiserver::{ApiServer, Collection};
+use optik_object::ObjectMeta;
+use optik_store::{KeyRange, Store};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Finishes deletions of namespaces for as long as it is polled, or until the store
+/// stops.
+pub async fn run_namespace_controller(api: ApiServer, store: Store) {
+    let client = LoopbackClient::new(api, "namespace-controller");
+    let namespaces = NamespaceController { client, store };
+    run_finalizer_controller(&namespaces, &namespaces.store).await;
+}
+
+struct NamespaceController {
+    client: LoopbackClient,
+    store: Store,
+}
+
+impl FinalizerController for NamespaceController {
+    const PREFIX: &'static str = NAMESPACES_PREFIX;
+
+    fn needs_finalizing(object: &Value) -> bool {
+        object["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    async fn finalize(&self, name: &str) -> bool {
+        self.finalize(name).await
+    }
+}
+
+/// What is left of a namespace.
+#[derive(Default)]
+struct RemainingContent {
+    /// By `plural.group`.
+    objects: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl NamespaceController {
+    /// Deletes what is in a namespace, then lets the namespace go. False if something is
+    /// left.
+    async fn finalize(&self, namespace: &str) -> bool {
+        let Some(left) = self.delete_content(namespace).await else {
+            return false;
+        };
+        if left.objects.is_empty() {
+            return self.remove_finalizer(namespace).await;
+        }
+        self.update_conditions(namespace, &left).await;
+        false
+    }
+
+    /// Deletes the content: pods first, the rest when there are no pods any more. `None`
+    /// if that cannot be known.
+    async fn delete_content(&self, namespace: &str) -> Option<RemainingContent> {
+        let collections = self.client.api().collections().into_iter();
+        let collections: Vec<Collection> = collections.filter(|one| one.namespaced).collect();
+        let (pods, others): (Vec<Collection>, Vec<Collection>) = collections
+            .into_iter()
+            .partition(|one| one.is_resource("", "pods"));
+        let mut left = RemainingContent::default();
+        for group in [&pods, &others] {
+            for collection in group {
+                self.delete_collection(collection, namespace).await;
+            }
+            if left.objects.is_empty() {
+                self.count_remaining(group, namespace, &mut left).await?;
+            }
+            if !left.objects.is_empty() && std::ptr::eq(group, &pods) {
+                self.delete_orphaned_pods(namespace).await;
+                self.count_remaining(&others, namespace, &mut left).await?;
+                return Some(left);
+            }
+        }
+        Some(left)
+    }
+
+    async fn delete_collection(&self, collection: &Collection, namespace: &str) {
+        let state = self.store.snapshot();
+        let prefix = collection.object_key(namespace, "");
+        if state.entries(&KeyRange::prefix(prefix)).next().is_none() {
+            return;
+        }
+        drop(state);
+        let path = collection.path(namespace);
+        let options = json!({"propagationPolicy": "Background"});
+        let deleted = self
+            .client
+            .send(Method::DELETE, &path, Some(&options))
+            .await;
+        if deleted.code != 200 {
+            log_failure(
+                format_args!("cannot delete {path}"),
+                deleted.code,
+                &deleted.body,
+            );
+        }
+    }
+
+    async fn count_remaining(
+        &self,
+        collections: &[Collection],
+        namespace: &str,
+        left: &mut RemainingContent,
+    ) -> Option<()> {
+        let state = self.store.latest().await.ok()?;
+        for collection in collections {
+            let range = KeyRange::prefix(collection.object_key(namespace, ""));
+            for version in state.entries(&range) {
+                let name = format!("{}.{}", collection.plural, collection.group);
+                *left.objects.entry(name).or_default() += 1;
+                let meta = ObjectMeta::from_json(version.value()).unwrap_or_default();
+                for finalizer in meta.finalizers {
+                    *left.finalizers.entry(finalizer).or_default() += 1;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Ends pods that nobody will: their node does not exist.
+    async fn delete_orphaned_pods(&self, namespace: &str) {
+        let state = self.store.snapshot();
+        let prefix = format!("/registry/pods/{namespace}/");
+        let mut lost = Vec::new();
+        for version in state.entries(&KeyRange::prefix(prefix)) {
+            let pod: Value = serde_json::from_slice(version.value()).unwrap_or_default();
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            let exists = state.get(format!("/registry/minions/{node}").as_bytes());
+            if pod["metadata"]["deletionTimestamp"].is_string() && exists.is_none() {
+                lost.extend(pod["metadata"]["name"].as_str().map(str::to_owned));
+            }
+        }
+        drop(state);
+        for name in lost {
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+            let options = json!({"gracePeriodSeconds": 0});
+            self.client
+                .send(Method::DELETE, &path, Some(&options))
+                .await;
+        }
+    }
+
+    /// Says in the status what is left.
+    async fn update_conditions(&self, namespace: &str, left: &RemainingContent) {
+        let path = format!("{PATH}{namespace}");
+        let found = self.client.send(Method::GET, &path, None).await;
+        if found.code != 200 {
+            return;
+        }
+        let mut object = found.body;
+        let before = object["status"]["conditions"].clone();
+        let now = object["metadata"]["deletionTimestamp"].clone();
+        object["status"]["conditions"] = conditions(left, &before, &now);
+        if object["status"]["conditions"] != before {
+            let path = format!("{path}/status");
+            self.client.send(Method::PUT, &path, Some(&object)).await;
+        }
+    }
+
+    /// Takes away the finalizer that held the namespace for its content.
+    async fn remove_finalizer(&self, namespace: &str) -> bool {
+        let path = format!("{PATH}{namespace}");
+        let found = self.client.send(Method::GET, &path, None).await;
+        if found.code == 404 {
+            return true;
+        }
+        let mut object = found.body;
+        if !object["metadata"]["deletionTimestamp"].is_string() {
+            return true;
+        }
+        let Some(finalizers) = object["spec"]["finalizers"].as_array_mut() else {
+            return true;
+        };
+        finalizers.retain(|name| name != "kubernetes");
+        let path = format!("{path}/finalize");
+        let done = self.client.send(Method::PUT, &path, Some(&object)).await;
+        // Somebody else changed it meanwhile: look again.
+        done.code == 200 || done.code == 404
+    }
+}
+
+const PATH: &str = "/api/v1/namespaces/";
+
+/// Type, reason and message if all is well.
+const HEALTHY_CONDITIONS: &[(&str, &str, &str)] = &[
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    (
+        CONTENT,
+        "ContentRemoved",
+        "All content successfully removed",
+    ),
+    (
+        FINALIZERS,
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+];
+const CONTENT: &str = "NamespaceContentRemaining";
+const FINALIZERS: &str = "NamespaceFinalizersRemaining";
+
+fn conditions(left: &RemainingContent, before: &Value, now: &Value) -> Value {
+    let counted = |counts: &BTreeMap<String, usize>, link: &str| {
+        let parts = counts.iter();
+        let parts = parts.map(|(name, count)| format!("{name} {link} {count} resource instances"));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let list = HEALTHY_CONDITIONS.iter().map(|(kind, reason, message)| {
+        let trouble = match *kind {
+            CONTENT if !left.objects.is_empty() => Some((
+                "SomeResourcesRemain",
+                format!(
+                    "Some resources are remaining: {}",
+                    counted(&left.objects, "has")
+                ),
+            )),
+            FINALIZERS if !left.finalizers.is_empty() => Some((
+                "SomeFinalizersRemain",
+                format!(
+                    "Some content in the namespace has finalizers remaining: {}",
+                    counted(&left.finalizers, "in")
+                ),
+            )),
+            _ => None,
+        };
+        let (status, reason, message) = match trouble {
+            Some((reason, message)) => ("True", reason, message),
+            None => ("False", *reason, (*message).to_owned()),
+        };
+        let known = before.as_array().into_iter().flatten();
+        let mut known = known.filter(|one| one["type"] == *kind && one["status"] == status);
+        let since = known.next().map_or(now, |one| &one["lastTransitionTime"]);
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": since,
+        })
+    });
+    list.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_conditions_name_remaining_resources_and_finalizers() {
+        let mut left = RemainingContent::default();
+        left.objects.insert("configmaps.".into(), 1);
+        left.finalizers.insert("example.com/hold".into(), 1);
+        let conditions = conditions(&left, &Value::Null, &json!("now"));
+        assert_eq!(
+            conditions[3]["message"],
+            "Some resources are remaining: configmaps. has 1 resource instances"
+        );
+        assert_eq!(conditions[4]["reason"], "SomeFinalizersRemain");
+        assert_eq!(
+            conditions[4]["message"],
+            "Some content in the namespace has finalizers remaining: example.com/hold in 1 \
+             resource instances"
+        );
+        assert_eq!(conditions[0]["status"], "False");
+    }
+}

@@ -1,0 +1,74 @@
+//! What policies say of themselves: that they were looked at, and what is odd about them.
+
+use crate::loopback_client::{LoopbackClient, log_failure, path_segment};
+use crate::reconcile_all::reconcile_all;
+use optik_apiserver::ApiServer;
+use optik_store::{KeyRange, Store};
+use serde_json::{Value, json};
+
+const DIRECTORY: &str = "/registry/validatingadmissionpolicies/";
+const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+/// Whom clients know from the fields it owns.
+const MANAGER: &str = "validatingadmissionpolicy-status";
+
+/// Keeps the status of policies for as long as it is polled, or until the store stops.
+pub async fn run_validating_policy_status_controller(api: ApiServer, store: Store) {
+    let client = LoopbackClient::new(api, "validatingadmissionpolicy-status-controller");
+    let settle = || reconcile(client.clone(), store.clone());
+    reconcile_all(&store, DIRECTORY, settle).await;
+}
+
+/// Looks at policies whose status is about something older.
+async fn reconcile(client: LoopbackClient, store: Store) -> bool {
+    let mut settled = true;
+    for policy in outdated_policies(&store) {
+        settled &= check_and_write_status(&client, policy).await;
+    }
+    settled
+}
+
+fn outdated_policies(store: &Store) -> Vec<Value> {
+    let state = store.snapshot();
+    let entries = state.entries(&KeyRange::prefix(DIRECTORY));
+    let policies = entries.filter_map(|entry| serde_json::from_slice(entry.value()).ok());
+    policies
+        .filter(|policy: &Value| {
+            let seen = &policy["status"]["observedGeneration"];
+            *seen != policy["metadata"]["generation"]
+        })
+        .collect()
+}
+
+async fn check_and_write_status(client: &LoopbackClient, policy: Value) -> bool {
+    let name = policy["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!(
+        "{PATH}/{}/status?force=true&fieldManager={MANAGER}",
+        path_segment(name)
+    );
+    let name = name.to_owned();
+    let (uid, generation) = (
+        policy["metadata"]["uid"].clone(),
+        policy["metadata"]["generation"].clone(),
+    );
+    let warnings = client.api().policy_warnings(policy).await;
+    let checked = match warnings.is_empty() {
+        true => json!({}),
+        false => json!({"expressionWarnings": warnings}),
+    };
+    let status = json!({
+        "kind": "ValidatingAdmissionPolicy", "apiVersion": "admissionregistration.k8s.io/v1",
+        // One that was made anew meanwhile is another one.
+        "metadata": {"name": name, "uid": uid},
+        "status": {"observedGeneration": generation, "typeChecking": checked},
+    });
+    let done = client.apply(&path, &status).await;
+    match done.code {
+        // Somebody else wrote or deleted it: it comes again.
+        200 | 404 | 409 => true,
+        code => {
+            let what = format_args!("cannot say what the policy {name} is about");
+            log_failure(what, code, &done.body);
+            false
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Everything that can be said about a control plane before it starts.
+
+use optik_apiserver::{AuthorizationMode, ServiceRanges};
+use optik_auth::jwt::{PublicKey, SigningKey};
+use optik_controllers::{CaBundles, EnabledControllers};
+use optik_serve::{AllowedOrigins, Audit, Limits, TokenFile};
+use optik_store::{Durability, EtcdOptions, Executor, Retention};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// As kube-apiserver is usually deployed.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Where objects are stored.
+#[derive(Debug)]
+pub enum Storage {
+    /// In memory; gone when the control plane stops.
+    Ephemeral,
+    /// In this directory, which is created if missing.
+    Directory(PathBuf),
+    /// In an etcd cluster.
+    Etcd(Box<EtcdOptions>),
+}
+
+/// Where the certificate authority, the server's certificate and the signing key of service
+/// account tokens come from.
+#[derive(Clone, Debug)]
+pub enum CertificateSource {
+    /// By storage: below the data directory, in the etcd cluster, or in memory.
+    ByStorage,
+    /// New ones at every start.
+    Memory,
+    /// This directory. Missing files are created.
+    Directory(PathBuf),
+}
+
+/// The TLS port and its certificates.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    /// Port 0 takes a free one.
+    pub listen: SocketAddr,
+    pub certificates: CertificateSource,
+    /// Files of a certificate with its chain and of its key, both PEM, in place of our own.
+    pub key_pair: Option<(PathBuf, PathBuf)>,
+    /// Client certificates of these authorities are accepted beside our own: a file of PEM.
+    pub client_ca_file: Option<PathBuf>,
+    /// Names and addresses in the server's certificate, beside the usual ones.
+    pub extra_names: Vec<String>,
+    /// How often certificates are reloaded if they have changed, and renewed if they expire soon.
+    pub check_interval: Duration,
+    /// The kubeconfig of an administrator is written here, and again after each renewal.
+    pub kubeconfig_file: Option<PathBuf>,
+}
+
+impl TlsConfig {
+    /// On this address, with certificates of our own.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            certificates: CertificateSource::ByStorage,
+            key_pair: None,
+            client_ca_file: None,
+            extra_names: Vec::new(),
+            check_interval: MINUTE,
+            kubeconfig_file: None,
+        }
+    }
+}
+
+/// The key that signs service account tokens.
+#[derive(Debug)]
+pub enum KeySource {
+    /// The one beside the certificates; a new one if there are no certificates.
+    WithCertificates,
+    Key(Box<SigningKey>),
+}
+
+/// Tokens of service accounts.
+#[derive(Debug)]
+pub struct ServiceAccountConfig {
+    pub signing_key: KeySource,
+    /// Tokens signed by these keys are accepted as well.
+    pub verification_keys: Vec<PublicKey>,
+    /// A URL.
+    pub issuer: String,
+    /// Default audiences; the issuer if empty.
+    pub audiences: Vec<String>,
+    pub max_expiration: Option<Duration>,
+}
+
+impl Default for ServiceAccountConfig {
+    fn default() -> Self {
+        Self {
+            signing_key: KeySource::WithCertificates,
+            verification_keys: Vec::new(),
+            issuer: ISSUER.to_owned(),
+            audiences: Vec::new(),
+            max_expiration: None,
+        }
+    }
+}
+
+/// What [`Optik::start`](crate::Optik::start) starts. The default keeps everything in memory
+/// and listens on a free port of the loopback interface.
+#[derive(Debug)]
+pub struct Config {
+    pub storage: Storage,
+    /// Of [`Storage::Directory`].
+    pub durability: Durability,
+    /// How long old revisions stay readable and watchable.
+    pub retention: Retention,
+    /// How often the store is compacted to the state one interval ago; `None` leaves that to
+    /// `retention`.
+    pub compaction_interval: Option<Duration>,
+    /// Where the tasks of the store run.
+    pub workplace: Executor,
+    /// Whether the Kubernetes API is served at all; without it only `etcd_listen` is.
+    pub api: bool,
+    pub tls: Option<TlsConfig>,
+    /// Keys that the first server on an etcd cluster shares with the others, if an earlier
+    /// version left some in this directory.
+    pub cluster_keys_from: Option<PathBuf>,
+    /// A loopback address. Everybody who reaches it is an administrator.
+    pub insecure_listen: Option<SocketAddr>,
+    /// A loopback address. Everybody who reaches it can read and write everything.
+    pub etcd_listen: Option<SocketAddr>,
+    /// What clients are told to trust if there is no TLS port here, because something in front
+    /// of us speaks TLS.
+    pub authorities: CaBundles,
+    /// Connections of all ports together; bounded further by open files.
+    pub connections_max: usize,
+    /// Static bearer tokens.
+    pub tokens: TokenFile,
+    /// Whether requests without credentials are `system:anonymous`, or 401.
+    pub anonymous: bool,
+    pub authorization: AuthorizationMode,
+    pub service_accounts: ServiceAccountConfig,
+    pub limits: Limits,
+    /// Web pages of these origins may use the API.
+    pub allowed_origins: AllowedOrigins,
+    pub audit: Option<Arc<Audit>>,
+    pub controllers: EnabledControllers,
+    pub service_ranges: ServiceRanges,
+    /// Threads for long requests; one processor is left to serving if `None`.
+    pub compute_threads: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            storage: Storage::Ephemeral,
+            durability: Durability::default(),
+            retention: Retention::default(),
+            compaction_interval: Some(5 * MINUTE),
+            workplace: Executor::default(),
+            api: true,
+            tls: Some(TlsConfig::new((Ipv4Addr::LOCALHOST, 0).into())),
+            cluster_keys_from: None,
+            insecure_listen: None,
+            etcd_listen: None,
+            authorities: CaBundles::default(),
+            connections_max: 10_000,
+            tokens: TokenFile::default(),
+            anonymous: true,
+            authorization: AuthorizationMode::Rbac,
+            service_accounts: ServiceAccountConfig::default(),
+            limits: Limits::default(),
+            allowed_origins: AllowedOrigins::default(),
+            audit: None,
+            controllers: EnabledControllers::default(),
+            service_ranges: ServiceRanges::default(),
+            compute_threads: None,
+        }
+    }
+}

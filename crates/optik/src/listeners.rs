@@ -1,0 +1,55 @@
+//! The ports, bound before anything else is done, and how many connections they share.
+
+use crate::{Config, StartError};
+use optik_listener::{ConnectionLimiter, descriptors};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// Bound, not yet served.
+pub(crate) struct Listeners {
+    pub(crate) tls: Option<TcpListener>,
+    pub(crate) insecure: Option<TcpListener>,
+    pub(crate) etcd: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(crate) async fn bind(config: &Config) -> Result<Self, StartError> {
+        let api = |address: Option<SocketAddr>| address.filter(|_| config.api);
+        for address in [api(config.insecure_listen), config.etcd_listen] {
+            require_loopback(address)?;
+        }
+        Ok(Self {
+            tls: bind(api(config.tls.as_ref().map(|tls| tls.listen))).await?,
+            insecure: bind(api(config.insecure_listen)).await?,
+            etcd: bind(config.etcd_listen).await?,
+        })
+    }
+}
+
+/// For ports without authentication.
+fn require_loopback(address: Option<SocketAddr>) -> Result<(), StartError> {
+    match address {
+        Some(address) if !address.ip().is_loopback() => Err(StartError::NotLoopback { address }),
+        _ => Ok(()),
+    }
+}
+
+async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let bound = TcpListener::bind(address).await;
+    bound
+        .map(Some)
+        .map_err(|cause| StartError::Listen { address, cause })
+}
+
+/// For all ports together, without the files that the store needs.
+pub(crate) fn connections(max: usize) -> ConnectionLimiter {
+    let descriptors = descriptors::raise_limit();
+    let possible = descriptors::for_connections(descriptors).min(max);
+    if possible < max {
+        tracing::info!(descriptors, connections = possible, "few files may be open");
+    }
+    ConnectionLimiter::new(possible)
+}

@@ -1,0 +1,192 @@
+//! Gives the cleaner work, and takes its results.
+
+use super::cleaner::CleanerReport;
+use super::segment_gc::{CleaningMode, Growth};
+use super::{Disk, DiskError, FullCleaning, LogMeta, NextSegment};
+use crate::options::Durability;
+use crate::revision::Revision;
+use crate::version::Version;
+use std::time::Duration;
+
+impl Disk {
+    /// Nobody can reach this version any more.
+    pub(crate) fn mark_dead(&mut self, version: &Version) {
+        let place = (version.mod_revision, version.sub);
+        self.segments.mark_dead(place, version.stored_bytes());
+    }
+
+    /// Lets the cleaner do what is due. All that commits before `frontier` made unreachable
+    /// has been noted.
+    pub(crate) fn clean(
+        &mut self,
+        cleaning: CleaningMode,
+        frontier: Revision,
+        state: LogMeta<'_>,
+    ) -> Result<(), DiskError> {
+        if self.active.is_none() {
+            // It may be the room for a write that is missing.
+            return self.clean_while_failed(frontier);
+        }
+        let result = self.try_clean(cleaning, frontier, &state);
+        self.deactivate_on_error(result)
+    }
+
+    /// While nothing can be written. What fails here does not make it worse.
+    fn clean_while_failed(&mut self, frontier: Revision) -> Result<(), DiskError> {
+        let is_free = self.process_reports().is_ok() && !self.cleaning && !self.cleaner_backs_off;
+        // Without a sync, what made the dead unreachable may be lost when they are gone.
+        if is_free && self.durability == Durability::PowerLoss {
+            self.start_job(CleaningMode::Idle, frontier)?;
+        }
+        Ok(())
+    }
+
+    fn try_clean(
+        &mut self,
+        cleaning: CleaningMode,
+        frontier: Revision,
+        state: &LogMeta<'_>,
+    ) -> Result<(), DiskError> {
+        self.frontier = frontier;
+        self.process_reports()?;
+        self.prepare_next();
+        if self.cleaning || self.cleaner_backs_off {
+            return Ok(());
+        }
+        let cleaning = match self.full_cleaning {
+            FullCleaning::Requested => {
+                let to = self.segments.last_revision();
+                if self
+                    .segments
+                    .is_last_worth_cleaning(CleaningMode::Full { to })
+                    && !self.seal_active(state)?
+                {
+                    return Ok(());
+                }
+                self.segments.rewind();
+                self.full_cleaning = FullCleaning::Running { to };
+                CleaningMode::Full { to }
+            }
+            FullCleaning::Running { to } => CleaningMode::Full { to },
+            FullCleaning::No | FullCleaning::Done(_) => cleaning,
+        };
+        if cleaning == CleaningMode::Idle
+            && self.segments.is_last_worth_cleaning(cleaning)
+            && !self.seal_active(state)?
+        {
+            return Ok(());
+        }
+        self.start_job(cleaning, frontier)
+    }
+
+    /// Goes on in another segment, so that this one can be cleaned. False if there is no
+    /// other one yet.
+    fn seal_active(&mut self, state: &LogMeta<'_>) -> Result<bool, DiskError> {
+        if !matches!(self.next, NextSegment::Ready(_)) {
+            return Ok(false);
+        }
+        self.roll()?;
+        self.begin_frame(state);
+        self.append(&Growth::default(), self.durability)?;
+        Ok(true)
+    }
+
+    pub(super) fn start_job(
+        &mut self,
+        cleaning: CleaningMode,
+        frontier: Revision,
+    ) -> Result<(), DiskError> {
+        let number = self.next_number;
+        let Some(job) = self.segments.next_job(cleaning, frontier, number) else {
+            if let (CleaningMode::Full { .. }, FullCleaning::Running { .. }) =
+                (cleaning, &self.full_cleaning)
+            {
+                self.full_cleaning = FullCleaning::Done(Ok(()));
+            }
+            return Ok(());
+        };
+        if let (Durability::ProcessCrash, Some(active)) = (self.durability, &self.active) {
+            // What made the dead unreachable must not be lost when they are gone.
+            active.file.sync_data()?;
+        }
+        self.next_number += 1;
+        self.cleaner.clean(job);
+        self.cleaning = true;
+        Ok(())
+    }
+
+    /// All that is unreachable is to go, however little.
+    pub(crate) fn request_full_cleaning(&mut self) {
+        self.full_cleaning = FullCleaning::Requested;
+        self.cleaner_backs_off = false;
+    }
+
+    /// How that ended, once it has.
+    pub(crate) fn take_full_cleaning_result(&mut self) -> Option<Result<(), DiskError>> {
+        match std::mem::replace(&mut self.full_cleaning, FullCleaning::No) {
+            FullCleaning::Done(result) => Some(result),
+            other => {
+                self.full_cleaning = other;
+                None
+            }
+        }
+    }
+
+    /// Whether something is under way that should be looked at soon.
+    pub(crate) fn is_cleaning(&self) -> bool {
+        self.cleaning
+            || matches!(
+                self.full_cleaning,
+                FullCleaning::Requested | FullCleaning::Running { .. }
+            )
+    }
+
+    pub(super) fn prepare_next(&mut self) {
+        if matches!(self.next, NextSegment::None) && !self.cleaner_backs_off {
+            let length = self.segments.segment_bytes();
+            self.cleaner.prepare(self.next_number, length);
+            self.next_number += 1;
+            self.next = NextSegment::Requested;
+        }
+    }
+
+    pub(super) fn process_reports(&mut self) -> Result<(), DiskError> {
+        while let Some(report) = self.cleaner.report()? {
+            self.process_report(report);
+        }
+        Ok(())
+    }
+
+    /// Waits for one report. False if there is none in time.
+    pub(super) fn await_report(&mut self, patience: Duration) -> Result<bool, DiskError> {
+        let report = self.cleaner.await_report(patience)?;
+        let some = report.is_some();
+        if let Some(report) = report {
+            self.process_report(report);
+        }
+        Ok(some)
+    }
+
+    fn process_report(&mut self, report: CleanerReport) {
+        match report {
+            CleanerReport::Prepared(fresh) => self.next = NextSegment::Ready(fresh),
+            CleanerReport::Cleaned(cleaned) => {
+                self.segments.install(cleaned);
+                self.cleaning = false;
+            }
+            CleanerReport::NotPrepared(error) => {
+                tracing::warn!(%error, "no new segment can be made; it will be tried again");
+                self.next = NextSegment::None;
+                self.cleaner_backs_off = true;
+            }
+            CleanerReport::NotCleaned(error) => {
+                tracing::warn!(%error, "no space can be given back; it will be tried again");
+                self.cleaning = false;
+                self.cleaner_backs_off = true;
+                if let FullCleaning::Running { .. } = self.full_cleaning {
+                    self.full_cleaning = FullCleaning::Done(Err(error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Notices when the cluster is no longer the one whose revisions we gave out.
+//!
+//! A cluster that was set up anew or restored from a backup counts again from an
+//! earlier revision. What we have shown would then be neither its past nor its
+//! future, and every number that clients hold would mean something else.
+
+use crate::revision::Revision;
+use crate::sync::Mutex;
+use optik_etcd_api::etcdserverpb::ResponseHeader;
+
+#[derive(Debug, Default)]
+pub(crate) struct ClusterIdentity(Mutex<ClusterPosition>);
+
+/// How far the cluster had come at some moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClusterPosition {
+    cluster: Option<u64>,
+    revision: Revision,
+    term: u64,
+}
+
+/// The cluster is another one, or has gone back. The text is for the operator.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterMismatch(pub(crate) String);
+
+impl ClusterIdentity {
+    /// To be taken before a request is sent: answers to requests that overtake each
+    /// other may come in any order.
+    pub(crate) fn position(&self) -> ClusterPosition {
+        *self.0.lock()
+    }
+
+    pub(crate) fn cluster_id(&self) -> u64 {
+        self.position().cluster.unwrap_or_default()
+    }
+
+    /// Says that `revision` has been shown to somebody.
+    pub(crate) fn record_shown(&self, revision: Revision) {
+        let mut seen = self.0.lock();
+        seen.revision = seen.revision.max(revision);
+    }
+
+    /// Any answer must come from our cluster.
+    pub(crate) fn check_cluster(
+        &self,
+        header: Option<&ResponseHeader>,
+    ) -> Result<(), ClusterMismatch> {
+        // Some headers inside others carry no ids.
+        let Some(header) = header.filter(|header| header.cluster_id != 0) else {
+            return Ok(());
+        };
+        let mut seen = self.0.lock();
+        let ours = *seen.cluster.get_or_insert(header.cluster_id);
+        if ours == header.cluster_id {
+            return Ok(());
+        }
+        let theirs = header.cluster_id;
+        Err(ClusterMismatch(format!(
+            "etcd's cluster id changed from {ours:x} to {theirs:x}: this is another cluster, \
+             or one that was set up anew; restart Optik to go on with what it holds"
+        )))
+    }
+
+    /// An answer that went through the whole cluster must not lie behind what was
+    /// known `before` it was asked for.
+    pub(crate) fn check_linearizable(
+        &self,
+        header: Option<&ResponseHeader>,
+        before: ClusterPosition,
+    ) -> Result<Revision, ClusterMismatch> {
+        self.check_cluster(header)?;
+        let Some(header) = header else {
+            return Err(ClusterMismatch("etcd's answer has no header".into()));
+        };
+        let revision = Revision::new(u64::try_from(header.revision).unwrap_or_default());
+        if revision < before.revision {
+            return Err(ClusterMismatch(format!(
+                "etcd went back from revision {} to {revision}: it lost data or was restored \
+                 from a backup; restart Optik to go on with what it holds",
+                before.revision
+            )));
+        }
+        // Zero is a member that has not yet learned its term.
+        if header.raft_term != 0 && header.raft_term < before.term {
+            return Err(ClusterMismatch(format!(
+                "etcd's raft term went back from {} to {}: it was restored from a backup; \
+                 restart Optik to go on with what it holds",
+                before.term, header.raft_term
+            )));
+        }
+        let mut seen = self.0.lock();
+        seen.revision = seen.revision.max(revision);
+        seen.term = seen.term.max(header.raft_term);
+        Ok(revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(cluster_id: u64, revision: i64, raft_term: u64) -> ResponseHeader {
+        ResponseHeader {
+            cluster_id,
+            member_id: 1,
+            revision,
+            raft_term,
+        }
+    }
+
+    #[test]
+    fn cluster_identity_rejects_rollback_and_other_cluster() {
+        let check = |cluster, revision, term| {
+            let witness = ClusterIdentity::default();
+            let first = witness.position();
+            witness.check_linearizable(Some(&header(7, 10, 3)), first)?;
+            let before = witness.position();
+            witness.check_linearizable(Some(&header(cluster, revision, term)), before)
+        };
+        assert_eq!(check(7, 10, 3).expect("the same"), Revision::new(10));
+        assert_eq!(check(7, 12, 4).expect("later"), Revision::new(12));
+        assert_eq!(check(7, 12, 0).expect("restarting"), Revision::new(12));
+        assert!(check(8, 12, 4).is_err(), "another cluster");
+        assert!(check(7, 9, 4).is_err(), "an earlier revision");
+        assert!(check(7, 12, 2).is_err(), "an earlier term");
+    }
+
+    #[test]
+    fn cluster_identity_accepts_reordered_responses() {
+        let witness = ClusterIdentity::default();
+        let before_both = witness.position();
+        let later = witness.check_linearizable(Some(&header(7, 10, 3)), before_both);
+        let earlier = witness.check_linearizable(Some(&header(7, 9, 3)), before_both);
+        assert!(later.is_ok() && earlier.is_ok());
+    }
+}

@@ -1,0 +1,70 @@
+//! A watcher that does not keep up (§4.4).
+
+use crate::check::checks;
+use crate::failure::{ensure, same};
+use crate::object::{revision, with};
+use crate::watch::{NextEvent, WatchStream};
+use crate::{Outcome, Scope};
+use std::time::Duration;
+
+checks! { slow_watcher:
+    [103] slow_watcher_is_disconnected_and_can_resume [],
+}
+
+/// More than kernel and server buffer together.
+const WRITES: usize = 1500;
+const VALUE_BYTES: usize = 30 * 1024;
+
+async fn slow_watcher_is_disconnected_and_can_resume(scope: Scope) -> Outcome {
+    let made = scope.make("configmaps", "a").await?;
+    let mut from = revision(&made)?;
+    let mut watch = watch_from(&scope.with_small_buffer_client(), from).await?;
+    let written = churn(&scope).await?;
+    let mut seen = Vec::new();
+    // Again and again from the last revision seen, until nothing is missing.
+    for attempt in 0.. {
+        read(&mut watch, &mut seen, written.len()).await?;
+        if seen.len() == written.len() {
+            break;
+        }
+        ensure!(
+            attempt < 20,
+            "{} of {WRITES} after {attempt} watches",
+            seen.len()
+        );
+        from = seen.last().copied().unwrap_or(from);
+        watch = watch_from(&scope, from).await?;
+    }
+    same("revisions", &written, &seen)
+}
+
+async fn watch_from(scope: &Scope, from: u64) -> Outcome<WatchStream> {
+    let text = from.to_string();
+    scope.watch(&[("resourceVersion", &text)]).await
+}
+
+/// Reads what there is up to the end, or up to the last write. An ERROR is not allowed.
+async fn read(watch: &mut WatchStream, seen: &mut Vec<u64>, all: usize) -> Outcome {
+    while seen.len() < all {
+        match watch.next(Duration::from_secs(20)).await {
+            NextEvent::Event(event) if event.kind == "MODIFIED" => seen.push(event.revision()?),
+            NextEvent::End => return Ok(()),
+            other => return Err(watch.instead_of("an event or the end", &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Changes one object many times, and says which revisions that made.
+async fn churn(scope: &Scope) -> Outcome<Vec<u64>> {
+    let mut object = scope.get("configmaps", "a").await?;
+    let mut written = Vec::new();
+    for number in 0..WRITES {
+        let value = format!("{number}-{}", "x".repeat(VALUE_BYTES));
+        object = scope
+            .replace("configmaps", &with(&object, "/data/k", value))
+            .await?;
+        written.push(revision(&object)?);
+    }
+    Ok(written)
+}
