@@ -1,9 +1,9 @@
 //! What is about to happen.
 
-use super::WarningRecorder;
-use crate::exchange::User;
-use crate::kinds::{ResourceRegistry, ServedResource};
-use crate::write::{DeleteOptions, WriteOptions};
+use crate::admission::WarningRecorder;
+use crate::handlers::write::{DeleteOptions, WriteOptions};
+use crate::registry::served_resource::{ResourceRegistry, ServedResource};
+use crate::request::http_types::User;
 use optik_object::{Object, Value};
 use optik_platform::Entropy;
 use optik_store::Store;

@@ -1,6 +1,6 @@
 //! The order in which others are asked.
 
-use super::{AdmissionAttributes, MutationPass, MutationState};
+use crate::admission::{AdmissionAttributes, MutationPass, MutationState};
 use futures::future::{BoxFuture, FutureExt, ready};
 use optik_object::{Object, Status};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Which writes a configuration is about: its rules and selectors.
 
-use super::AdmissionAttributes;
-use crate::kinds::ServedResource;
-use crate::labels::parse_label_selector;
-use crate::trouble::read_failed;
+use crate::admission::AdmissionAttributes;
+use crate::registry::label_selector::parse_label_selector;
+use crate::registry::served_resource::ServedResource;
+use crate::server::store_errors::read_failed;
 use optik_object::selector::LabelSelector;
 use optik_object::{Object, ObjectMeta, ResourceName, Status, Value};
 use std::sync::{Arc, OnceLock};

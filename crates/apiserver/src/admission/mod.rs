@@ -5,24 +5,27 @@
 //! steps of the chain are asked in one order ([`AdmissionChain`]); what they see is an object
 //! as the client of the request would see it.
 
+mod admission_request;
 mod attributes;
 mod chain;
-pub(crate) mod conditions;
-pub(crate) mod configurations;
-mod draft;
-mod everybody;
-mod follow;
-pub(crate) mod hooks;
+mod default_chain;
+pub(crate) mod match_conditions;
 pub(crate) mod matching;
-mod metrics;
+pub(crate) mod namespace_lifecycle;
+pub(crate) mod plugins;
 pub(crate) mod policies;
-mod request;
-mod told;
+mod reinvocation;
+mod warning_recorder;
+pub(crate) mod webhook_config_validation;
+mod webhook_metrics;
+pub(crate) mod webhooks;
 
-pub(crate) use attributes::{AdmissionAttributes, AdmissionOperation, OperationOptions};
-pub(crate) use chain::{AdmissionChain, AdmissionPlugin};
-pub(crate) use draft::{MutationPass, MutationState};
-pub(crate) use everybody::default_chain;
-pub use follow::run_admission_refresh;
-pub(crate) use metrics::WebhookMetrics;
-pub(crate) use told::WarningRecorder;
+pub(crate) use crate::admission::attributes::{
+    AdmissionAttributes, AdmissionOperation, OperationOptions,
+};
+pub(crate) use crate::admission::chain::{AdmissionChain, AdmissionPlugin};
+pub(crate) use crate::admission::default_chain::default_chain;
+pub(crate) use crate::admission::reinvocation::{MutationPass, MutationState};
+pub(crate) use crate::admission::warning_recorder::WarningRecorder;
+pub(crate) use crate::admission::webhook_metrics::WebhookMetrics;
+pub use crate::background::admission_refresher::run_admission_refresh;

@@ -3,8 +3,8 @@
 //! An [`ResourceEndpoint`] is chosen from the same value that the authorizer judged. The handlers
 //! behind it are given no method and no path.
 
-use crate::kinds::ServedResource;
-use crate::write::SubresourceTarget;
+use crate::handlers::write::SubresourceTarget;
+use crate::registry::served_resource::ServedResource;
 use optik_auth::{PathDepth, PathScope, RequestVerb, ResourcePath, ResourceRequestInfo};
 use optik_builtin::pod_subresource::PodSubresource;
 use optik_catalog::{
@@ -336,7 +336,7 @@ fn virtual_endpoint(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::kinds::ResourceRegistry;
+    use crate::registry::served_resource::ResourceRegistry;
     use optik_auth::{PathShape, RequestInfo};
     use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,32 +1,36 @@
 //! One request, one answer.
 
-mod answer;
-mod asked;
-mod deputies;
+pub(crate) mod compute_pool;
+mod dispatch;
 mod endpoint;
-mod long;
-mod own;
-mod reading;
 #[cfg(test)]
-mod rows;
-mod writing;
+mod oracle_coverage;
+mod read_handlers;
+mod request_scope;
+pub(crate) mod storage_metrics;
+pub(crate) mod store_errors;
+mod system_writer;
+mod virtual_resources;
+pub(crate) mod webhook_client;
+mod work_estimate;
+mod write_handlers;
 
-pub(crate) use asked::RequestScope;
-pub(crate) use own::SystemWriter;
+pub(crate) use crate::server::request_scope::RequestScope;
+pub(crate) use crate::server::system_writer::SystemWriter;
 
-use crate::access::{AuthOptions, FlowSchemas, RbacAuthorizer, ServiceAccountTokens};
-use crate::admission::hooks::{AdmissionWebhooks, WebhookInvoker};
 use crate::admission::policies::{CelMatchConditions, Policies};
+use crate::admission::webhooks::{AdmissionWebhooks, WebhookInvoker};
 use crate::admission::{AdmissionChain, WebhookMetrics, default_chain};
-use crate::calling::{NoTransport, WebhookClient, WebhookTransport};
-use crate::compute::ComputePool;
-use crate::counted::{object_counts, storage_size};
-use crate::exchange::{ApiRequest, ApiResponse};
-use crate::kinds::ResourceRegistry;
-use crate::lifetimes::LeaseManager;
-use crate::live::RegistryHandle;
-use crate::press::EncodePool;
-use crate::watch::{EncodedEvents, WatchDeps};
+use crate::auth::{AuthOptions, FlowSchemas, RbacAuthorizer, ServiceAccountTokens};
+use crate::encoding::encode_pool::EncodePool;
+use crate::handlers::watch::{EncodedEvents, WatchDeps};
+use crate::registry::lease_manager::LeaseManager;
+use crate::registry::registry_handle::RegistryHandle;
+use crate::registry::served_resource::ResourceRegistry;
+use crate::request::http_types::{ApiRequest, ApiResponse};
+use crate::server::compute_pool::ComputePool;
+use crate::server::storage_metrics::{object_counts, storage_size};
+use crate::server::webhook_client::{NoTransport, WebhookClient, WebhookTransport};
 use optik_auth::TokenFile;
 use optik_builtin::service_allocation::ServiceRanges;
 use optik_object::Timestamp;

@@ -4,24 +4,26 @@
 //! parameters. Both are read and compiled when they change ([`Policies`]); a write asks
 //! those whose rules are about it.
 
-mod asking;
-mod book;
-mod check;
-mod compiled;
-mod context;
-mod holding;
-mod judge;
-mod making;
-mod matched;
-mod mutating;
-mod names;
+mod evaluation_context;
+mod expression_env;
+mod match_condition_evaluator;
+mod mutating_policy;
+mod mutation_types;
 mod params;
-mod typing;
-mod validating;
+mod policy;
+mod policy_authorizer;
+mod policy_matcher;
+mod policy_set;
+mod policy_validation;
+mod typechecking;
+mod validating_policy;
+mod versioned_attributes;
 
-pub(crate) use book::{POLICY_DIRECTORIES, Policies, PolicySet};
-pub(crate) use check::{apply_defaults, validate, validate_match_condition};
-pub(crate) use holding::PolicyDeps;
-pub(crate) use judge::CelMatchConditions;
-pub(crate) use mutating::MutatingPolicies;
-pub(crate) use validating::ValidatingPolicies;
+pub(crate) use crate::admission::policies::match_condition_evaluator::CelMatchConditions;
+pub(crate) use crate::admission::policies::mutating_policy::MutatingPolicies;
+pub(crate) use crate::admission::policies::policy_set::{POLICY_DIRECTORIES, Policies, PolicySet};
+pub(crate) use crate::admission::policies::policy_validation::{
+    apply_defaults, validate, validate_match_condition,
+};
+pub(crate) use crate::admission::policies::validating_policy::ValidatingPolicies;
+pub(crate) use crate::admission::policies::versioned_attributes::PolicyDeps;

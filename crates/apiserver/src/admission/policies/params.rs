@@ -1,9 +1,9 @@
 //! The parameters that a binding names.
 
-use super::compiled::{AdmissionPolicy, ParamRef};
 use crate::admission::AdmissionAttributes;
-use crate::kinds::ServedResource;
-use crate::trouble::read_failed;
+use crate::admission::policies::policy::{AdmissionPolicy, ParamRef};
+use crate::registry::served_resource::ServedResource;
+use crate::server::store_errors::read_failed;
 use optik_object::{Object, Status};
 use optik_store::Snapshot;
 

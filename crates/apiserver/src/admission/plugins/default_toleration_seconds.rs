@@ -1,0 +1,87 @@
+//! Smaller things that happen to new pods.
+
+use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of};
+use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_object::{Object, Status, Value};
+use serde_json::json;
+
+/// DefaultTolerationSeconds: a pod stays for a while on a node that is in trouble.
+pub(super) struct DefaultTolerationSeconds;
+
+const TOLERATED_TAINTS: &[&str] = &[
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+
+impl SyncPlugin for DefaultTolerationSeconds {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.is_resource("", "pods")
+            && attributes.subresource.is_empty()
+            && attributes.operation != AdmissionOperation::Delete
+    }
+
+    fn admit(&self, _: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        add_default_tolerations(pod);
+        Ok(())
+    }
+}
+
+fn add_default_tolerations(pod: &mut Object) {
+    let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
+        return;
+    };
+    let list = spec.entry("tolerations").or_insert(json!([]));
+    let Value::Array(list) = list else {
+        return;
+    };
+    for key in TOLERATED_TAINTS {
+        let covers = |toleration: &Value| {
+            let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+            ["", *key].contains(&text("key")) && ["", "NoExecute"].contains(&text("effect"))
+        };
+        if !list.iter().any(covers) {
+            list.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+}
+
+/// RuntimeClass: it must exist, and says what it costs.
+pub(super) struct RuntimeClassAdmission;
+
+impl SyncPlugin for RuntimeClassAdmission {
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        is_create_of(attributes, "", "pods")
+    }
+
+    fn admit(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Object) -> Result<(), Status> {
+        apply_runtime_class(attributes, pod)
+    }
+}
+
+fn apply_runtime_class(
+    attributes: &AdmissionAttributes<'_>,
+    pod: &mut Object,
+) -> Result<(), Status> {
+    let Some(Value::Object(spec)) = pod.members_mut().get_mut("spec") else {
+        return Ok(());
+    };
+    let name = spec.get("runtimeClassName").and_then(Value::as_str);
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(());
+    };
+    let class = get_object(
+        attributes.store,
+        &format!("/registry/runtimeclasses/{name}"),
+    );
+    let Some(class) = class else {
+        let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
+        return Err(forbidden(attributes, &why));
+    };
+    let overhead = class.get("overhead").and_then(|all| all.get("podFixed"));
+    if let Some(overhead) = overhead.filter(|overhead| overhead.is_object()) {
+        spec.entry("overhead").or_insert(overhead.clone());
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! The webhooks of this moment.
+
+use crate::admission::webhooks::webhook::{AdmissionWebhook, webhooks_from};
+use crate::registry::compiled::{CompileFrom, Compiled, CompiledObjects};
+use optik_store::Snapshot;
+use std::sync::Arc;
+
+/// Where configurations are kept.
+pub(crate) const MUTATING_DIRECTORY: &str = "/registry/mutatingwebhookconfigurations/";
+pub(crate) const VALIDATING_DIRECTORY: &str = "/registry/validatingwebhookconfigurations/";
+
+/// All webhooks there are, kept what the stored configurations say.
+pub(crate) type AdmissionWebhooks = Compiled<WebhookSet>;
+
+/// Webhooks by configuration, then as they stand there.
+#[derive(Debug, Default)]
+pub(crate) struct WebhookSet {
+    pub(super) mutating: Vec<Arc<AdmissionWebhook>>,
+    pub(super) validating: Vec<Arc<AdmissionWebhook>>,
+}
+
+/// The webhooks of each configuration.
+#[derive(Debug, Default)]
+pub(crate) struct WebhookSources {
+    mutating: CompiledObjects<Vec<Arc<AdmissionWebhook>>>,
+    validating: CompiledObjects<Vec<Arc<AdmissionWebhook>>>,
+}
+
+impl CompileFrom for WebhookSet {
+    type Read = WebhookSources;
+
+    fn compile(read: &mut WebhookSources, state: &Snapshot) -> Self {
+        read.mutating
+            .refresh(MUTATING_DIRECTORY, state, webhooks_from);
+        read.validating
+            .refresh(VALIDATING_DIRECTORY, state, webhooks_from);
+        let all = |known: &CompiledObjects<Vec<Arc<AdmissionWebhook>>>| {
+            let hooks = known.values().flat_map(|hooks| hooks.iter());
+            hooks.map(Arc::clone).collect()
+        };
+        Self {
+            mutating: all(&read.mutating),
+            validating: all(&read.validating),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.mutating.is_empty() && self.validating.is_empty()
+    }
+}

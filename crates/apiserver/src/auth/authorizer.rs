@@ -1,0 +1,176 @@
+//! Decisions about requests.
+
+use crate::auth::auth_options::AuthorizationMode;
+use optik_auth::{
+    AuthorizationAttributes, Policy, RbacDecision, Role, RoleBinding, User, authorize_without_rbac,
+    impersonation,
+};
+use optik_object::Status;
+use optik_store::{KeyRange, Revision, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Where roles and bindings are kept.
+pub(crate) const RBAC_DIRECTORIES: [&str; 4] = [
+    "/registry/clusterrolebindings/",
+    "/registry/clusterroles/",
+    "/registry/rolebindings/",
+    "/registry/roles/",
+];
+
+pub(crate) struct RbacAuthorizer {
+    mode: AuthorizationMode,
+    policy: watch::Sender<Arc<Policy>>,
+    compiled: Mutex<PolicyRevisions>,
+}
+
+/// What the policy is made of.
+#[derive(Default)]
+struct PolicyRevisions {
+    at: Revision,
+    /// By key.
+    revisions: BTreeMap<Vec<u8>, Revision>,
+}
+
+impl RbacAuthorizer {
+    pub(crate) fn new(authorization: AuthorizationMode) -> Self {
+        Self {
+            mode: authorization,
+            policy: watch::Sender::default(),
+            compiled: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn uses_rbac(&self) -> bool {
+        self.mode == AuthorizationMode::Rbac
+    }
+
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.borrow())
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Policy>> {
+        self.policy.subscribe()
+    }
+
+    pub(crate) fn allows(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> bool {
+        match self.mode {
+            AuthorizationMode::AlwaysAllow => authorize_without_rbac(user, asked),
+            AuthorizationMode::Rbac => user.is_master() || self.policy.borrow().allows(user, asked),
+        }
+    }
+
+    /// 403 unless the user may.
+    pub(crate) fn check(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> Result<(), Status> {
+        if self.allows(user, asked) {
+            return Ok(());
+        }
+        Err(asked.forbidden(user, &self.denial_reason(user, asked)))
+    }
+
+    fn denial_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
+        match self.mode {
+            AuthorizationMode::AlwaysAllow => String::new(),
+            AuthorizationMode::Rbac => self
+                .policy
+                .borrow()
+                .unresolved_roles(user, asked.namespace()),
+        }
+    }
+
+    /// With the reason, for those who ask.
+    pub(crate) fn authorize(
+        &self,
+        user: &User,
+        asked: &AuthorizationAttributes<'_>,
+    ) -> RbacDecision {
+        match self.mode {
+            AuthorizationMode::Rbac => self.policy.borrow().decide(user, asked),
+            AuthorizationMode::AlwaysAllow => RbacDecision {
+                allowed: authorize_without_rbac(user, asked),
+                reason: String::new(),
+            },
+        }
+    }
+
+    /// Brings the policy to what a snapshot says. Called with any snapshot, at any time,
+    /// by anybody; what is known to be newer stays.
+    pub(crate) fn refresh(&self, state: &Snapshot) {
+        if !self.uses_rbac() {
+            return;
+        }
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.revision() < known.at {
+            return;
+        }
+        // What is known changes with the policy, at the end. A panic before that leaves both
+        // as they were: otherwise a change would count as seen that is in no policy, and a
+        // right that was taken away would be kept for good.
+        let before = &known.revisions;
+        let mut gone: BTreeMap<&[u8], Revision> =
+            before.iter().map(|(key, at)| (&key[..], *at)).collect();
+        let mut revisions = BTreeMap::new();
+        let mut editor = None;
+        let old = self.policy();
+        for directory in RBAC_DIRECTORIES {
+            for version in state.entries(&KeyRange::prefix(directory)) {
+                let (key, revision) = (version.key(), version.mod_revision());
+                let before = gone.remove(&key[..]);
+                revisions.insert(key.to_vec(), revision);
+                if before == Some(revision) {
+                    continue;
+                }
+                let editor = editor.get_or_insert_with(|| old.edit());
+                let value = version.value();
+                let read = match directory.ends_with("roles/") {
+                    true => Role::from_json(value).map(|role| editor.put_role(role)),
+                    false => {
+                        RoleBinding::from_json(value).map(|binding| editor.put_binding(binding))
+                    }
+                };
+                if let Err(error) = read {
+                    let key = String::from_utf8_lossy(key);
+                    tracing::error!(%key, %error, "what is stored there allows nothing");
+                    // What it said before does not count either.
+                    remove_from_policy(editor, directory, version.key());
+                }
+            }
+        }
+        for (key, _) in gone {
+            let directory = RBAC_DIRECTORIES
+                .iter()
+                .find(|directory| key.starts_with(directory.as_bytes()));
+            let editor = editor.get_or_insert_with(|| old.edit());
+            remove_from_policy(editor, directory.unwrap_or(&""), key);
+        }
+        if let Some(editor) = editor {
+            self.policy.send_replace(Arc::new(editor.finish()));
+        }
+        known.at = state.revision();
+        known.revisions = revisions;
+    }
+}
+
+fn remove_from_policy(editor: &mut optik_auth::PolicyEditor, directory: &str, key: &[u8]) {
+    let rest = key.get(directory.len()..).unwrap_or_default();
+    let rest = String::from_utf8_lossy(rest);
+    let (namespace, name) = match directory.contains("/cluster") {
+        true => ("", &*rest),
+        false => rest.split_once('/').unwrap_or(("", &rest)),
+    };
+    match directory.ends_with("roles/") {
+        true => editor.remove_role(namespace, name),
+        false => editor.remove_binding(namespace, name),
+    }
+}
+
+impl impersonation::ImpersonationAuthorizer for RbacAuthorizer {
+    fn denial_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Option<String> {
+        (!self.allows(user, asked)).then(|| RbacAuthorizer::denial_reason(self, user, asked))
+    }
+}

@@ -1,0 +1,33 @@
+//! CustomResourceDefinitions: objects that define kinds.
+//!
+//! A definition is an ordinary object. What it does beyond that is here: its own rules
+//! ([`check`], [`hook`]), the names it is granted ([`names`]), the kinds it makes
+//! ([`compile`]), and the task that sees to all of it ([`follow`]).
+
+mod condition_helpers;
+mod crd_compiler;
+mod crd_registry;
+mod crd_strategy;
+mod crd_validation;
+pub(crate) mod custom_resource;
+mod custom_resource_definition;
+mod naming_conditions;
+mod version_schemas;
+mod version_validation;
+pub(crate) mod webhook_conversion;
+
+pub use crate::background::crd_controller::run_crd_controller;
+pub(crate) use crate::registry::crd::crd_registry::CrdRegistry;
+pub(crate) use crate::registry::crd::crd_strategy::{
+    apply_defaults, begin_deletion, prepare_for_create, prepare_for_update,
+    unrecognized_format_warnings,
+};
+pub(crate) use crate::registry::crd::crd_validation::{validate, validate_status};
+pub(crate) use crate::registry::crd::custom_resource_definition::versions;
+pub(crate) use crate::registry::crd::version_schemas::version_schema;
+
+/// Where definitions are kept.
+pub(crate) const CRD_DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// Holds a definition until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
