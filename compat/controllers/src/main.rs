@@ -7,7 +7,7 @@
 //! it has caught up after a pause, and when it has seen the object `zz-stop`.
 //! `compat/go/bench` is one, too.
 //!
-//! `operator` is the Backup operator of `string_formats_match_examples/backup-operator` on the runtime of
+//! `operator` is the Backup operator of `examples/backup-operator` on the runtime of
 //! kube-rs (`compat/go/backup` is the one in Go), and `lifecycle` lives through the life of a
 //! Backup with any of them.
 #![expect(clippy::print_stdout, reason = "it prints its results")]

@@ -38,7 +38,7 @@ pub fn objects() -> Vec<BootstrapObject> {
         match (first, all.last_mut()) {
             ("", _) => {}
             ("r" | "u" | "+" | "<" | "s", Some(wanted)) => {
-                apply_detail_line(&mut wanted.object, first, &rest)
+                apply_detail_line(&mut wanted.object, first, &rest);
             }
             (kind, _) => all.extend(parse_object_line(kind, &rest)),
         }

@@ -162,7 +162,7 @@ impl FlowResourceRule {
     }
 }
 
-/// Whether a rule that says this means a resource; `pod_subresources` does not mean `pods/log`.
+/// Whether a rule that says this means a resource; `pods` does not mean `pods/log`.
 fn resource_matches(named: &str, of: &ResourceAttributes<'_>) -> bool {
     named == WILDCARD
         || match of.subresource {

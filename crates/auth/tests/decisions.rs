@@ -1,4 +1,4 @@
-//! Decisions of a real server (`testkit/api/string_formats_match_examples/decisions.rs`), and ours.
+//! Decisions of a real server (`testkit/api/examples/decisions.rs`), and ours.
 
 use optik_auth::{
     AuthorizationAttributes, Policy, ResourceAttributes, Role, RoleBinding, User, bootstrap,

@@ -161,7 +161,7 @@ impl MessagePlan {
                 match (field.cardinality, is_structure) {
                     (FieldCardinality::Plain, true) => self.structures.push(field.name),
                     (FieldCardinality::Plain, false) => {
-                        self.zeros.push((field.name, zero(field.kind)))
+                        self.zeros.push((field.name, zero(field.kind)));
                     }
                     _ => self.zeros.push((field.name, Value::Null)),
                 }

@@ -50,7 +50,7 @@ pub fn validate_update(aspect: PodSubresource, object: &Object, old: &Object) ->
     let mut errors = errors.into_list();
     match aspect {
         PodSubresource::EphemeralContainers => {
-            errors.extend(validate_existing_ephemeral_containers(object, old))
+            errors.extend(validate_existing_ephemeral_containers(object, old));
         }
         PodSubresource::Resize => errors.extend(validate_qos_class_unchanged(object, old)),
     }

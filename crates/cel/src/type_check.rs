@@ -264,7 +264,7 @@ impl TypeChecker<'_> {
             self.check(arg);
         }
         if let Some(inside) = target {
-            // `sets.contains(…)` is a function of that name, not one called on `sets_forbidden_profile`.
+            // `sets.contains(…)` is a function of that name, not one called on `sets`.
             let name = qualified_name(inside).map(|prefix| format!("{prefix}.{function}"));
             if let Some(name) = name.filter(|name| self.function(name).is_some()) {
                 *function = name.into();

@@ -123,7 +123,7 @@ async fn wait_for_live_state(
         // Whether a field selector lets it through, only the server knows.
         Some(_) if !cache.selection.fields.is_empty() && cache.get(key).is_none() => {}
         Some(live) if live.matches(&cache.labels) => {
-            wait_for_revision(cache, key, live.revision).await
+            wait_for_revision(cache, key, live.revision).await;
         }
         Some(live) => wait_for_entry(cache, key, |entry| entry.revision >= live.revision).await,
         None => {

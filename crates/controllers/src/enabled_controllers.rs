@@ -70,7 +70,7 @@ impl EnabledControllers {
         Ok(Self(on.difference(&off).copied().collect()))
     }
 
-    /// Runs them, each under its name. By `ca_bundles` pods know the server.
+    /// Runs them, each under its name. By `authorities` pods know the server.
     pub fn start(
         &self,
         supervisor: &Supervisor,

@@ -10,7 +10,7 @@ pub struct EtcdError {
 }
 
 impl EtcdError {
-    /// Whether `status_response_wire_encoding`, received from a server, is this error.
+    /// Whether `status`, received from a server, is this error.
     ///
     /// Only the text decides, as in etcd's own client.
     pub fn matches(&self, status: &Status) -> bool {

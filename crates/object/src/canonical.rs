@@ -2,7 +2,7 @@
 //!
 //! Equal objects have equal bytes, so "did this write change anything?" is a
 //! comparison of bytes. What a reader needs first stands first, so that
-//! [`splice`](crate::splice) finds the place of the revision without parsing:
+//! [`stored`](crate::splice) finds the place of the revision without parsing:
 //!
 //! ```text
 //! {"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u",

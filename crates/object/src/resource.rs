@@ -12,7 +12,7 @@ pub struct ResourceName<'a> {
 }
 
 impl<'a> ResourceName<'a> {
-    /// `pod_subresources`, `deployments.apps`
+    /// `pods`, `deployments.apps`
     #[must_use]
     pub fn qualified(&self) -> Cow<'a, str> {
         qualify(self.plural, self.group)

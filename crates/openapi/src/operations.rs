@@ -153,7 +153,7 @@ const OK_CREATED_OR_ACCEPTED: &[(&str, &str)] =
     &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
 const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
 
-/// The paths of a kind. `builtin_schemas`: the names of schemas by kind.
+/// The paths of a kind. `schemas`: the names of schemas by kind.
 pub(crate) fn paths(
     resource: &ApiResource,
     schemas: &BTreeMap<String, &str>,

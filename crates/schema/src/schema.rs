@@ -16,7 +16,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a table; see the module `message_table` for its lines. The first structure is the
+    /// Reads a table; see the module `table` for its lines. The first structure is the
     /// root.
     pub fn parse(table: &'static str) -> Result<Self, SchemaTableError> {
         table::parse(table)

@@ -35,7 +35,7 @@ pub struct ServeOptions {
     /// Whether those who bring no credentials are a user, who may have rights. Without it
     /// they get 401 everywhere.
     pub anonymous: bool,
-    /// For the health checks `etcd_flags`, which fails when the store cannot be read, and
+    /// For the health checks `etcd`, which fails when the store cannot be read, and
     /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
     /// second.
     pub store: StoreCheck,

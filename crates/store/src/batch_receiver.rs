@@ -55,12 +55,12 @@ enum WaitMode {
 impl BatchReceiver {
     pub(crate) fn new(
         queue: UnboundedReceiver<QueuedRequest>,
-        workplace: &Executor,
+        executor: &Executor,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             queue,
-            wait_mode: match workplace {
+            wait_mode: match executor {
                 Executor::DedicatedThreads => WaitMode::Thread { busy: false },
                 Executor::Runtime(_) => WaitMode::Task,
             },
@@ -172,10 +172,10 @@ mod tests {
 
     const LONG_WAIT: Duration = Duration::from_secs(3600);
 
-    fn batch_receiver(workplace: &Executor) -> (UnboundedSender<QueuedRequest>, BatchReceiver) {
+    fn batch_receiver(executor: &Executor) -> (UnboundedSender<QueuedRequest>, BatchReceiver) {
         let (sender, queue) = unbounded_channel();
         let clock = Arc::new(SystemClock::default());
-        (sender, BatchReceiver::new(queue, workplace, clock))
+        (sender, BatchReceiver::new(queue, executor, clock))
     }
 
     fn executors() -> [Executor; 2] {
@@ -197,8 +197,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn batch_receiver_returns_all_queued_requests() {
-        for workplace in executors() {
-            let (sender, mut intake) = batch_receiver(&workplace);
+        for executor in executors() {
+            let (sender, mut intake) = batch_receiver(&executor);
             for _ in 0..5 {
                 send(&sender).await;
             }
@@ -229,8 +229,8 @@ mod tests {
 
     #[tokio::test]
     async fn batch_receiver_limits_requests_per_batch() {
-        for workplace in executors() {
-            let (sender, mut intake) = batch_receiver(&workplace);
+        for executor in executors() {
+            let (sender, mut intake) = batch_receiver(&executor);
             for _ in 0..=BATCH_REQUESTS_MAX {
                 send(&sender).await;
             }

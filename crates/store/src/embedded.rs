@@ -57,14 +57,14 @@ impl EmbeddedEngine {
         };
         let (disk, view, leases, id) = opened;
         let (queue, requests) = mpsc::unbounded_channel();
-        let workplace = options.executor.clone();
+        let executor = options.executor.clone();
         let supervisor = options.supervisor.clone();
-        let requests = BatchReceiver::new(requests, &workplace, Arc::clone(&options.clock));
+        let requests = BatchReceiver::new(requests, &executor, Arc::clone(&options.clock));
         let sequencer = Sequencer::new(Arc::clone(&view), disk, options, leases);
         let end = Arc::new(SequencerExit::default());
         let sequencing = run_sequencer(&supervisor, sequencer, requests, &view, &end);
-        workplace.spawn("optik-sequencer", sequencing);
-        workplace.spawn("optik-dispatcher", run_dispatcher(&supervisor, &view));
+        executor.run("optik-sequencer", sequencing);
+        executor.run("optik-dispatcher", run_dispatcher(&supervisor, &view));
         let embedded = Self {
             queue,
             queue_permits: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),

@@ -19,7 +19,7 @@ pub enum Executor {
 }
 
 impl Executor {
-    pub(crate) fn spawn(&self, name: &str, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn run(&self, name: &str, task: impl Future<Output = ()> + Send + 'static) {
         match self {
             Self::DedicatedThreads => {
                 std::thread::Builder::new()

@@ -51,7 +51,7 @@ fn covered(contract: Contract) -> BTreeSet<u16> {
 }
 
 /// What the contract on extension says of garbage and namespaces: a check here, or a test
-/// of `validate_lifecycle` if it takes controllers.
+/// of `lifecycle` if it takes controllers.
 #[test]
 fn every_lifecycle_assertion_has_a_test() {
     let mut covered = covered(Contract::Extension);

@@ -54,7 +54,7 @@ impl RecordingHttpClient {
         found.map_err(|_| ReadInterrupted)
     }
 
-    /// Reads all objects, in pages of `limit_next_connections` if it is not zero. Returns the revision.
+    /// Reads all objects, in pages of `limit` if it is not zero. Returns the revision.
     ///
     /// # Errors
     /// If the connection breaks.

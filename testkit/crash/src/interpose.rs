@@ -10,7 +10,7 @@
 //! `write`, `writev`, `pwrite64`, `pwritev64`, `ftruncate64`, `fsync`,
 //! `fdatasync`, `rename`, `unlink`, `unlinkat`, `mkdir`, `rmdir`, `linkat`,
 //! `symlink`, `fcntl` (`F_DUPFD_CLOEXEC`), `close`, and for `std::fs::copy` and
-//! `std::io::copy` also `copy_file_range`, `sendfile64` and `splice`. rustix with
+//! `std::io::copy` also `copy_file_range`, `sendfile64` and `stored`. rustix with
 //! `use-libc` adds the forms without `64` and with `at`. Not covered, because
 //! nothing under test uses them: writing through `mmap`, `io_uring`, and files
 //! opened by C's stdio. [`Recorder::finish`](crate::Recorder::finish) compares
@@ -335,9 +335,8 @@ unsafe fn vectors<'a>(iov: *const iovec, count: c_int) -> Vec<&'a [u8]> {
 unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     if session::watches(fd) {
         // SAFETY: libc's contract makes the buffer readable.
-        if let Some(result) =
-            watched_write(fd, WriteOffset::Position, &[unsafe { bytes(buf, len) }])
-        {
+        let buffer = unsafe { bytes(buf, len) };
+        if let Some(result) = watched_write(fd, WriteOffset::Position, &[buffer]) {
             return result;
         }
     }
@@ -348,9 +347,8 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_
 unsafe fn do_pwrite(fd: c_int, buf: *const c_void, len: size_t, at: off_t) -> ssize_t {
     if session::watches(fd) {
         // SAFETY: libc's contract makes the buffer readable.
-        if let Some(result) =
-            watched_write(fd, WriteOffset::Offset(at), &[unsafe { bytes(buf, len) }])
-        {
+        let buffer = unsafe { bytes(buf, len) };
+        if let Some(result) = watched_write(fd, WriteOffset::Offset(at), &[buffer]) {
             return result;
         }
     }

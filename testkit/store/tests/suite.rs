@@ -59,10 +59,10 @@ async fn store_suite_passes_on_disk_on_client_runtime() {
     on_one_store_and_again(Executor::Runtime(Handle::current())).await;
 }
 
-async fn on_one_store_and_again(workplace: Executor) {
+async fn on_one_store_and_again(executor: Executor) {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options {
-        executor: workplace,
+        executor,
         ..on_disk(&directory)
     };
     let store = Store::open(options).expect("opens");

@@ -243,7 +243,7 @@ async fn checker_rejects_read_of_wrong_value() {
 #[tokio::test]
 async fn checker_rejects_read_missing_a_key() {
     let broken = violated_guarantees(|history| {
-        drop(accepted(reading(history, ReadFreshness::Latest, 6)).1.pop())
+        drop(accepted(reading(history, ReadFreshness::Latest, 6)).1.pop());
     });
     assert_eq!(broken.await, [Guarantee::ReadsShowTheirRevision]);
 }

@@ -46,7 +46,7 @@ impl BenchReport {
         }
     }
 
-    /// How `optik_bench` stands to the best of the others.
+    /// How `ours` stands to the best of the others.
     pub(crate) fn print_ratio(&self, ours: &str, column: &str, more_is_better: bool) {
         let others = self.rows.iter().filter(|(name, _)| name != ours);
         let others = others.filter_map(|(name, _)| self.median(name, column));

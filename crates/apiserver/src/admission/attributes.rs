@@ -69,7 +69,7 @@ impl AdmissionAttributes<'_> {
         }
     }
 
-    /// `pod_subresources`, `pods/status` and the like of a group.
+    /// `pods`, `pods/status` and the like of a group.
     pub(crate) fn is_resource(&self, group: &str, plural: &str) -> bool {
         self.resource.resource.group == group && self.resource.resource.plural == plural
     }

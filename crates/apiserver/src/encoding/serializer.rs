@@ -316,7 +316,7 @@ impl SerializerContext<'_> {
         match (self.representation.encoding, self.representation.transform) {
             (Encoding::Json, Transform::Object) => out.extend_from_slice(view.raw_json()),
             (Encoding::Json, Transform::PartialMetadata { version, .. }) => {
-                write_metadata(view, version, out)
+                write_metadata(view, version, out);
             }
             (
                 Encoding::Json,

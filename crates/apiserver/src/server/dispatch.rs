@@ -146,7 +146,7 @@ impl ApiServerInner {
     fn refresh_compiled(&self, hook: SpecialKind) {
         match hook {
             SpecialKind::Role | SpecialKind::Binding => {
-                self.authorizer.refresh(&self.store.snapshot())
+                self.authorizer.refresh(&self.store.snapshot());
             }
             SpecialKind::Webhooks => self.webhooks.refresh(&self.store.snapshot()),
             SpecialKind::Policies => self.policies.refresh(&self.store.snapshot()),

@@ -35,7 +35,7 @@ impl UncoveredRules {
     }
 }
 
-/// What `held` does not allow of `requested_user`; empty only if it allows everything.
+/// What `held` does not allow of `wanted`; empty only if it allows everything.
 #[must_use]
 pub(crate) fn uncovered_rules(held: &[PolicyRule], wanted: &[PolicyRule]) -> UncoveredRules {
     let values = held.iter().chain(wanted).map(count_values).sum::<usize>();

@@ -177,7 +177,7 @@ pub(crate) fn validate_volume_attachment(object: &Object, errors: &mut Errors) {
         }
         (true, false) => {}
         (false, true) => {
-            validate_inline_volume_spec(path.child("inlineVolumeSpec"), inline, errors)
+            validate_inline_volume_spec(path.child("inlineVolumeSpec"), inline, errors);
         }
     }
     let node = text(&spec["nodeName"]);

@@ -211,7 +211,7 @@ fn validate_device_request(path: FieldPath<'_>, request: &Value, errors: &mut Er
              set",
         ),
         (true, false) => {
-            validate_exact_device_request(path.child("exactly"), &request["exactly"], errors)
+            validate_exact_device_request(path.child("exactly"), &request["exactly"], errors);
         }
         (false, true) => {
             let list = path.child("firstAvailable");

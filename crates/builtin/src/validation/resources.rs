@@ -117,7 +117,7 @@ pub(crate) fn validate_resource_quantity(
     }
 }
 
-/// `limits` and `status_of_request_errors_matches_catalogue` of a container, or of a pod as a whole.
+/// `limits` and `requests` of a container, or of a pod as a whole.
 pub(crate) fn validate_resource_requirements(
     path: FieldPath<'_>,
     resources: &Value,

@@ -1,7 +1,7 @@
 //! The binary under another name.
 //!
 //! Go test suites start an API server and its etcd from a directory of programs and expect
-//! them to take the flags of the real ones. Called `kube-apiserver` or `etcd_flags`, the binary
+//! them to take the flags of the real ones. Called `kube-apiserver` or `etcd`, the binary
 //! reads such a command line and does the same with `optik serve`.
 
 mod admission_plugins;
@@ -92,7 +92,7 @@ impl EmulatedProgram {
             match (action_of(self.flag_groups, name), ours.get(*name)) {
                 (Some(FlagAction::Translated), _) => {}
                 (Some(FlagAction::Same), Some(taken)) => {
-                    taken.append_args(name, values, &mut words)
+                    taken.append_args(name, values, &mut words);
                 }
                 _ => ignored.push(*name),
             }

@@ -1,6 +1,6 @@
 //! One script of requests, and what a server says to each of them.
 //!
-//! `tests/golden/etcd-3.6.8.txt` is what etcd says; `string_formats_match_examples/record.rs` wrote it.
+//! `tests/golden/etcd-3.6.8.txt` is what etcd says; `examples/record.rs` wrote it.
 
 use super::{
     WatchStream, compare, delete, delete_to, mod_is, op, op_delete, op_put, op_range, op_txn, put,

@@ -201,7 +201,7 @@ impl<'t> Encoder<'t> {
     ) -> Result<(), ProtobufError> {
         match field.kind {
             FieldType::Bool | FieldType::Int32 | FieldType::Int64 => {
-                out.varint_field(field.number, 0)
+                out.varint_field(field.number, 0);
             }
             FieldType::Double => out.fixed64_field(field.number, 0),
             FieldType::Text | FieldType::Bytes => out.bytes_field(field.number, b""),

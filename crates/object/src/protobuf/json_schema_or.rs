@@ -9,7 +9,7 @@ use crate::json::{JsonKind, JsonView, Value};
 
 pub(super) const OR_BOOL: JsonSchemaOr = JsonSchemaOr::Bool;
 
-/// `allows` and `json_schema_or`; `json_schema_or` and `jSONSchemas`; `json_schema_or` and `property`.
+/// `allows` and `schema`; `schema` and `jSONSchemas`; `schema` and `property`.
 pub(super) fn read(
     decoder: &mut Decoder<'_>,
     or: JsonSchemaOr,

@@ -48,7 +48,7 @@ pub(super) fn write_quantity(
     match value.kind() {
         JsonKind::Null => out.bytes_field(1, b"0"),
         JsonKind::Text | JsonKind::Escaped => {
-            out.bytes_field(1, expect_string(value, field)?.as_bytes())
+            out.bytes_field(1, expect_string(value, field)?.as_bytes());
         }
         JsonKind::Number => out.bytes_field(1, value.raw_json()),
         _ => return Err(unexpected_type(field, "a quantity")),

@@ -43,7 +43,7 @@ impl Status {
     }
 
     /// `C2`: the body names another incarnation. `key` is the whole key as etcd would
-    /// have it; `splice` is empty if there is no object.
+    /// have it; `stored` is empty if there is no object.
     #[must_use]
     pub fn uid_mismatch(
         resource: ResourceName<'_>,

@@ -1,7 +1,7 @@
 //! `Status`: how the server says no, and sometimes yes.
 //!
-//! This module is the shape. The constructors are in `apply_conflicts` (writes that met
-//! another write), `reads` (lists, watches, revisions), `status_of_request_errors_matches_catalogue` (everything a
+//! This module is the shape. The constructors are in `conflicts` (writes that met
+//! another write), `list_watch` (lists, watches, revisions), `requests` (everything a
 //! request can get wrong) and `invalid` (fields that break a rule).
 
 mod conflicts;

@@ -74,7 +74,7 @@ impl YamlWriter {
                 self.put(&text);
             }
             Value::String(text) => {
-                self.string(text, place.indent.max(INDENT_STEP), Folding::Allowed)
+                self.string(text, place.indent.max(INDENT_STEP), Folding::Allowed);
             }
             Value::Array(items) => self.list(items, place),
             Value::Object(members) => self.map(members, place),

@@ -29,7 +29,7 @@ const REASONS: &[&str] = &[
     "FieldValueRequired",
 ];
 
-/// Everything that is wrong, `structural_path` being where the schema is in its definition.
+/// Everything that is wrong, `path` being where the schema is in its definition.
 #[must_use]
 pub fn check_keywords(schema: &Structural, path: &str, lenient: Ratcheting) -> Vec<FieldError> {
     let mut checker = KeywordChecker {

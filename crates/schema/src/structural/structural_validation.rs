@@ -4,7 +4,7 @@ use super::node::{Junctors, SchemaTypeName, Structural};
 use super::structural_path::StructuralPath;
 use optik_object::FieldError;
 
-/// Everything that is wrong, sorted, `structural_path` being where the schema is in its definition.
+/// Everything that is wrong, sorted, `path` being where the schema is in its definition.
 #[must_use]
 pub fn check_structural(schema: &Structural, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();

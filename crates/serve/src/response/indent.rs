@@ -23,7 +23,7 @@ enum IndentContext {
 }
 
 impl Indenter {
-    /// Appends what `next_chunk` looks like to `out`.
+    /// Appends what `piece` looks like to `out`.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let mut rest = piece;
         while let Some((&byte, behind)) = rest.split_first() {

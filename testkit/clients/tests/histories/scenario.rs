@@ -311,7 +311,7 @@ fn assert_enough_happened(plan: HttpScenarioPlan, history: &OperationHistory) {
     let stopped = stopped.filter(|session| session.ending == WatchRecordingEnd::Stopped);
     match plan.wire {
         ConnectionFaults::Whole | ConnectionFaults::Lossy => {
-            assert_eq!((unknown, stopped.count()), (0, 0))
+            assert_eq!((unknown, stopped.count()), (0, 0));
         }
         ConnectionFaults::Cut => {
             assert!(unknown > 10, "only {unknown} unknown outcomes");

@@ -170,7 +170,7 @@ fn reset_fields(kind: &ServedResource, part: SubresourceTarget) -> FieldSet {
                 StatusMetadataReset::Nothing => {}
                 StatusMetadataReset::Labels => paths.push(&["metadata", "labels"]),
                 StatusMetadataReset::OwnerReferences => {
-                    paths.push(&["metadata", "ownerReferences"])
+                    paths.push(&["metadata", "ownerReferences"]);
                 }
                 StatusMetadataReset::All => paths.push(&["metadata"]),
             }

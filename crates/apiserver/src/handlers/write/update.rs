@@ -305,17 +305,17 @@ pub(super) fn prepare_update(
     object_meta::preserve_immutable(&mut object, old);
     match part {
         SubresourceTarget::Main | SubresourceTarget::Scale => {
-            strategy::prepare_for_update(kind, &mut object, old)
+            strategy::prepare_for_update(kind, &mut object, old);
         }
         SubresourceTarget::Status => {
-            strategy::prepare_for_status_update(kind, &mut object, old, writing.now())
+            strategy::prepare_for_status_update(kind, &mut object, old, writing.now());
         }
         SubresourceTarget::Approval => {
-            strategy::prepare_for_approval_update(kind, &mut object, old, writing.now())
+            strategy::prepare_for_approval_update(kind, &mut object, old, writing.now());
         }
         SubresourceTarget::Finalize => strategy::prepare_for_finalize(&mut object, old),
         SubresourceTarget::PodSubresource(aspect) => {
-            strategy::prepare_for_pod_subresource_update(kind, aspect, &mut object, old)
+            strategy::prepare_for_pod_subresource_update(kind, aspect, &mut object, old);
         }
     }
     let mut errors = Vec::new();

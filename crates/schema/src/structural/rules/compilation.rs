@@ -79,7 +79,7 @@ impl RuleTree {
     }
 }
 
-/// `said` is the schema that has the rules, `type_node` the one that declares the place: they
+/// `said` is the schema that has the rules, `node` the one that declares the place: they
 /// differ below `allOf`.
 fn compile_tree(said: &Structural, node: &Structural, shape: DeclType) -> Option<RuleTree> {
     let own = compile_rules(said.rules(), node, &shape);
