@@ -21,7 +21,7 @@ pub(crate) fn run(words: &[String]) -> Outcome {
             .collect();
         flags.sort();
         flags.dedup();
-        let target = root().join("crates/cli/src/standin").join(name);
+        let target = root().join("crates/cli/src/envtest").join(name);
         let target = target.with_extension("txt");
         std::fs::write(&target, flags.join("\n") + "\n")
             .map_err(|cause| format!("{}: {cause}", target.display()))?;

@@ -15,9 +15,9 @@
 //! }
 //!
 //! let names = Environment::default().with("self", CelType::Int);
-//! let program = Program::compile("self > 1 && self in [2, 3]", &names, None).unwrap_opt();
+//! let program = Program::compile("self > 1 && self in [2, 3]", &names, None).unwrap();
 //! let outcome = program.run(&One(MetricValue::Int(3)), 1000);
-//! assert_eq!(outcome.result.unwrap_opt().as_bool(), Some(true));
+//! assert_eq!(outcome.result.unwrap().as_bool(), Some(true));
 //! ```
 
 mod compare;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Changes go through [`ReconcileContext::edit`](crate::Cx::edit), which sends the difference.
 ///
 /// ```compile_fail
-/// # use k8s_openapi::api_client::core::v1::ConfigMap;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use optik_controller::Cached;
 /// fn corrupt(mut map: Cached<ConfigMap>) {
 ///     map.data = None; // there is no way to write to what is cached
@@ -53,7 +53,7 @@ impl<K> Cached<K> {
     /// The name of the object.
     ///
     /// ```
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use optik_controller::Cached;
     /// fn show(map: &Cached<ConfigMap>) -> String {
     ///     Cached::key(map).to_string()

@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, Outcome, OwnedNodes, Cached};
-/// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// # struct Copier { maps: OwnedNodes<ConfigMap> }
 /// # impl Copier {
 /// async fn reconcile(&self, secret: Cached<Secret>, cx: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
@@ -67,7 +67,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::ReconcileContext;
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use k8s_openapi::jiff::SignedDuration;
     /// fn is_old(cx: &ReconcileContext<ConfigMap>, map: &ConfigMap) -> bool {
     ///     let made = map.metadata.creation_timestamp.as_ref();
@@ -83,7 +83,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, CacheReader};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// # fn f(cx: &ReconcileContext<ConfigMap>, secrets: &CacheReader<Secret>) -> Result<(), ReconcileError> {
     /// let Some(secret) = cx.get(secrets, &ObjectKey::new("default", "password"))? else {
     ///     return Err(ReconcileError::retry("there is no password yet"));
@@ -106,7 +106,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Node};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Node};
     /// # fn f(cx: &ReconcileContext<ConfigMap>, nodes: &CacheReader<Node>) -> Result<usize, ReconcileError> {
     /// Ok(cx.list(nodes)?.len())
     /// # }
@@ -123,8 +123,8 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Pod};
-    /// # fn f(cx: &ReconcileContext<ConfigMap>, pod_subresources: &CacheReader<Pod>) -> Result<usize, ReconcileError> {
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    /// # fn f(cx: &ReconcileContext<ConfigMap>, pods: &CacheReader<Pod>) -> Result<usize, ReconcileError> {
     /// Ok(cx.list_namespaced(pods, "default")?.len())
     /// # }
     /// ```
@@ -143,7 +143,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheIndex};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Pod};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     /// # fn f(cx: &ReconcileContext<ConfigMap>, pods_by_node: &CacheIndex<Pod>) -> Result<usize, ReconcileError> {
     /// Ok(cx.by(pods_by_node, "node-1")?.len())
     /// # }
@@ -164,7 +164,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
-    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
     /// # fn f(cx: &ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<usize, ReconcileError> {
     /// Ok(cx.owned(jobs)?.len())
     /// # }
@@ -201,7 +201,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// # async fn f(cx: &mut ReconcileContext<Secret>, maps: &OwnedNodes<ConfigMap>) -> Result<(), ReconcileError> {
     /// let mut map = ConfigMap::default();
     /// map.metadata.name = Some("settings".into());
@@ -242,7 +242,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Namespace};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
     /// # async fn f(cx: &mut ReconcileContext<ConfigMap>, namespaces: &CacheReader<Namespace>) -> Result<(), ReconcileError> {
     /// let mut namespace = Namespace::default();
     /// namespace.metadata.name = Some("team-a".into());
@@ -295,7 +295,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, Cached};
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// # async fn f(cx: &mut ReconcileContext<Secret>, map: &Cached<ConfigMap>) -> Result<(), ReconcileError> {
     /// let map = cx.edit(map, |map| {
     ///     map.data.get_or_insert_default().insert("retention".into(), "14".into());
@@ -346,7 +346,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
-    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
+    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
     /// # async fn f(cx: &mut ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<(), ReconcileError> {
     /// for job in cx.owned(jobs)? {
     ///     cx.delete(&job).await?;
@@ -362,7 +362,7 @@ impl<P: ApiObject> ReconcileContext<P> {
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, EventRecord};
-    /// # use k8s_openapi::api_client::batch::v1::Job;
+    /// # use k8s_openapi::api::batch::v1::Job;
     /// # fn f(cx: &ReconcileContext<Job>) {
     /// cx.event(EventRecord::normal("Started", "Backup", "the first copy is on its way"));
     /// # }

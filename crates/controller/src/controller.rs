@@ -35,7 +35,7 @@ use tracing::{debug, error, warn};
 /// caches have seen what the last call wrote.
 ///
 /// ```
-/// use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// use optik_controller::{ReconcileContext, ReconcileError, Outcome, OwnedNodes, Reconciler, Cached};
 ///
 /// struct Copier {

@@ -48,7 +48,7 @@ impl ObjectKey {
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// let mut map = ConfigMap::default();
     /// assert_eq!(ObjectKey::of(&map), None);
     /// map.metadata.name = Some("a".into());

@@ -13,8 +13,8 @@ use std::fmt::Debug;
 ///
 /// ```
 /// fn is_kind<K: optik_controller::ApiObject>() {}
-/// is_kind::<k8s_openapi::api_client::apps::v1::Deployment>();
-/// is_kind::<kube::core::PartialObjectMeta<k8s_openapi::api_client::core::v1::Pod>>();
+/// is_kind::<k8s_openapi::api::apps::v1::Deployment>();
+/// is_kind::<kube::core::PartialObjectMeta<k8s_openapi::api::core::v1::Pod>>();
 /// ```
 pub trait ApiObject:
     Resource<DynamicType = (), Scope: 'static>

@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 /// ```
 /// # use optik_controller::LeaderElection;
 /// let mut election = LeaderElection::new("default", "backup-operator");
-/// election.lease = std::timestamp::Duration::from_secs(30);
+/// election.lease = std::time::Duration::from_secs(30);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -16,7 +16,7 @@
 //! | reading what nobody watches | handles to read are given out for watching, by [`SourceWatches`] |
 //!
 //! ```no_run
-//! use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+//! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 //! use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
 //!
 //! /// Keeps a ConfigMap beside each Secret, with the names of what is in it.

@@ -175,7 +175,7 @@ type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs controllers, with one cache for each kind that any of them watches.
 ///
 /// ```no_run
-/// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
 /// # struct Copier { maps: OwnedNodes<ConfigMap> }
 /// # impl Reconciler for Copier {
@@ -248,7 +248,7 @@ impl Manager {
     ///
     /// ```
     /// # use optik_controller::{FieldManager, ManagerOptions};
-    /// fn make(loopback_client: kube::Client) -> FieldManager {
+    /// fn make(client: kube::Client) -> FieldManager {
     ///     FieldManager::with_client(client, ManagerOptions::default())
     /// }
     /// ```
@@ -286,7 +286,7 @@ impl Manager {
     /// reconciler from the handles that this gives.
     ///
     /// ```
-    /// # use k8s_openapi::api_client::core::v1::{ConfigMap, Secret};
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached, SetupError};
     /// # struct Copier { maps: OwnedNodes<ConfigMap> }
     /// # impl Reconciler for Copier {
@@ -384,7 +384,7 @@ impl Manager {
     /// reads. Names, uids and revisions are kept apart.
     ///
     /// ```
-    /// # use k8s_openapi::api_client::core::v1::Pod;
+    /// # use k8s_openapi::api::core::v1::Pod;
     /// # use optik_controller::FieldManager;
     /// fn slim(manager: &mut FieldManager) {
     ///     manager.transform::<Pod>(|pod| {

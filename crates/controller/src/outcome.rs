@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// ```
 /// # use optik_controller::{Outcome, PollInterval, Wait};
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// let nothing_left_to_do = Outcome::Done;
 /// let something_the_cluster_does_not_tell = Outcome::After(PollInterval::every(Duration::from_secs(30)));
 /// let something_that_is_watched = Outcome::Wait(Wait::until("the job has finished"));
@@ -32,7 +32,7 @@ pub enum Outcome {
 ///
 /// ```
 /// # use optik_controller::PollInterval;
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// let poll = PollInterval::every(Duration::from_secs(60));
 /// # let _ = poll;
 /// ```
@@ -44,7 +44,7 @@ impl PollInterval {
     ///
     /// ```
     /// # use optik_controller::PollInterval;
-    /// let _ = PollInterval::every(std::timestamp::Duration::from_secs(60));
+    /// let _ = PollInterval::every(std::time::Duration::from_secs(60));
     /// ```
     #[must_use]
     pub fn every(interval: Duration) -> Self {
@@ -56,7 +56,7 @@ impl PollInterval {
 ///
 /// ```
 /// # use optik_controller::Wait;
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// let wait = Wait::until("the job has finished").at_most(Duration::from_secs(3600));
 /// # let _ = wait;
 /// ```
@@ -85,7 +85,7 @@ impl Wait {
     ///
     /// ```
     /// # use optik_controller::Wait;
-    /// let _ = Wait::until("the volume is bound").at_most(std::timestamp::Duration::from_secs(60));
+    /// let _ = Wait::until("the volume is bound").at_most(std::time::Duration::from_secs(60));
     /// ```
     #[must_use]
     pub fn at_most(mut self, limit: Duration) -> Self {

@@ -101,7 +101,7 @@ impl Predicate {
     ///
     /// ```
     /// # use optik_controller::Predicate;
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// let data = Predicate::of(|old: &ConfigMap, new: &ConfigMap| old.data != new.data);
     /// # let _ = data;
     /// ```

@@ -22,9 +22,9 @@ use tracing::error;
 ///
 /// ```
 /// # use optik_controller::{CacheReader, SourceWatches};
-/// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Secret};
+/// # use k8s_openapi::api::{batch::v1::Job, core::v1::Secret};
 /// struct Reconciler { secrets: CacheReader<Secret> }
-/// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> Reconciler {
+/// fn build(watches: &mut SourceWatches<'_, Job>) -> Reconciler {
 ///     Reconciler { secrets: watches.references(|_: &Job| vec![]) }
 /// }
 /// ```
@@ -38,9 +38,9 @@ pub struct CacheReader<K> {
 ///
 /// ```
 /// # use optik_controller::{OwnedNodes, SourceWatches};
-/// # use k8s_openapi::api_client::{batch::v1::{CronJob, Job}};
+/// # use k8s_openapi::api::{batch::v1::{CronJob, Job}};
 /// struct Reconciler { jobs: OwnedNodes<Job> }
-/// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> Reconciler {
+/// fn build(watches: &mut SourceWatches<'_, CronJob>) -> Reconciler {
 ///     Reconciler { jobs: watches.owns() }
 /// }
 /// ```
@@ -54,8 +54,8 @@ pub struct Owned<K> {
 ///
 /// ```
 /// # use optik_controller::{CacheIndex, SourceWatches};
-/// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Pod};
-/// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
+/// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+/// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
 ///     let pods = watches.owns::<Pod>();
 ///     watches.index(&pods, |pod: &Pod| {
 ///         pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
@@ -148,13 +148,13 @@ impl From<Predicate> for WatchOptions {
 ///
 /// ```
 /// # use optik_controller::{ObjectKey, OwnedNodes, CacheReader, SourceWatches};
-/// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::{ConfigMap, ServiceReference}};
+/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, ServiceReference}};
 /// struct Reconciler {
 ///     services: OwnedNodes<ServiceReference>,
 ///     settings: CacheReader<ConfigMap>,
 /// }
 ///
-/// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> Reconciler {
+/// fn build(watches: &mut SourceWatches<'_, Deployment>) -> Reconciler {
 ///     Reconciler {
 ///         services: watches.owns(),
 ///         settings: watches.references(|deployment: &Deployment| {
@@ -180,8 +180,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{OwnedNodes, SourceWatches};
-    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> { watches.owns() }
+    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
+    /// fn build(watches: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> { watches.owns() }
     /// ```
     pub fn owns<K: ApiObject>(&mut self) -> Owned<K> {
         self.owns_with(WatchOptions::default())
@@ -191,8 +191,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{OwnedNodes, ObjectSelector, SourceWatches};
-    /// # use k8s_openapi::api_client::batch::v1::{CronJob, Job};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> {
+    /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
+    /// fn build(watches: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> {
     ///     watches.owns_with(ObjectSelector::labels("app=backup"))
     /// }
     /// ```
@@ -227,8 +227,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
-    /// # use k8s_openapi::api_client::core::v1::{Secret, ServiceAccount};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, ServiceAccount>) -> CacheReader<Secret> {
+    /// # use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+    /// fn build(watches: &mut SourceWatches<'_, ServiceAccount>) -> CacheReader<Secret> {
     ///     watches.references(|account: &ServiceAccount| {
     ///         let namespace = account.metadata.namespace.clone().unwrap_or_default();
     ///         let names = account.secrets.iter().flatten().filter_map(|secret| secret.name.clone());
@@ -262,8 +262,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
-    /// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
+    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+    /// fn build(watches: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps(|map: &ConfigMap| {
     ///         let used_by = map.metadata.annotations.iter().flatten();
     ///         let used_by = used_by.filter(|(name, _)| *name == "example.com/used-by");
@@ -282,8 +282,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{Predicate, CacheReader, SourceWatches};
-    /// # use k8s_openapi::api_client::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
+    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+    /// fn build(watches: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps_with(Predicate::labels(), |_: &ConfigMap| vec![])
     /// }
     /// ```
@@ -307,8 +307,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{CacheIndex, SourceWatches};
-    /// # use k8s_openapi::api_client::{batch::v1::Job, core::v1::Pod};
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
+    /// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+    /// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
     ///     let pods = watches.owns::<Pod>();
     ///     watches.index(&pods, |pod: &Pod| pod.metadata.name.iter().cloned().collect())
     /// }
@@ -334,8 +334,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{CacheReader, SourceWatches};
-    /// # use k8s_openapi::api_client::batch::v1::Job;
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) -> CacheReader<Job> { watches.primaries() }
+    /// # use k8s_openapi::api::batch::v1::Job;
+    /// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheReader<Job> { watches.primaries() }
     /// ```
     pub fn primaries(&mut self) -> CacheReader<P> {
         CacheReader::new(Arc::clone(&self.primary))
@@ -346,8 +346,8 @@ impl<P: ApiObject> Watches<'_, P> {
     ///
     /// ```
     /// # use optik_controller::{Predicate, SourceWatches};
-    /// # use k8s_openapi::api_client::batch::v1::Job;
-    /// fn build(watch_guarantees: &mut SourceWatches<'_, Job>) {
+    /// # use k8s_openapi::api::batch::v1::Job;
+    /// fn build(watches: &mut SourceWatches<'_, Job>) {
     ///     watches.set_primary_predicate(Predicate::generation());
     /// }
     /// ```

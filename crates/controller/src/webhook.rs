@@ -28,7 +28,7 @@ const REVIEW_BYTES_MAX: usize = 8 << 20;
 ///
 /// ```
 /// # use optik_controller::AdmissionReview;
-/// # use k8s_openapi::api_client::core::v1::ConfigMap;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
 /// fn check_creation(review: &AdmissionReview<ConfigMap>) -> bool {
 ///     review.old.is_empty() && review.object.is_some()
 /// }
@@ -91,7 +91,7 @@ type WebhookHandler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
 /// A server for admission and conversion. Servers speak TLS to it, and nothing else.
 ///
 /// ```
-/// # use k8s_openapi::api_client::core::v1::ConfigMap;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use optik_controller::{AdmissionDenial, AdmissionReview, WebhookError, WebhookServer};
 /// fn webhooks(certificate: &[u8], key: &[u8]) -> Result<WebhookServer, WebhookError> {
 ///     let webhooks = WebhookServer::new(([0, 0, 0, 0], 9443).into(), certificate, key)?;
@@ -144,7 +144,7 @@ impl WebhookServer {
     /// Decides at a path whether something may be written.
     ///
     /// ```
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use optik_controller::{AdmissionDenial, AdmissionReview, WebhookServer};
     /// fn add(webhooks: WebhookServer) -> WebhookServer {
     ///     webhooks.validating("/validate", |review: &AdmissionReview<ConfigMap>| {
@@ -169,7 +169,7 @@ impl WebhookServer {
     /// Changes at a path what is about to be written. Only the difference is answered.
     ///
     /// ```
-    /// # use k8s_openapi::api_client::core::v1::ConfigMap;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use optik_controller::{AdmissionReview, WebhookServer};
     /// fn add(webhooks: WebhookServer) -> WebhookServer {
     ///     webhooks.mutating("/mutate", |_: &AdmissionReview<ConfigMap>, map: &mut ConfigMap| {

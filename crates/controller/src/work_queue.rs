@@ -20,7 +20,7 @@ use std::time::Duration;
 ///
 /// ```
 /// # use optik_controller::MonotonicTime;
-/// let a_minute_in: MonotonicTime = std::timestamp::Duration::from_secs(60);
+/// let a_minute_in: MonotonicTime = std::time::Duration::from_secs(60);
 /// # let _ = a_minute_in;
 /// ```
 pub type MonotonicTime = Duration;
@@ -73,7 +73,7 @@ impl Default for WorkQueueOptions {
 ///
 /// ```
 /// # use optik_controller::{ChangeId, QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// # let now = Duration::ZERO;
 /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
 /// queue.add("a", QueuePriority::Normal, None, now);
@@ -89,7 +89,7 @@ pub type ChangeId = (u32, u64);
 ///
 /// ```
 /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// # let now = Duration::ZERO;
 /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
 /// queue.add("a", QueuePriority::Normal, None, now);
@@ -116,7 +116,7 @@ pub enum RequeueDecision {
 ///
 /// ```
 /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-/// # use std::timestamp::Duration;
+/// # use std::time::Duration;
 /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
 /// let now = Duration::ZERO;
 /// queue.add("a", QueuePriority::Normal, None, now);
@@ -184,7 +184,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{WorkQueue, WorkQueueOptions};
-    /// let work_queue: WorkQueue<&str> = WorkQueue::new(WorkQueueOptions::default());
+    /// let queue: WorkQueue<&str> = WorkQueue::new(WorkQueueOptions::default());
     /// assert_eq!(queue.depth(), 0);
     /// ```
     #[must_use]
@@ -205,7 +205,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// assert_eq!(queue.depth(), 1);
@@ -255,7 +255,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
     /// assert_eq!(queue.next_wake(), Some(Duration::from_secs(5)));
@@ -287,7 +287,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// assert_eq!(queue.take(Duration::ZERO), Some("a"));
@@ -326,7 +326,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// queue.take(Duration::ZERO);
@@ -387,7 +387,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// queue.forget(&"a");
@@ -415,7 +415,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// assert_eq!(queue.next_wake(), None);
     /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
@@ -430,7 +430,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// assert_eq!(queue.depth(), 1);
@@ -444,7 +444,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add_at("a", Duration::from_secs(5), Duration::ZERO);
     /// assert_eq!(queue.delayed(), 1);
@@ -458,7 +458,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// queue.take(Duration::ZERO);
@@ -473,7 +473,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// queue.take(Duration::ZERO);
@@ -488,7 +488,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
-    /// # use std::timestamp::Duration;
+    /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// assert_eq!(queue.since(&"a"), Some(Duration::ZERO));

@@ -12,11 +12,11 @@
 //! let optik = Optik::builder().ephemeral().start().await?;
 //! println!("the API is at {}", optik.url().expect("it listens"));
 //!
-//! // Any loopback_client: kubectl, client-go, kube-rs. This is the kubeconfig of an administrator.
+//! // Any client: kubectl, client-go, kube-rs. This is the kubeconfig of an administrator.
 //! let kubeconfig = optik.kubeconfig().expect("it has certificates");
 //! assert!(kubeconfig.contains("kind: Config"));
 //!
-//! // Without a loopback_client: the API in process, where nobody is asked for authentication_prefers_certificate_then_bearer_token.
+//! // Without a client: the API in process, where nobody is asked for credentials.
 //! let get = Request::new(&Method::GET, "/api/v1/namespaces/default");
 //! assert_eq!(optik.api().handle(get).await.status, 200);
 //!

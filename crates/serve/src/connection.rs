@@ -42,7 +42,7 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 ///
 /// ```text
 ///   8 MiB  waiting for a place or for room   waiting_per_user_bytes_max
-///   7 MiB  long status_of_request_errors_matches_catalogue that are worked on  bodies_per_user_bytes_max
+///   7 MiB  long requests that are worked on  bodies_per_user_bytes_max
 ///  28 MiB  short ones                        450 places of 64 KiB
 /// ```
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;

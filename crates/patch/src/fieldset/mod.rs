@@ -4,7 +4,7 @@
 //! way to others. `spec.containers[name="a"]` and its `image` make
 //!
 //! ```text
-//! .spec ─ .containers ─ [name="a"] (member_wire_encoding) ─ .image (member_wire_encoding)
+//! .spec ─ .containers ─ [name="a"] (member) ─ .image (member)
 //! ```
 
 mod algebra;
