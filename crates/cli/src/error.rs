@@ -23,6 +23,18 @@ impl CliError {
         }
     }
 
+    /// An error that says what failed, and its sources.
+    pub(crate) fn from_error(error: impl Error + Send + Sync + 'static) -> Self {
+        let text = error.to_string();
+        match error.source() {
+            None => Self::from_message(text),
+            Some(_) => Self {
+                cause: Some(Box::new(Sources(Box::new(error)))),
+                ..Self::from_message(text)
+            },
+        }
+    }
+
     pub(crate) fn from_message(text: impl Into<String>) -> Self {
         Self {
             message: text.into(),
@@ -47,6 +59,25 @@ impl CliError {
 
     pub(crate) fn is_usage(&self) -> bool {
         self.usage
+    }
+}
+
+/// What an error came from, without the error itself.
+#[derive(Debug)]
+struct Sources(Box<dyn Error + Send + Sync>);
+
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => source.fmt(f),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for Sources {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()?.source()
     }
 }
 

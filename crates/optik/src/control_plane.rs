@@ -9,7 +9,7 @@ use optik_etcd_facade::Facade;
 use optik_listener::ConnectionLimiter;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
 use optik_serve::{Server, TlsMaterial};
-use optik_store::{EtcdOptions, Options, Store};
+use optik_store::{EtcdOptions, Options, Revision, Store};
 use optik_supervisor::{Supervisor, Task};
 use optik_webhook_client::HttpsTransport;
 use std::net::SocketAddr;
@@ -29,6 +29,14 @@ pub struct Optik {
     api: Option<ApiServer>,
     certificates: Option<CertificateHandles>,
     addresses: Addresses,
+    found: OpenedStore,
+}
+
+/// What the store held before anything was written by this process.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedStore {
+    pub revision: Revision,
+    pub keys: u64,
 }
 
 /// Shared by everything that is started.
@@ -67,6 +75,11 @@ impl Optik {
         let mut listeners = Listeners::bind(&config).await?;
         let supervisor = Supervisor::new(Arc::clone(&clock));
         let store = open_store(&config, &supervisor).await?;
+        let snapshot = store.snapshot();
+        let found = OpenedStore {
+            revision: snapshot.revision(),
+            keys: snapshot.size().keys,
+        };
         let mut optik = Self {
             parts: Parts {
                 store,
@@ -82,6 +95,7 @@ impl Optik {
                 insecure: local_address(listeners.insecure.as_ref()),
                 etcd: local_address(listeners.etcd.as_ref()),
             },
+            found,
         };
         if let Some(listener) = listeners.etcd.take() {
             optik.parts.serve_etcd(listener);
@@ -124,6 +138,12 @@ impl Optik {
     #[must_use]
     pub fn api(&self) -> &ApiServer {
         self.api.as_ref().expect("it was started with the API")
+    }
+
+    /// What the store held when it was opened.
+    #[must_use]
+    pub fn opened_store(&self) -> OpenedStore {
+        self.found
     }
 
     /// Keys, bytes and revisions below the API.

@@ -4,14 +4,14 @@ use optik_auth::jwt::KeyError;
 use optik_serve::TlsError;
 use optik_serve::pki::PkiError;
 use optik_store::{ConnectError, OpenError};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a control plane cannot start. [`SetupError::hint`] says what to do about it.
+/// Why a control plane cannot start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -59,40 +59,4 @@ pub enum StartError {
     Bootstrap(#[source] Cause),
     #[error("cannot start threads")]
     Threads(#[source] io::Error),
-}
-
-impl StartError {
-    /// What to try next, if there is something.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Listen { cause, .. } => Some(match cause.kind() {
-                ErrorKind::AddrNotAvailable => "This machine has no such address.",
-                ErrorKind::PermissionDenied => "Ports below 1024 are for administrators.",
-                _ => "Is another server running? Port 0 takes a free one.",
-            }),
-            Self::NotLoopback { .. } => Some("Use a loopback address such as 127.0.0.1."),
-            Self::Open(cause) => open_hint(cause),
-            Self::ClusterKeys(_) | Self::ClusterKeysContended | Self::ClusterKeysNewer => Some(
-                "With --cert-dir, keys are read from a directory instead; all servers on one etcd \
-                 cluster then need the same ca.crt, ca.key and sa.key in theirs.",
-            ),
-            Self::Certificates(_) => Some("--cert-dir names another directory for them."),
-            Self::Kubeconfig(_) => Some("--kubeconfig-out names another file."),
-            _ => None,
-        }
-    }
-}
-
-fn open_hint(cause: &OpenError) -> Option<&'static str> {
-    match cause {
-        OpenError::InUse { .. } => Some("Is a server running on it? Stop it first."),
-        OpenError::NewerFormat { .. } => Some("Use the Optik that wrote it, or a newer one."),
-        OpenError::NotADataDirectory { .. } => Some("Name an empty or new directory with --data."),
-        OpenError::PermissionsTooOpen { .. } => {
-            Some("Name a directory of your own with --data, for example a new one inside it.")
-        }
-        OpenError::Damaged { .. } => Some("Nothing has been thrown away."),
-        _ => None,
-    }
 }

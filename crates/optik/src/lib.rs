@@ -53,7 +53,7 @@ mod listeners;
 
 pub use builder::Builder;
 pub use config::{CertificateSource, Config, KeySource, ServiceAccountConfig, Storage, TlsConfig};
-pub use control_plane::Optik;
+pub use control_plane::{OpenedStore, Optik};
 pub use error::StartError;
 
 // What the settings and the handle are made of.

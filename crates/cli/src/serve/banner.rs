@@ -1,38 +1,39 @@
 //! What a person sees when the server has started: where it is, and what to type next.
 
 use super::ServeArgs;
-use optik_store::Store;
+use super::default_files::DefaultFiles;
+use optik::{OpenedStore, Optik};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(super) struct Banner {
     /// The URL that the kubeconfig names.
-    pub(super) api: Option<String>,
-    pub(super) kubeconfig: PathBuf,
-    pub(super) plain: Option<SocketAddr>,
-    pub(super) etcd: Option<SocketAddr>,
+    api: Option<String>,
+    kubeconfig: PathBuf,
+    plain: Option<SocketAddr>,
+    etcd: Option<SocketAddr>,
     data_location: String,
     revision_summary: String,
 }
 
 impl Banner {
-    pub(super) fn new(options: &ServeArgs, store: &Store) -> Self {
-        let snapshot = store.snapshot();
-        let place = if options.ephemeral {
+    pub(super) fn new(args: &ServeArgs, files: &DefaultFiles, optik: &Optik) -> Self {
+        let data_location = if args.ephemeral {
             "memory only; gone when the server stops".to_owned()
-        } else if options.etcd.is_empty() {
-            options.data.display().to_string()
+        } else if args.etcd.is_empty() {
+            args.data.display().to_string()
         } else {
-            options.etcd.join(", ")
+            args.etcd.join(", ")
         };
-        let (revision, keys) = (snapshot.revision(), snapshot.size().keys);
+        let OpenedStore { revision, keys } = optik.opened_store();
+        let kubeconfig = files.kubeconfig(args.access.kubeconfig_out.as_deref());
         Self {
-            api: None,
-            kubeconfig: PathBuf::new(),
-            plain: None,
-            etcd: None,
-            data_location: place,
+            api: optik.url().map(str::to_owned),
+            kubeconfig: std::path::absolute(&kubeconfig).unwrap_or(kubeconfig),
+            plain: optik.insecure_address(),
+            etcd: optik.etcd_address(),
+            data_location,
             revision_summary: format!("revision {revision}, {keys} keys"),
         }
     }
