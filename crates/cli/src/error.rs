@@ -69,7 +69,7 @@ struct Sources(Box<dyn Error + Send + Sync>);
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.source() {
-            Some(source) => source.fmt(f),
+            Some(source) => fmt::Display::fmt(source, f),
             None => Ok(()),
         }
     }

@@ -13,9 +13,7 @@ use clap::{Args, ValueEnum};
 use default_files::DefaultFiles;
 use optik::{Config, EnabledControllers, Optik, ServiceRanges, StartError, Storage};
 use optik_platform::{Clock, SystemClock};
-use optik_store::{
-    Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Executor, Retention,
-};
+use optik_store::{Durability, EtcdIdentity, EtcdOptions, EtcdTls, EtcdUser, Executor, Retention};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

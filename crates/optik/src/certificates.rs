@@ -34,6 +34,10 @@ impl KeyStore {
         store: &Store,
         clock: &dyn Clock,
     ) -> Result<Self, StartError> {
+        if config.tls.is_none() && matches!(config.service_accounts.signing_key, KeySource::Key(_))
+        {
+            return Ok(Self::Memory);
+        }
         let source = config.tls.as_ref().map(|tls| &tls.certificates);
         match (source, &config.storage) {
             (Some(CertificateSource::Directory(path)), _) => Ok(Self::Directory(path.clone())),

@@ -117,7 +117,7 @@ pub struct Config {
     /// `retention`.
     pub compaction_interval: Option<Duration>,
     /// Where the tasks of the store run.
-    pub workplace: Executor,
+    pub executor: Executor,
     /// Whether the Kubernetes API is served at all; without it only `etcd_listen` is.
     pub api: bool,
     pub tls: Option<TlsConfig>,
@@ -156,7 +156,7 @@ impl Default for Config {
             durability: Durability::default(),
             retention: Retention::default(),
             compaction_interval: Some(5 * MINUTE),
-            workplace: Executor::default(),
+            executor: Executor::default(),
             api: true,
             tls: Some(TlsConfig::new((Ipv4Addr::LOCALHOST, 0).into())),
             cluster_keys_from: None,

@@ -196,7 +196,10 @@ impl Optik {
         let api = parts.api_server(&mut config, &keys)?;
         let made = api.bootstrap().await;
         made.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
-        parts.start_background(&config, &api, &authorities).await;
+        let tls = certificates.is_some();
+        parts
+            .start_background(&config, &api, &authorities, tls)
+            .await;
         if let Some(address) = address {
             optik_controllers::create_bootstrap_objects(api.clone(), address).await;
         }
@@ -250,6 +253,7 @@ impl Parts {
         config: &Config,
         api: &ApiServer,
         authorities: &watch::Receiver<CaBundles>,
+        tls: bool,
     ) {
         let (supervisor, store) = (&self.supervisor, &self.store);
         if let Some(interval) = config.compaction_interval {
@@ -257,12 +261,15 @@ impl Parts {
             optik_controllers::start_compaction(supervisor, store, interval, clock);
         }
         optik_controllers::start_background_tasks(supervisor, api, store);
-        if matches!(config.storage, Storage::Etcd(_)) {
+        // Without TLS there are no certificates that others would have to know.
+        if tls && matches!(config.storage, Storage::Etcd(_)) {
             let own = authorities.clone();
             optik_controllers::start_ca_bundle_sharing(supervisor, store, own).await;
         }
-        let own = authorities.clone();
-        optik_controllers::start_authentication_config_publisher(supervisor, api, store, own);
+        if tls {
+            let own = authorities.clone();
+            optik_controllers::start_authentication_config_publisher(supervisor, api, store, own);
+        }
         config
             .controllers
             .start(supervisor, api, store, authorities);
@@ -353,7 +360,7 @@ async fn open_store(config: &Config, supervisor: &Supervisor) -> Result<Store, S
         directory,
         durability: config.durability,
         retention: config.retention,
-        executor: config.workplace.clone(),
+        executor: config.executor.clone(),
         supervisor: supervisor.clone(),
         ..Options::ephemeral()
     };

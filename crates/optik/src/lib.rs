@@ -6,7 +6,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use optik::{Method, Optik, Request};
+//! use optik::{ApiRequest, Method, Optik};
 //!
 //! // In memory, on a free port of the loopback interface, over TLS.
 //! let optik = Optik::builder().ephemeral().start().await?;
@@ -16,8 +16,8 @@
 //! let kubeconfig = optik.kubeconfig().expect("it has certificates");
 //! assert!(kubeconfig.contains("kind: Config"));
 //!
-//! // Without a client: the API in process, where nobody is asked for credentials.
-//! let get = Request::new(&Method::GET, "/api/v1/namespaces/default");
+//! // Without a client: the API in process, without credentials.
+//! let get = ApiRequest::new(&Method::GET, "/api/v1/namespaces/default");
 //! assert_eq!(optik.api().handle(get).await.status, 200);
 //!
 //! // Requests in flight finish, the store is closed. Dropping the handle stops at once.

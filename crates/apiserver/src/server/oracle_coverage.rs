@@ -41,7 +41,7 @@ variants!(ACTIONS, action_name(SubresourceAction):
     Status Approve Finalize Scale Bind Evict EphemeralContainers Resize Token Connect ReadOnly Unserved);
 
 /// Of these the catalog has no subresource.
-const ACTIONS_OF_NOTHING: [&str; 2] = ["Show", "Unserved"];
+const ACTIONS_OF_NOTHING: [&str; 2] = ["ReadOnly", "Unserved"];
 
 fn name_set<'a>(names: &[&'a str]) -> BTreeSet<&'a str> {
     names.iter().copied().collect()

@@ -143,7 +143,11 @@ enum AuthorizationModeFlag {
 
 impl ApiServerArgs {
     /// Adds the API to a configuration.
-    pub(super) fn configure(&self, config: Config, files: &DefaultFiles) -> Result<Config, CliError> {
+    pub(super) fn configure(
+        &self,
+        config: Config,
+        files: &DefaultFiles,
+    ) -> Result<Config, CliError> {
         if let Some(address) = self.listen_http {
             require_loopback("--listen-http", address, "127.0.0.1:8001")?;
         }
@@ -176,7 +180,10 @@ impl ApiServerArgs {
                 Some(path) => CertificateSource::Directory(path.clone()),
                 None => CertificateSource::ByStorage,
             },
-            key_pair: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            key_pair: self
+                .tls_cert_file
+                .clone()
+                .zip(self.tls_private_key_file.clone()),
             client_ca_file: self.client_ca_file.clone(),
             extra_names: self.tls_san.clone(),
             check_interval: self.certificate_check_interval,
