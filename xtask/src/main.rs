@@ -35,7 +35,7 @@ const USAGE: &str = "usage: cargo xtask tidy
                                       operator operators python kopf client-node fabric8 helm
                                       definitions (all of them if none is named),
                                       kube-apiserver and controller-manager (slow),
-                                      --live (does a real server answer as recorded?)
+                                      --live (compare a real server with the recording)
        cargo xtask controllers [--short]
                                       measures three runtimes for controllers";
 

@@ -95,7 +95,7 @@ fn write_object(kind: &str, object: &Value, table: &mut String) {
 }
 
 fn line(table: &mut String, text: &str) {
-    writeln!(table, "{text}").expect("a string takes everything");
+    writeln!(table, "{text}").expect("writing to a String cannot fail");
 }
 
 fn text(value: &Value) -> &str {

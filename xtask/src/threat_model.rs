@@ -31,7 +31,7 @@ fn check_table(document: &str, tests: &BTreeSet<String>, complaints: &mut Vec<St
         .take_while(|(_, line)| line.starts_with('|'))
         .peekable();
     if rows.peek().is_none() {
-        complaints.push(format!("{DOCUMENT}: no table of what was tried"));
+        complaints.push(format!("{DOCUMENT}: attack table not found"));
     }
     for (number, row) in rows {
         let mut complain = |what: &str| {

@@ -236,7 +236,9 @@ fn check_dependencies(complaints: &mut Vec<String>) -> Outcome {
     for (package, forbidden) in MUST_NOT_USE {
         for name in used.get(*package).into_iter().flatten() {
             if forbidden.contains(&name.as_str()) {
-                complaints.push(format!("{package} must not know {name}"));
+                complaints.push(format!(
+                    "{package} must not depend on {name} (forbidden dependency)"
+                ));
             }
         }
     }
@@ -251,7 +253,7 @@ fn direct_dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
         .output()
         .map_err(|cause| format!("cannot run cargo metadata: {cause}"))?;
     let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|cause| format!("cargo metadata says something else: {cause}"))?;
+        .map_err(|cause| format!("cannot parse cargo metadata: {cause}"))?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let by_name = packages.map(|package| {
         let name = package["name"].as_str().unwrap_or_default().to_owned();
@@ -284,7 +286,7 @@ fn check_file(name: &str, complaints: &mut Vec<String>) {
     for (number, line) in text.lines().enumerate() {
         let mut complain = |what: &str| complaints.push(format!("{name}:{}: {what}", number + 1));
         if line.contains("/work/") || line.contains("/root/") {
-            complain("a path of somebody's machine");
+            complain("absolute path of a developer machine");
         }
         if line.contains("#[ignore") {
             complain("an ignored test: assert today's behaviour instead");

@@ -54,15 +54,15 @@ impl AuditStage {
 
 #[derive(Debug, Error)]
 pub enum AuditPolicyError {
-    #[error("not YAML: {0}")]
+    #[error("audit policy is not valid YAML: {0}")]
     Yaml(String),
-    #[error("not a policy")]
+    #[error("invalid audit policy")]
     Shape(#[source] serde_json::Error),
-    #[error("not a policy of audit.k8s.io/v1, but {0}")]
+    #[error("invalid audit policy of audit.k8s.io/v1, but {0}")]
     Kind(String),
-    #[error("a policy without rules records nothing")]
+    #[error("audit policy has no rules")]
     NoRules,
-    #[error("rule {0} is about resources and about other paths")]
+    #[error("rule {0}: resources and nonResourceURLs are mutually exclusive")]
     Mixed(usize),
 }
 
@@ -137,7 +137,7 @@ fn carries_secret(of: ResourceAttributes<'_>) -> bool {
 
 impl AuditPolicy {
     /// # Errors
-    /// If it is not a policy that makes sense.
+    /// If it is invalid audit policy that makes sense.
     pub fn parse(yaml: &[u8]) -> Result<Self, AuditPolicyError> {
         let parsed = optik_object::yaml::parse(yaml);
         let parsed = parsed.map_err(|error| AuditPolicyError::Yaml(error.to_string()))?;
@@ -364,11 +364,11 @@ rules:
             ("a: [", "not YAML"),
             (
                 "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: Some}]",
-                "not a policy",
+                "invalid audit policy",
             ),
             (
                 "kind: Pod\napiVersion: v1\nrules: [{level: None}]",
-                "not a policy of audit.k8s.io/v1, but v1 Pod",
+                "invalid audit policy of audit.k8s.io/v1, but v1 Pod",
             ),
             (
                 "kind: Policy\napiVersion: audit.k8s.io/v1",

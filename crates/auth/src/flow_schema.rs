@@ -12,7 +12,7 @@ use thiserror::Error;
 const DEFAULT_PRECEDENCE: i64 = 1000;
 
 #[derive(Debug, Error)]
-#[error("not a flow schema")]
+#[error("cannot decode FlowSchema")]
 pub struct FlowSchemaDecodeError(#[source] serde_json::Error);
 
 /// A FlowSchema, as far as it decides which requests are of it.

@@ -80,7 +80,7 @@ pub struct BoundObjectReference {
 /// for others are told, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum JwtError {
-    #[error("not a signed token of ours")]
+    #[error("not a token issued by this server")]
     NotOurs,
     #[error("invalid signature, no keys found")]
     UnknownKey,
@@ -128,7 +128,7 @@ struct JwtHeader {
 /// Signs claims.
 ///
 /// # Errors
-/// If the key cannot sign.
+/// If signing failed.
 pub fn sign(key: &SigningKey, claims: &JwtClaims) -> Result<String, KeyError> {
     let header = JwtHeader {
         alg: key.public().algorithm().into(),

@@ -24,7 +24,7 @@ pub enum TokenFileError {
         "line {line}: there must be at least 3 columns (token, user name, user uid), found {found}"
     )]
     TooFewColumns { line: usize, found: usize },
-    #[error("not a table of comma-separated values")]
+    #[error("invalid CSV")]
     Malformed(#[source] csv::Error),
 }
 
@@ -49,7 +49,7 @@ impl TokenFile {
                 return Err(TokenFileError::TooFewColumns { line, found });
             };
             if token.is_empty() {
-                tracing::warn!(line, "the token file has an empty token; nobody can use it");
+                tracing::warn!(line, "ignoring empty token in token file");
                 continue;
             }
             let groups = record.get(3).filter(|groups| !groups.is_empty());
@@ -62,10 +62,7 @@ impl TokenFile {
             };
             let user = Arc::new(user.authenticated());
             if users.insert(digest(token.as_bytes()), user).is_some() {
-                tracing::warn!(
-                    line,
-                    "the token file has a token twice; the later line counts"
-                );
+                tracing::warn!(line, "duplicate token in token file; the last line wins");
             }
         }
         Ok(Self { users })

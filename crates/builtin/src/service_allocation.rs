@@ -40,9 +40,9 @@ impl std::error::Error for ServiceCidrError {}
 impl std::fmt::Display for ServiceCidrError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Malformed => "it must look like 10.96.0.0/12",
-            Self::Family => "services have addresses of IPv4 here",
-            Self::Size => "its prefix must have between 12 and 30 bits",
+            Self::Malformed => "must be a CIDR such as 10.96.0.0/12",
+            Self::Family => "only IPv4 service CIDRs are supported",
+            Self::Size => "prefix length must be between 12 and 30",
         })
     }
 }

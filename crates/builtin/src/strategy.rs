@@ -16,7 +16,7 @@ pub struct Strategy {
 
 impl std::fmt::Debug for Strategy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Rules")
+        f.write_str("Strategy")
     }
 }
 

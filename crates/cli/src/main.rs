@@ -3,6 +3,8 @@
 mod bench;
 mod envtest;
 mod error;
+#[cfg(test)]
+mod flag_docs;
 mod serve;
 mod store;
 mod units;
@@ -110,7 +112,7 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), CliError> {
     if !ignored.is_empty() {
         tracing::warn!(
             flags = ignored.join(" "),
-            "ignored: they change nothing here"
+            "flags ignored: they have no effect in Optik"
         );
     }
     if cli.command.keeps_secrets() {

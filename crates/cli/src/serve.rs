@@ -25,11 +25,11 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     access: ApiServerArgs,
-    /// Keep data in this directory, which is made if there is none
+    /// Data directory; created if missing
     #[arg(long, value_name = "DIR", env = "OPTIK_DATA", default_value_os_t = default_data_directory(),
           conflicts_with_all = ["ephemeral", "etcd"])]
     data: PathBuf,
-    /// Keep data in memory only; it is gone when the server stops
+    /// Keep data in memory only; it is lost when the server stops
     #[arg(long, conflicts_with = "etcd")]
     ephemeral: bool,
     /// Keep data in an etcd cluster: the URLs of its members
@@ -37,27 +37,28 @@ pub(crate) struct ServeArgs {
     etcd: Vec<String>,
     #[command(flatten)]
     etcd_access: EtcdArgs,
-    /// What acknowledged writes survive
+    /// Which failures an acknowledged write survives
     #[arg(long, value_enum, default_value_t = DurabilityArg::PowerLoss, value_name = "WHAT")]
     durability: DurabilityArg,
-    /// How long the past can be read and watched
+    /// Keep old revisions readable and watchable for this long
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_duration)]
     history_age: Duration,
-    /// Compact this often, to the state of the time before
+    /// Compact at this interval, to the revision of one interval ago
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::parse_duration)]
     compaction_interval: Duration,
-    /// How much memory the past may take; older parts go first
+    /// Memory limit for old revisions; the oldest are compacted first
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     history_bytes: u64,
-    /// Also speak etcd's v3 gRPC, so that etcdctl and a kube-apiserver can use the store
+    /// Also serve etcd's v3 gRPC, for etcdctl or a kube-apiserver
     ///
-    /// There is no authentication on it, so it listens on this machine only.
+    /// It has no authentication, so it must be a loopback address.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2379")]
     etcd_listen: Option<SocketAddr>,
-    /// Which controllers run: * for all, a name for one more, -name for one less
+    /// Controllers to run: * for all, a name to add one, -name to remove one
     ///
-    /// Those of namespaces, garbage, service accounts, root certificates, quotas, roles
-    /// and policies are part of the server. Without them a kube-controller-manager can do their work.
+    /// The server has controllers for namespaces, garbage collection, service accounts, root
+    /// certificates, quotas, aggregated roles and admission policies. If they are disabled, a
+    /// kube-controller-manager can do their work.
     #[arg(
         long,
         value_name = "NAME,…",
@@ -66,39 +67,39 @@ pub(crate) struct ServeArgs {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
-    /// Give services addresses of this network
+    /// Network that cluster IPs of services are allocated from
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12",
           value_parser = ServiceRanges::from_cidr)]
     service_cluster_ip_range: ServiceRanges,
-    /// Serve the store alone, without the Kubernetes API
+    /// Serve only etcd's gRPC, without the Kubernetes API
     #[arg(long, requires = "etcd_listen")]
     etcd_only: bool,
 }
 
 #[derive(Debug, Args)]
 struct EtcdArgs {
-    /// Certificate authority of the etcd cluster, as PEM; with it we speak TLS
+    /// CA bundle of the etcd cluster: PEM; enables TLS
     #[arg(long, value_name = "FILE", requires = "etcd")]
     etcd_cafile: Option<PathBuf>,
-    /// Our certificate for the etcd cluster, as PEM
+    /// Client certificate for the etcd cluster: PEM
     #[arg(long, value_name = "FILE", requires_all = ["etcd_keyfile", "etcd_cafile"])]
     etcd_certfile: Option<PathBuf>,
-    /// The key of that certificate, as PEM
+    /// Private key of that certificate: PEM
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
-    /// User to log in to the etcd cluster as
+    /// User name for the etcd cluster
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     etcd_user: Option<String>,
-    /// File with that user's password
+    /// File with the password of that user
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     etcd_password_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DurabilityArg {
-    /// The disk has confirmed every write before it is acknowledged
+    /// Power loss: every write is synced to disk before it is acknowledged
     PowerLoss,
-    /// The end of this process, but not a power loss: up to a second may be lost then
+    /// The end of this process; up to a second of writes may be lost in a power loss
     ProcessCrash,
 }
 
@@ -122,7 +123,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), CliError> {
     print_line(&banner.render(clock.monotonic().since(started)));
 
     stop.wait().await;
-    print_line("stopping; again to stop at once");
+    print_line("shutting down; press Ctrl-C again to exit immediately");
     tokio::select! {
         () = optik.shutdown() => Ok(()),
         () = stop.wait() => Err(CliError::from_message("stopped before everything was closed; nothing acknowledged is lost")),

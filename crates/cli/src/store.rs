@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Reads everything there is and says whether it is whole
+    /// Verifies the integrity of the data directory
     Check(DataDirectoryArgs),
-    /// Forgets the past and gives its disk space back
+    /// Compacts old revisions and frees their disk space
     Compact {
         #[command(flatten)]
         directory: DataDirectoryArgs,
@@ -100,7 +100,7 @@ pub(crate) fn open_error(cause: OpenError) -> CliError {
 
 async fn status(store: &Store) -> Result<StoreStatus, CliError> {
     let status = store.status().await;
-    status.map_err(|cause| CliError::new("cannot ask the store", cause))
+    status.map_err(|cause| CliError::new("cannot read the store's status", cause))
 }
 
 async fn check(path: &Path) -> Result<(), CliError> {
@@ -108,7 +108,7 @@ async fn check(path: &Path) -> Result<(), CliError> {
     let status = status(&store).await?;
     store.close().await;
     print_line(&format!(
-        "{} is whole: revision {} (history from {}), {} keys with {} bytes, {} bytes on disk",
+        "{} is intact: revision {} (history from {}), {} keys with {} bytes, {} bytes on disk",
         path.display(),
         status.revision,
         status.oldest,

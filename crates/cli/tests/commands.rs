@@ -158,7 +158,10 @@ fn serve_prints_its_banner_and_stops_cleanly() {
             );
         }
         assert!(!banner.contains("WARN"), "{banner}");
-        assert_eq!(rest, "stopping; again to stop at once\n");
+        assert_eq!(
+            rest,
+            "shutting down; press Ctrl-C again to exit immediately\n"
+        );
     }
     expect(
         &["store", "check", "--data", &data],

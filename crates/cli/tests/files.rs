@@ -161,7 +161,8 @@ fn keys_and_audit_logs_in_custom_paths_are_private() {
 /// not ours to close, but our keys are. Who may write to it could take their place.
 #[test]
 fn cert_dir_keeps_its_mode() {
-    const WARNING: &str = "others on this machine may put keys of theirs in place of ours";
+    const WARNING: &str =
+        "certificate directory is writable by other users, who could replace its keys";
     let scratch = tempfile::tempdir().expect("a directory");
     for (open, warned) in [(0o755, false), (0o775, true), (0o777, true)] {
         let certs = scratch.path().join(format!("{open:o}"));

@@ -303,7 +303,7 @@ impl<R: Reconciler> Controller<R> {
             for barrier in &finished.barriers {
                 if !barrier.wait(&self.shared.api, &*self.shared.entropy).await {
                     self.shared.metrics.gate_timeouts.add(1);
-                    warn!(controller = R::NAME, key = %finished.key, ?barrier, "a cache does not catch up");
+                    warn!(controller = R::NAME, key = %finished.key, ?barrier, "timed out waiting for the cache to observe this controller's own write");
                 }
             }
             self.release(&finished);
@@ -419,7 +419,7 @@ impl<R: Reconciler> Controller<R> {
     }
 
     fn await_change(&self, cx: &ReconcileContext<R::Primary>, wait: &Wait) -> ReconcileAction {
-        debug!(controller = R::NAME, key = %Cached::key(cx.primary()), reason = wait.reason, "waits");
+        debug!(controller = R::NAME, key = %Cached::key(cx.primary()), reason = wait.reason, "reconcile waits for a watched change");
         wait.at_most.map_or(ReconcileAction::Done, |limit| {
             self.requeue_after(PollInterval::every(limit))
         })
@@ -445,7 +445,7 @@ impl<R: Reconciler> Controller<R> {
             (_, Ok(Err(_elapsed))) => {
                 metrics.timeouts.add(1);
                 metrics.failed.add(1);
-                warn!(controller = R::NAME, %key, "a reconcile took too long");
+                warn!(controller = R::NAME, %key, "reconcile timed out");
                 RequeueDecision::Failed
             }
             (Some(TransientFailure::Conflict), _)
@@ -469,7 +469,7 @@ impl<R: Reconciler> Controller<R> {
             (None, Ok(Ok(Err(ReconcileError(FaultKind::Terminal(cause)))))) => {
                 metrics.terminal.add(1);
                 metrics.failed.add(1);
-                error!(controller = R::NAME, %key, %cause, "will not work until something changes");
+                error!(controller = R::NAME, %key, %cause, "terminal reconcile error; not retried until the object changes");
                 RequeueDecision::Done
             }
             (None, Ok(Ok(Err(fault)))) => {
@@ -485,5 +485,5 @@ impl<R: Reconciler> Controller<R> {
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(owned).unwrap_or("without a text")
+    text.or(owned).unwrap_or("no panic message")
 }

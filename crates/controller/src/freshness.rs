@@ -120,7 +120,7 @@ async fn list_server(
             ..ClientRequest::get(&path)
         };
         let page = api.send(request).await?;
-        let malformed = || SendError::Lost("a list makes no sense".into());
+        let malformed = || SendError::Lost("malformed list response".into());
         let page = tape.read(&page).map_err(|_| malformed())?;
         let items = page.get("items").into_iter().flat_map(JsonView::items);
         let items = items.filter_map(ObjectIdentity::read);

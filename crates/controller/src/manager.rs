@@ -50,10 +50,10 @@ use tracing::{error, info, warn};
 #[non_exhaustive]
 pub enum SetupError {
     /// The client cannot be made from this configuration.
-    #[error("no client can be made from this configuration")]
+    #[error("cannot create a client from this configuration")]
     Client(#[source] Box<kube::Error>),
     /// Not a label selector.
-    #[error("{selector:?} is no label selector: {cause}")]
+    #[error("invalid label selector {selector:?}: {cause}")]
     Selector {
         /// What was given.
         selector: String,
@@ -61,7 +61,7 @@ pub enum SetupError {
         cause: String,
     },
     /// Two controllers of one name would take each other's fields for their own.
-    #[error("there is a controller {name} already")]
+    #[error("a controller named {name} already exists")]
     DuplicateName {
         /// The name of both.
         name: String,
@@ -487,7 +487,7 @@ impl Manager {
         stop_late.send_replace(true);
         let finishing = async { while late.join_next().await.is_some() {} };
         if tokio::time::timeout(wait, finishing).await.is_err() {
-            warn!("not all events were told");
+            warn!("some events were not sent before the shutdown timeout");
         }
         background.shutdown().await;
         Ok(())
@@ -530,7 +530,7 @@ async fn run_reflector(reflector: Reflector) {
         if following.await.is_err() {
             error!(
                 kind = reflector.cache.kind.kind,
-                "a watch panicked; is it a transform?"
+                "reflector panicked, possibly in a cache transform; restarting"
             );
             tokio::time::sleep(PANIC_BACKOFF).await;
         }
@@ -551,13 +551,13 @@ async fn serve_health(listener: TcpListener, monitor: Monitor) {
             "/readyz" => response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 TEXT,
-                "caches are not complete",
+                "caches have not synced",
             ),
             "/metrics" => {
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 response(StatusCode::OK, kind, monitor.metrics())
             }
-            _ => response(StatusCode::NOT_FOUND, TEXT, "not here"),
+            _ => response(StatusCode::NOT_FOUND, TEXT, "not found"),
         };
         std::future::ready(answered)
     })

@@ -187,7 +187,7 @@ impl fmt::Display for ReconcileError {
             ReconcileErrorKind::Retry(cause) | ReconcileErrorKind::Terminal(cause) => {
                 fmt::Display::fmt(cause, f)
             }
-            ReconcileErrorKind::Conflict(text) => write!(f, "changed meanwhile: {text}"),
+            ReconcileErrorKind::Conflict(text) => write!(f, "conflict: {text}"),
             ReconcileErrorKind::Overload => f.write_str("the server is busy"),
             ReconcileErrorKind::LostResponse(text) => f.write_str(text),
         }

@@ -309,7 +309,7 @@ impl ReconcileRun {
             controller = self.shared.name,
             kind = cache.kind.kind,
             %key, %sent, ?wait,
-            "the same object is written over and over; is somebody putting back what this changes?"
+            "write loop detected: the same object is written repeatedly; another client may be reverting the change"
         );
     }
 
@@ -323,7 +323,7 @@ impl ReconcileRun {
         match cause {
             SendError::Refused(refusal) if refusal.is_unknown_path() => {
                 ReconcileError::terminal(format!(
-                    "{} {key}: {refusal}; is the definition there, with its status subresource?",
+                    "{} {key}: {refusal}; is the CRD installed, with its status subresource?",
                     cache.kind.kind
                 ))
             }

@@ -107,7 +107,8 @@ impl Reflector {
             };
             let (stream_state, mut error) = ended;
             if error.is_none() && stream_state.is_abrupt(begun) {
-                error = Some(SendError::Lost("the server ended it at once".into()).into());
+                error =
+                    Some(SendError::Lost("the server closed the watch immediately".into()).into());
             }
             if let Some(from) = stream_state.resume_from {
                 (older, refusals) = (0, 0);
@@ -131,25 +132,25 @@ impl Reflector {
                     warn!(kind = self.cache.kind.kind, %cause, "cannot list");
                 }
                 ReflectorError::Send(cause) => {
-                    debug!(kind = self.cache.kind.kind, %cause, "a watch broke off");
+                    debug!(kind = self.cache.kind.kind, %cause, "watch closed with an error");
                 }
                 ReflectorError::StaleList { listed } => {
                     older += 1;
                     state = ReflectorState::List;
                     self.api.metrics.older_lists.add(1);
-                    warn!(kind = self.cache.kind.kind, listed, "a list from the past");
-                }
-                ReflectorError::Malformed => {
                     warn!(
                         kind = self.cache.kind.kind,
-                        "a server said something strange"
+                        listed, "list is older than the cache (stale resourceVersion)"
                     );
+                }
+                ReflectorError::Malformed => {
+                    warn!(kind = self.cache.kind.kind, "malformed watch event or list");
                     state = ReflectorState::List;
                 }
                 ReflectorError::StreamTimeout => {
                     info!(
                         kind = self.cache.kind.kind,
-                        "no streaming lists here; listing pages"
+                        "streaming lists are not supported by the server; falling back to paged lists"
                     );
                     self.list_strategy = InitialListStrategy::PagedList;
                 }
@@ -169,11 +170,11 @@ impl Reflector {
             (ReflectorState::List, 400 | 405 | 422)
                 if self.list_strategy == InitialListStrategy::StreamingList =>
             {
-                info!(kind, %status_error, "no streaming lists here; listing pages");
+                info!(kind, %status_error, "streaming lists are not supported by the server; falling back to paged lists");
                 self.list_strategy = InitialListStrategy::PagedList;
             }
             (ReflectorState::Watch { .. }, _) if status_error.is_expired() => {
-                debug!(kind, "the revision is gone; listing again");
+                debug!(kind, "resourceVersion expired; relisting");
                 self.api.metrics.relists.add(1);
                 *state = ReflectorState::List;
             }
@@ -282,7 +283,7 @@ impl Reflector {
                 Err(_) if stream_state.pending_list.is_some() => {
                     return Err(ReflectorError::StreamTimeout);
                 }
-                Err(_) => return Err(SendError::Lost("the server fell silent".into()).into()),
+                Err(_) => return Err(SendError::Lost("watch timed out without data".into()).into()),
             };
             self.handle_line(&line, &mut tape, stream_state, may_go_back)?;
         }

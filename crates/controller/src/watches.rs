@@ -426,7 +426,7 @@ fn controller_owner(entry: &CacheEntry, primary: &KindInfo) -> Option<ObjectKey>
 /// nothing: it must not take the watch of a kind with it.
 fn catch_panic<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
-        error!(what, "panicked");
+        error!(what, "user function panicked");
         T::default()
     })
 }

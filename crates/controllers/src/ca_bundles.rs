@@ -21,7 +21,7 @@ pub(crate) const CA_BUNDLES_PREFIX: &str = "/optik/authorities/";
 /// How long what a server notes outlives it.
 const CA_LEASE_TTL: Duration = Duration::from_secs(3600);
 const RENEW_INTERVAL: Duration = Duration::from_secs(600);
-/// How soon it is tried again when the store cannot be reached.
+/// How soon it is tried again when store unavailable.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";

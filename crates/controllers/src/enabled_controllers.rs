@@ -61,7 +61,7 @@ impl EnabledControllers {
             let known = CONTROLLERS.iter().find(|known| **known == name);
             let known = known.ok_or_else(|| {
                 format!(
-                    "{name} is no controller; there are: {}",
+                    "unknown controller {name}; known controllers: {}",
                     CONTROLLERS.join(", ")
                 )
             })?;

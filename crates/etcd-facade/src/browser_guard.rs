@@ -47,7 +47,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// In the language of whoever asks.
 pub(crate) fn forbidden_response<B>(request: &Request<B>) -> Response<Body> {
-    let text = "this port is for programs on this machine, not for web pages";
+    let text = "requests from web browsers are not allowed on this port";
     if speaks_grpc(request) {
         return Status::permission_denied(text).into_http();
     }

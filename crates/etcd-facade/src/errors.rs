@@ -75,6 +75,6 @@ pub(crate) fn from_lease_error(error: &LeaseError) -> Status {
 
 /// The store may learn to fail in new ways before we do.
 fn unknown_error(error: &dyn std::error::Error) -> Status {
-    tracing::warn!(%error, "an error of the store that has no etcd counterpart");
+    tracing::warn!(%error, "store error has no etcd equivalent");
     Status::unavailable("etcdserver: store unavailable")
 }

@@ -131,7 +131,7 @@ impl ConnectionServer {
             Some(tls) => match timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
                 Ok(Ok(stream)) => self.serve_http(stream, slot).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => tracing::debug!("TLS handshake took too long"),
+                Err(_) => tracing::debug!("TLS handshake timed out"),
             },
         }
     }
@@ -171,7 +171,7 @@ impl ConnectionServer {
             () = wait_for_first_request_timeout(&heard) => Ok(()),
         };
         if let Err(error) = ended {
-            tracing::debug!(error, "a connection broke off");
+            tracing::debug!(error, "connection closed with an error");
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn raise_limit() -> u64 {
             maximum: limit.maximum,
         };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::debug!(%error, "the limit of open files stays as it was");
+            tracing::debug!(%error, "cannot raise the limit of open files");
         }
     }
     // No limit is as good as a very high one.

@@ -55,7 +55,7 @@ fn value_of(byte: u8) -> Option<u32> {
 
 fn corrupt(at: usize) -> String {
     let mut text = String::from("illegal base64 data at input byte ");
-    write!(text, "{at}").expect("a string takes everything");
+    write!(text, "{at}").expect("writing to a String cannot fail");
     text
 }
 

@@ -22,7 +22,7 @@ const UNSTORED_MEMBERS: [&str; 2] = ["resourceVersion", "selfLink"];
 /// Why a value cannot be stored as an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStorable {
-    #[error("the document is not an object")]
+    #[error("document is not a JSON object")]
     NotAnObject,
     #[error("metadata is not an object")]
     MetadataNotAnObject,

@@ -43,7 +43,7 @@ fn quote_long(c: char, out: &mut String) {
         0x80..=0xffff => write!(out, "\\u{code:04x}"),
         _ => write!(out, "\\U{code:08x}"),
     };
-    written.expect("a string takes everything");
+    written.expect("writing to a String cannot fail");
 }
 
 /// Rust escapes the same categories in `{:?}`, except that it also escapes a

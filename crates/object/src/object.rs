@@ -11,7 +11,7 @@ use crate::timestamp::Timestamp;
 pub struct Object(Map);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the document is not an object")]
+#[error("document is not a JSON object")]
 pub struct NotAnObject;
 
 impl TryFrom<Value> for Object {
@@ -187,7 +187,7 @@ impl Object {
         }
         metadata
             .as_object_mut()
-            .expect("an object, by the line above")
+            .expect("metadata was just set to an object")
     }
 
     fn set(&mut self, member: &str, value: Option<Value>) {

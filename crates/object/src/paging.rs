@@ -26,7 +26,7 @@ pub enum ContinueRevision {
     Latest,
 }
 
-/// Why a token is refused (`B3`).
+/// Why service account token rejected (`B3`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]

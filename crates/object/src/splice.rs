@@ -9,7 +9,7 @@ use crate::canonical::{NAME_MEMBERS, TYPE_MEMBERS};
 
 /// Bytes that [`encode`](crate::encode) did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stored bytes are not canonical at byte {at}")]
+#[error("stored object is corrupt at byte {at}: not canonical JSON")]
 pub struct CorruptBytes {
     pub at: usize,
 }

@@ -17,7 +17,7 @@ pub struct Timestamp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an RFC 3339 time")]
+#[error("invalid RFC 3339 time")]
 pub struct TimestampError;
 
 impl Timestamp {

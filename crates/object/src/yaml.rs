@@ -100,7 +100,7 @@ fn flow_indicators(bytes: &[u8]) -> usize {
 fn parse_yaml(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
     let text = std::str::from_utf8(bytes).map_err(|error| YamlError {
         line: 1 + line_count(&bytes[..error.valid_up_to()]),
-        problem: "the text is not UTF-8".to_owned(),
+        problem: "invalid UTF-8".to_owned(),
     })?;
     let mut parser = Parser::new_from_str(text);
     let mut builder = YamlBuilder::default();
@@ -237,7 +237,7 @@ impl YamlBuilder {
                 };
                 self.attach_value(value, anchor)
             }
-            None => Err("unexpected end of a list or map".to_owned()),
+            None => Err("unexpected end of sequence or mapping".to_owned()),
         }
     }
 

@@ -196,7 +196,7 @@ impl CertificateManager {
             match self.reload(&material) {
                 Ok(None) => {}
                 Ok(Some(newer)) => {
-                    tracing::info!("certificates have changed, and are used from now on");
+                    tracing::info!("certificates reloaded");
                     material = newer;
                 }
                 // What was good stays in use: half of a pair may have been written.
@@ -292,7 +292,7 @@ fn warn_before_expiry(pki: &Pki, now: UnixMillis, warned: &mut Option<UnixMillis
         let days = ends.0.saturating_sub(now.0) / 86_400_000;
         tracing::warn!(
             days,
-            "our certificate authority expires; docs/operating.md says how to replace it"
+            "the certificate authority expires soon; docs/operating.md describes how to replace it"
         );
         *warned = Some(now);
     }

@@ -29,15 +29,15 @@ pub enum StartError {
     Connect(#[source] ConnectError),
     #[error("cannot share keys with other servers on the etcd cluster")]
     ClusterKeys(#[source] Cause),
-    #[error("the keys of the etcd cluster come and go")]
+    #[error("the cluster keys in etcd keep being created and deleted")]
     ClusterKeysContended,
     #[error("the keys of the etcd cluster were written by a newer Optik")]
     ClusterKeysNewer,
     #[error("no certificates")]
     Certificates(#[source] PkiError),
-    #[error("cannot speak TLS")]
+    #[error("invalid TLS configuration")]
     Tls(#[source] TlsError),
-    #[error("no key for tokens")]
+    #[error("cannot create the service account signing key")]
     SigningKey(#[source] Cause),
     #[error("cannot use {}", .path.display())]
     Key {
@@ -53,9 +53,9 @@ pub enum StartError {
     },
     #[error("cannot use {}: {reason}", .path.display())]
     Unusable { path: PathBuf, reason: &'static str },
-    #[error("no kubeconfig")]
+    #[error("cannot write the kubeconfig")]
     Kubeconfig(#[source] PkiError),
-    #[error("cannot make the namespaces and roles of the system")]
+    #[error("cannot create the system namespaces and roles")]
     Bootstrap(#[source] Cause),
     #[error("cannot start threads")]
     Threads(#[source] io::Error),

@@ -49,7 +49,11 @@ pub(crate) fn connections(max: usize) -> ConnectionLimiter {
     let descriptors = descriptors::raise_limit();
     let possible = descriptors::for_connections(descriptors).min(max);
     if possible < max {
-        tracing::info!(descriptors, connections = possible, "few files may be open");
+        tracing::info!(
+            descriptors,
+            connections = possible,
+            "connection limit reduced: the limit of open files is low"
+        );
     }
     ConnectionLimiter::new(possible)
 }

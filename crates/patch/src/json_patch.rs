@@ -41,17 +41,17 @@ pub enum JsonPatchError {
 pub enum Rejection {
     #[error("unknown operation")]
     UnknownOperation,
-    #[error("a member is missing or not a string")]
+    #[error("op, path or from is missing or not a string")]
     MissingMember,
-    #[error("the path leads nowhere")]
+    #[error("path not found")]
     NoSuchPath,
-    #[error("the value is another one")]
+    #[error("test failed: value differs")]
     TestFailed,
-    #[error("a document must be an object or a list")]
+    #[error("document must be an object or an array")]
     NotADocument,
-    #[error("copies too much")]
+    #[error("copy operations exceed the size limit")]
     CopiesTooMuch,
-    #[error("nests too deep")]
+    #[error("exceeded max depth")]
     TooDeep,
 }
 

@@ -12,7 +12,8 @@ static SCHEMA: OnceLock<Schema> = OnceLock::new();
 /// Never: a test reads the same table.
 #[must_use]
 pub fn builtin_type(group: &str, version: &str, kind: &str) -> Option<TypeRef<'static>> {
-    let schema = SCHEMA.get_or_init(|| Schema::parse(TABLE).expect("the table is part of us"));
+    let schema =
+        SCHEMA.get_or_init(|| Schema::parse(TABLE).expect("embedded schema table is valid"));
     schema.kind(group, version, kind)
 }
 

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 const TYPE_EXPR_DEPTH_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the table: {what}")]
+#[error("schema table line {line}: {what}")]
 pub struct SchemaTableError {
     pub line: usize,
     pub what: &'static str,
@@ -76,7 +76,7 @@ impl TableReader {
             Some(b'=') => self.begin(&line[1..]),
             Some(b' ') => self.field(&line[1..]),
             Some(b'@') => self.kind(&line[1..]),
-            Some(_) => Err("unknown beginning"),
+            Some(_) => Err("unknown line prefix"),
         }
     }
 
@@ -90,7 +90,7 @@ impl TableReader {
             match word {
                 "!" => structure.atomic = true,
                 "?" => structure.unknown = UnknownFields::Kept,
-                _ => return Err("unknown property of a structure"),
+                _ => return Err("unknown struct flag"),
             }
         }
         let node = self.schema.nodes.get_mut(self.begun);
@@ -116,7 +116,7 @@ impl TableReader {
             .ok_or("a field before a structure")?;
         match &mut self.schema.nodes[current] {
             TypeNode::Struct(structure) => structure.fields.push(field),
-            _ => return Err("a field outside a structure"),
+            _ => return Err("field outside a struct"),
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl TableReader {
     fn kind(&mut self, text: &'static str) -> ReadResult<()> {
         let words: Vec<&'static str> = text.split(' ').collect();
         let [group, version, kind, number] = words[..] else {
-            return Err("a kind is group, version, kind, number");
+            return Err("expected: group, version, kind, struct number");
         };
         let id = self.structure(number)?;
         self.schema.kinds.push(([group, version, kind], id));
@@ -243,14 +243,14 @@ fn field_attribute(field: &mut StructField, word: &'static str) -> ReadResult<()
             "merge" => *merge = true,
             "replace" => *replace = true,
             "retainKeys" => *retain_keys = true,
-            _ => return Err("unknown fact"),
+            _ => return Err("unknown field attribute"),
         },
         Some(("d", json)) => {
             let value = serde_json::from_str(json).map_err(|_| "a default that is not JSON")?;
             field.default = Some(value);
         }
         Some(("key", name)) => *key = name.into(),
-        Some(_) => return Err("unknown fact"),
+        Some(_) => return Err("unknown field attribute"),
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn schema_table_errors_name_the_line() {
         for (table, line, what) in [
-            ("x", 1, "unknown beginning"),
+            ("x", 1, "unknown line prefix"),
             (" a s", 1, "a field before a structure"),
             ("=A\n a", 2, "a field without a type"),
             ("=A\n a w", 2, "unknown type"),
@@ -272,10 +272,14 @@ mod tests {
                 2,
                 "a type spelt too deep",
             ),
-            ("=A\n a s nonsense", 2, "unknown fact"),
+            ("=A\n a s nonsense", 2, "unknown field attribute"),
             ("=A\n a s d={", 2, "a default that is not JSON"),
-            ("=A x", 1, "unknown property of a structure"),
-            ("=A\n@a b", 2, "a kind is group, version, kind, number"),
+            ("=A x", 1, "unknown struct flag"),
+            (
+                "=A\n@a b",
+                2,
+                "expected: group, version, kind, struct number",
+            ),
         ] {
             assert_eq!(
                 parse(table),

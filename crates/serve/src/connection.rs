@@ -142,7 +142,7 @@ pub(crate) async fn serve<H: Handler>(
         }
         Ok(Ok(None)) => tracing::debug!("a client sent plain HTTP to the TLS port"),
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => tracing::debug!("TLS handshake took too long"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
@@ -188,7 +188,7 @@ fn client_identity<H>(
     match tls.verify_client(first, others, shared.options.clock.wall()) {
         Ok(()) => identity_from_certificate(first),
         Err(error) => {
-            tracing::debug!(%error, "a client certificate is not by one of our authorities");
+            tracing::debug!(%error, "client certificate verification failed");
             ConnectionIdentity::Rejected
         }
     }
@@ -288,6 +288,6 @@ async fn drive_connection<H, S>(
         }
     });
     if let Err(error) = ended.await {
-        tracing::debug!(error, "a connection broke off");
+        tracing::debug!(error, "connection closed with an error");
     }
 }

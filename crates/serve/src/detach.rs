@@ -37,7 +37,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for DetachOnDrop<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(work) = &mut self.work else {
-            return Poll::Ready(Err(PanicError("asked again after the end".into())));
+            return Poll::Ready(Err(PanicError("polled after completion".into())));
         };
         // What a panic may leave behind half done is not looked at again.
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
@@ -66,7 +66,7 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for DetachOnDrop<F> {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without words").to_owned()
+    text.unwrap_or("panic payload is not a string").to_owned()
 }
 
 #[cfg(test)]

@@ -338,7 +338,7 @@ impl<H: Handler> HandlerChain<'_, H> {
             && is_cross_origin(&head.uri, &head.headers)
         {
             trail.record = self.begin_record(&head.headers, None);
-            let text = "this port is for programs on this machine, not for web pages";
+            let text = "requests from web browsers are not allowed on this port";
             let status = Status::forbidden_path("a browser", "open", about.path, text);
             return Err(Box::new(status_response(
                 &status,
@@ -451,7 +451,7 @@ impl<H: Handler> HandlerChain<'_, H> {
         let done = if request.info.is_read() {
             let work = behind.handler.handle(request);
             let work = AssertUnwindSafe(work).catch_unwind().await;
-            work.map_err(|_| "a read panicked".to_owned())
+            work.map_err(|_| "the handler of a read request panicked".to_owned())
         } else {
             let given = std::mem::take(held);
             let work = async move { (behind.handler.handle(request).await, given) };
@@ -463,8 +463,8 @@ impl<H: Handler> HandlerChain<'_, H> {
             work.map(back).map_err(|panicked| panicked.to_string())
         };
         done.map_err(|error| {
-            tracing::error!(%error, "a request failed unexpectedly");
-            Status::internal("the request could not be carried out")
+            tracing::error!(%error, "request handler failed");
+            Status::internal("the request handler failed")
         })
     }
 }
@@ -492,7 +492,7 @@ async fn metrics_page<H: Handler>(shared: &Arc<ServerShared<H>>) -> Result<ApiRe
         own + &runtime.block_on(behind.handler.metrics())
     });
     let text = text.await.map_err(|error| {
-        tracing::error!(%error, "metrics cannot be written");
+        tracing::error!(%error, "cannot render metrics");
         Status::internal("the metrics could not be written")
     })?;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

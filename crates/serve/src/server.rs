@@ -119,7 +119,7 @@ impl<H: Handler> Server<H> {
         shared.tasks.close();
         let drained = timeout(shared.options.limits.drain_max, shared.tasks.wait());
         if drained.await.is_err() {
-            tracing::warn!("requests were still in flight when the time to finish was over");
+            tracing::warn!("shutdown drain time is over; requests in flight were cut off");
         }
     }
 }

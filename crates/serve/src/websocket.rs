@@ -108,7 +108,7 @@ impl UpgradeRequest {
             // The connection outlives the task that it began with.
             drop(slot);
             if let Err(error) = outcome {
-                tracing::debug!(%error, "a WebSocket broke off");
+                tracing::debug!(%error, "WebSocket connection failed");
             }
         });
         head.status = StatusCode::SWITCHING_PROTOCOLS;
@@ -259,7 +259,9 @@ impl ClientFrameReader {
             return Ok(None);
         };
         if length > CLIENT_FRAME_BYTES_MAX {
-            return Err(io::Error::other("a client of a watch says too much"));
+            return Err(io::Error::other(
+                "WebSocket frame from client exceeds the size limit",
+            ));
         }
         let mask = masked.then(|| bytes.get(at..at + 4).map(<[u8]>::to_vec));
         at += if masked { 4 } else { 0 };

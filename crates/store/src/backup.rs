@@ -270,7 +270,7 @@ pub enum RestoreError {
     NewerFormat { found: u32 },
     #[error("the snapshot is damaged: {0}")]
     Damaged(&'static str),
-    #[error("{path} holds data already; restore into a new directory")]
+    #[error("{path} already contains data; restore into an empty directory")]
     NotEmpty { path: std::path::PathBuf },
     #[error("the snapshot cannot be read")]
     Read(#[from] io::Error),
@@ -313,7 +313,7 @@ pub fn restore(snapshot: impl Read, directory: &Path) -> Result<RestoreSummary, 
                 target.add_version(place, body)?;
                 restored.versions += 1;
             }
-            _ => return Err(RestoreError::Damaged("it holds something unknown")),
+            _ => return Err(RestoreError::Damaged("unknown record tag")),
         }
     }
     input.check_end()?;
@@ -380,7 +380,7 @@ impl<R: Read> HashingReader<R> {
         let mut bytes = vec![0; count];
         self.input.read_exact(&mut bytes).map_err(|cause| {
             if cause.kind() == io::ErrorKind::UnexpectedEof {
-                RestoreError::Damaged("it ends too early")
+                RestoreError::Damaged("unexpected end of file")
             } else {
                 RestoreError::Read(cause)
             }
@@ -400,7 +400,7 @@ impl<R: Read> HashingReader<R> {
         let expected = std::mem::take(&mut self.hash).finalize();
         let found: [u8; HASH_BYTES] = self.array()?;
         if found[..] != expected[..] {
-            return Err(RestoreError::Damaged("its hash is wrong"));
+            return Err(RestoreError::Damaged("SHA-256 checksum mismatch"));
         }
         Ok(())
     }

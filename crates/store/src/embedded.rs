@@ -20,8 +20,8 @@ const QUEUE_KIB_MAX: u32 = 64 << 10;
 const SEQUENCER_TASK: Task = Task::serving("store-sequencer");
 /// It returns when the hub is stopped.
 const DISPATCHER_TASK: Task = Task::serving("store-dispatcher").that_completes();
-const SEQUENCER_FAILED: &str = "the task that makes revisions panicked; restart Optik to go on with what \
-    is on disk";
+const SEQUENCER_FAILED: &str = "the sequencer task panicked; restart Optik to reload the data from \
+    disk";
 
 #[derive(Debug)]
 pub(crate) struct EmbeddedEngine {

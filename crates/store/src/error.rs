@@ -7,19 +7,19 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TxnError {
-    #[error("a key is missing")]
+    #[error("key is not provided")]
     NoKey,
-    #[error("a key is written twice in one transaction")]
+    #[error("duplicate key in transaction")]
     DuplicateKey,
     #[error("too many operations in one transaction")]
     TooManyOperations,
     #[error("the transaction has {bytes} bytes, more than {bytes_max}")]
     TooLarge { bytes: usize, bytes_max: usize },
-    #[error("the key whose value or lease is to be kept does not exist")]
+    #[error("key not found (ignore_value/ignore_lease need an existing key)")]
     KeyNotFound,
     #[error("the lease does not exist")]
     LeaseNotFound,
-    #[error("a key that is written lies outside the range of this store")]
+    #[error("a written key is outside the key range of this store")]
     KeyOutOfRange,
     #[error(transparent)]
     Range(#[from] RangeError),
@@ -32,16 +32,16 @@ pub enum CommitError {
     #[error(transparent)]
     Txn(#[from] TxnError),
     /// Nothing was written.
-    #[error("there is no room left on the disk")]
+    #[error("no space left on disk")]
     NoSpace,
     /// Nothing was written that will be seen.
-    #[error("the disk refuses writes: {0}")]
+    #[error("disk write failed: {0}")]
     Disk(String),
     /// It may or may not have been carried out.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(String),
     /// It was not carried out.
-    #[error("the store cannot be reached: {0}")]
+    #[error("store unavailable: {0}")]
     Unavailable(String),
     #[error("the store has stopped")]
     Stopped,
@@ -52,7 +52,7 @@ pub enum CommitError {
 pub enum RangeError {
     #[error("the revision is compacted; the oldest kept is {oldest}")]
     Compacted { oldest: Revision },
-    #[error("the revision lies in the future; the newest is {newest}")]
+    #[error("the revision is a future revision; the newest is {newest}")]
     Future { newest: Revision },
 }
 
@@ -60,7 +60,7 @@ pub enum RangeError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    #[error("the store cannot be reached: {0}")]
+    #[error("store unavailable: {0}")]
     Unavailable(String),
     #[error("the store has stopped")]
     Stopped,
@@ -81,7 +81,7 @@ pub enum WatchError {
 pub enum CompactError {
     #[error("compacted already, up to revision {oldest}")]
     Compacted { oldest: Revision },
-    #[error("the revision lies in the future; the newest is {newest}")]
+    #[error("the revision is a future revision; the newest is {newest}")]
     Future { newest: Revision },
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -140,7 +140,7 @@ pub enum OpenError {
         #[source]
         cause: std::io::Error,
     },
-    #[error("others on this machine may read {path}, and that cannot be changed")]
+    #[error("{path} is accessible to other users and its permissions cannot be restricted")]
     PermissionsTooOpen {
         path: PathBuf,
         #[source]

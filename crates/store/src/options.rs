@@ -27,7 +27,7 @@ impl Durability {
     }
 }
 
-/// How long the past can be read and watched.
+/// Keep old revisions readable and watchable for this long.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// Younger commits are kept …

@@ -412,7 +412,7 @@ impl Sequencer {
 
     fn record_failure(&mut self, error: DiskError) -> CommitError {
         let error = CommitError::from(error);
-        tracing::error!(%error, "the disk refuses writes; reads go on, and it will be tried again");
+        tracing::error!(%error, "disk write failed; the store is read-only until a retry succeeds");
         self.failure = Some(DiskFailure {
             error: error.clone(),
             last_attempt: self.options.clock.monotonic(),
@@ -434,12 +434,12 @@ impl Sequencer {
         };
         match disk.repair(state) {
             Ok(()) => {
-                tracing::info!("the disk takes writes again");
+                tracing::info!("disk recovered; writes are accepted again");
                 self.failure = None;
             }
             Err(error) => {
                 let text = describe(&error);
-                tracing::warn!(error = %text, "the disk still refuses writes");
+                tracing::warn!(error = %text, "retry of the disk failed; the store stays read-only");
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) enum CallFailure {
     /// The other end hung up.
     #[error("EOF")]
     Closed,
-    #[error("the answer has more than {max} bytes")]
+    #[error("response body exceeds {max} bytes")]
     TooLong { max: usize },
     #[error("{0}")]
     Other(String),

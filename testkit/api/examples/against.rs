@@ -21,7 +21,7 @@ struct Args {
     /// What the server has not, separated by commas: patch, apply, deployments, …
     #[arg(long, value_delimiter = ',')]
     lacks: Vec<String>,
-    /// Also run what takes minutes.
+    /// Also run checks that take minutes.
     #[arg(long)]
     slow: bool,
     #[arg(long, default_value_t = 8)]

@@ -16,7 +16,7 @@ struct Args {
     server: String,
     #[arg(long)]
     token: Option<String>,
-    /// How many live for one owner.
+    /// Number of dependents of one owner.
     #[arg(long, default_value_t = 10_000)]
     owned: usize,
     /// How many are in a namespace.
@@ -29,7 +29,7 @@ struct Args {
     /// How often all of it is done.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// How many seconds the server has to forget what was, before its memory is read.
+    /// Seconds to wait for compaction before reading the memory of the server.
     /// Give it an age of history and an interval of compaction that are shorter.
     #[arg(long, default_value_t = 30)]
     forgetting: u64,

@@ -178,7 +178,11 @@ impl BulkObjects {
             }
         };
         let done = tokio::time::timeout(DELETION_TIMEOUT, waiting).await;
-        done.unwrap_or_else(|_| Err(Failure::new(format!("{path}: waited in vain"))))
+        done.unwrap_or_else(|_| {
+            Err(Failure::new(format!(
+                "{path}: timed out waiting for deletion"
+            )))
+        })
     }
 }
 

@@ -200,7 +200,7 @@ impl Client {
             match incoming.frame().await {
                 None => break true,
                 Some(Err(cause)) => {
-                    return Err(Failure::new(format!("body broken off: {cause}")));
+                    return Err(Failure::new(format!("response body ended early: {cause}")));
                 }
                 Some(Ok(frame)) => body.extend(frame.into_data().ok()),
             }

@@ -70,7 +70,7 @@ impl Pool {
         let mut connection = connect(&self.target, self.narrow).await?;
         match connection.send_request(request).await {
             Ok(response) => Ok((response, connection)),
-            Err(error) => Err(Failure::new(format!("broken: {error}"))),
+            Err(error) => Err(Failure::new(format!("connection failed: {error}"))),
         }
     }
 }

@@ -148,7 +148,7 @@ pub(crate) fn qualified(name: &str, group: &str) -> String {
 #[must_use]
 pub(crate) fn kind(plural: &str) -> &'static Kind {
     let found = ALL.iter().find(|kind| kind.plural == plural);
-    found.unwrap_or_else(|| panic!("the suite does not know {plural}"))
+    found.unwrap_or_else(|| panic!("unknown kind {plural} in the suite"))
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";

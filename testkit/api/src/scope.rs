@@ -205,7 +205,9 @@ impl Scope {
     /// Compacts the store at its current revision.
     pub(crate) async fn compact(&self) -> Outcome<u64> {
         let Some(compact) = &self.shared.traits.compact else {
-            return Err(Failure::new("a check that compacts needs Compaction"));
+            return Err(Failure::new(
+                "check compacts but does not declare Need::Compaction",
+            ));
         };
         compact().await.map_err(Failure::new)
     }

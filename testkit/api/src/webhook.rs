@@ -95,7 +95,9 @@ impl Webhook {
         names: Vec<SanType>,
         answering: impl Fn(&ReceivedReview) -> Reply + Send + Sync + 'static,
     ) -> Outcome<Self> {
-        let failed = |cause: &dyn std::fmt::Display| Failure::new(format!("no webhook: {cause}"));
+        let failed = |cause: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot start test webhook: {cause}"))
+        };
         let (config, authority) = tls_config(names).map_err(|cause| failed(&cause))?;
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.map_err(|cause| failed(&cause))?;

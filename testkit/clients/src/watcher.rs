@@ -191,7 +191,7 @@ impl RecordingHttpWatcher {
                     replica.revision = revision_of(object);
                     return Some((replica, lines));
                 }
-                _ => panic!("not of a state: {line}"),
+                _ => panic!("unexpected line in the initial list: {line}"),
             }
         }
     }
@@ -239,7 +239,7 @@ impl CollectionReplica {
         let event_type = line["type"].as_str().unwrap_or_default();
         let revision = match event_type {
             "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" => revision_of(object),
-            _ => panic!("nothing is expected to go wrong: {line}"),
+            _ => panic!("unexpected watch line: {line}"),
         };
         self.revision = self.revision.max(revision);
         if event_type == "BOOKMARK" {

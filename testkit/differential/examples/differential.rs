@@ -16,7 +16,7 @@ struct Args {
     /// Where the scripts are; their records are in `recording` below it.
     #[arg(long)]
     scripts: PathBuf,
-    /// Write what the server answers as the record.
+    /// Record the responses of the server.
     #[arg(long)]
     write: bool,
     /// Only scripts whose names contain this.

@@ -27,7 +27,7 @@ const HEADERS: &[&str] = &[
 pub enum PlayError {
     #[error("{title}: {cause}")]
     Send { title: String, cause: Failure },
-    #[error("{title}: no header {name} is known here")]
+    #[error("{title}: invalid header name {name}")]
     Header { title: String, name: String },
     #[error("{title}: {method} is no method")]
     Method { title: String, method: String },
@@ -37,7 +37,7 @@ pub enum PlayError {
         pointer: String,
         text: String,
     },
-    #[error("{title}: still {status} after a while: {text}")]
+    #[error("{title}: still {status} after the timeout: {text}")]
     Until {
         title: String,
         status: u16,

@@ -38,7 +38,7 @@ pub struct ScriptStep {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("{title}: {line:?} is neither a request line, a header nor a direction")]
+    #[error("{title}: {line:?} is not a request line, header or directive")]
     Line { title: String, line: String },
     #[error("{title}: there is no request")]
     Empty { title: String },

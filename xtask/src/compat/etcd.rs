@@ -40,7 +40,7 @@ fn suite_against(nodes: usize) -> Outcome {
     if status.success() {
         Ok(())
     } else {
-        Err("the behaviour suite does not hold".to_owned())
+        Err("the behaviour suite failed".to_owned())
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn faults() -> Outcome {
     if status.success() {
         Ok(())
     } else {
-        Err("the etcd engine does not stand every fault".to_owned())
+        Err("the etcd engine failed a fault scenario".to_owned())
     }
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn live() -> Outcome {
         .current_dir(root());
     match compare.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("a real kube-apiserver does not answer as recorded".to_owned()),
+        Ok(_) => Err("kube-apiserver responses differ from the recording".to_owned()),
         Err(cause) => Err(format!("cannot compare: {cause}")),
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn operator_faults_on(kubeconfig: &Path) -> Outcome {
     if tests.status().is_ok_and(|status| status.success()) {
         Ok(())
     } else {
-        Err("our runtime does not get along with it".to_owned())
+        Err("optik-controller failed against this server".to_owned())
     }
 }
 

@@ -100,7 +100,7 @@ fn kubernetes_manifest() -> Result<String, String> {
     let module = format!("k8s.io/kubernetes@{KUBERNETES_VERSION}");
     let found = output(Command::new("go").args(["mod", "download", "-json", &module]))?;
     let found: serde_json::Value =
-        serde_json::from_str(&found).map_err(|c| format!("go says something else: {c}"))?;
+        serde_json::from_str(&found).map_err(|c| format!("unexpected output of go: {c}"))?;
     let path = found["GoMod"].as_str().ok_or("go names no manifest")?;
     let theirs = std::fs::read_to_string(path).map_err(|c| format!("{path}: {c}"))?;
     let staged = theirs
@@ -166,7 +166,7 @@ pub(crate) fn debian_etcdctl() -> Result<PathBuf, String> {
     let run = |program: &str, words: &[&str]| {
         let mut command = Command::new(program);
         output(command.args(words).current_dir(&directory))
-            .map_err(|reason| format!("Debian's etcd-client cannot be had: {reason}"))
+            .map_err(|reason| format!("cannot download Debian's etcd-client: {reason}"))
     };
     if run("apt-get", &["download", "etcd-client"]).is_err() {
         run("apt-get", &["update"])?;

@@ -76,7 +76,7 @@ impl ApiServer {
         let accounts = self.shared.service_accounts.as_ref()?;
         let found = accounts.authenticate(token, accounts.audiences());
         if let Err(reason) = &found {
-            tracing::debug!(reason, "a token is refused");
+            tracing::debug!(reason, "service account token rejected");
         }
         found.ok().map(|(user, _)| user)
     }

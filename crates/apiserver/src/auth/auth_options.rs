@@ -10,7 +10,7 @@ pub enum AuthorizationMode {
     /// Roles and their bindings.
     #[default]
     Rbac,
-    /// Whoever has proven who they are may do everything.
+    /// Every authenticated request is allowed.
     AlwaysAllow,
 }
 

@@ -135,7 +135,7 @@ impl RbacAuthorizer {
                 };
                 if let Err(error) = read {
                     let key = String::from_utf8_lossy(key);
-                    tracing::error!(%key, %error, "what is stored there allows nothing");
+                    tracing::error!(%key, %error, "stored RBAC object cannot be decoded; it grants no permissions");
                     // What it said before does not count either.
                     remove_from_policy(editor, directory, version.key());
                 }

@@ -140,7 +140,7 @@ fn forbidden(attributes: &AdmissionAttributes<'_>, object: &Object, text: &str) 
 }
 
 fn unreadable() -> Status {
-    Status::internal("the object cannot be read")
+    Status::internal("cannot decode role or role binding")
 }
 
 fn read_role(object: &Object) -> Result<Role, Status> {

@@ -56,7 +56,7 @@ impl CompileFrom for CompiledFlowSchemas {
             }
             Err(error) => {
                 let key = String::from_utf8_lossy(entry.key());
-                tracing::error!(%key, %error, "what is stored there is no flow schema");
+                tracing::error!(%key, %error, "stored object is not a valid FlowSchema; ignored");
                 None
             }
         });

@@ -246,7 +246,7 @@ async fn send(api: &ApiServer, request: ApiRequest) -> bool {
         _ => {
             if let ResponseBody::Whole(text) = &response.body {
                 let (verb, text) = (info.verb(), String::from_utf8_lossy(text));
-                tracing::warn!(verb, "an APIService cannot be written: {text}");
+                tracing::warn!(verb, "cannot write APIService: {text}");
             }
             false
         }

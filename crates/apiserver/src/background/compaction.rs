@@ -76,7 +76,7 @@ async fn compact(store: &Store, revision: Revision) {
     match store.compact(revision).await {
         // Somebody else did, or the store did it by itself.
         Ok(()) | Err(CompactError::Compacted { .. }) => {}
-        Err(error) => tracing::warn!("cannot compact: {error}"),
+        Err(error) => tracing::warn!("compaction failed: {error}"),
     }
 }
 

@@ -110,8 +110,10 @@ pub(super) fn now(clock: &dyn Clock) -> Timestamp {
 
 /// Something that went wrong with what we stored ourselves.
 fn encoding_failed(error: &dyn std::fmt::Display) -> Status {
-    tracing::error!("an object cannot be shown as asked for: {error}");
-    Status::internal(&format!("the object cannot be shown as asked for: {error}"))
+    tracing::error!("cannot encode stored object as requested: {error}");
+    Status::internal(&format!(
+        "cannot encode the stored object as requested: {error}"
+    ))
 }
 
 /// The error event of a watch, or an answer that is no object of the kind.

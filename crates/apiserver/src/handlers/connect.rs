@@ -33,7 +33,7 @@ pub(crate) async fn connect(
     let object = ObjectName { name, ..object };
     let found = get(outside, kind, object, GetView::Object, "").await?;
     let found: Value = serde_json::from_slice(&found)
-        .map_err(|error| Status::internal(&format!("a stored object is damaged: {error}")))?;
+        .map_err(|error| Status::internal(&format!("stored object is corrupt: {error}")))?;
     if matches!(reach, ConnectTarget::Log | ConnectTarget::ExecOrAttach) {
         check_container(&found, name, query.get_or_empty("container"))?;
     }

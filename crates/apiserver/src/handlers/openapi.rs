@@ -155,7 +155,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
     let done = spawn_blocking(work).await;
-    done.map_err(|_| Status::internal("the document could not be made"))
+    done.map_err(|_| Status::internal("generating the OpenAPI document failed"))
 }
 
 /// `Sun, 15 Nov 2026 13:56:21 GMT`

@@ -82,7 +82,7 @@ impl<T> CompiledObjects<T> {
                     Ok(object) => Arc::new(read(&object)),
                     Err(error) => {
                         let key = String::from_utf8_lossy(&key);
-                        tracing::error!("{key} has no effect: {error}");
+                        tracing::error!("cannot decode {key}; it is ignored: {error}");
                         continue;
                     }
                 },

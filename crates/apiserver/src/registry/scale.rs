@@ -57,7 +57,7 @@ pub(crate) fn render_view(
     revision: Revision,
 ) -> Result<Bytes, Status> {
     let parent = kind.decode_stored(stored);
-    let parent = parent.map_err(|error| damaged_object("the parent of a scale", error))?;
+    let parent = parent.map_err(|error| damaged_object("parent object of scale", error))?;
     let encoded = view(kind, &parent)?.encode();
     let encoded = encoded.map_err(|error| Status::internal(&error.to_string()))?;
     let spliced = splice(&encoded, revision.get());

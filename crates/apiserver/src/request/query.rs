@@ -15,7 +15,7 @@ pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'a> Query<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, Status> {
         if text.len() > QUERY_BYTES_MAX {
-            return Err(Status::bad_request("the query is too long"));
+            return Err(Status::bad_request("query string too long"));
         }
         Ok(Self(form_urlencoded::parse(text.as_bytes()).collect()))
     }

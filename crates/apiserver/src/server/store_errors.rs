@@ -10,29 +10,32 @@ pub(crate) fn commit_failed(error: CommitError) -> Status {
             Status::storage_failure("etcdserver: request is too large")
         }
         CommitError::Txn(other) => {
-            tracing::error!("a write we made was refused: {other}");
-            Status::internal("the store refused the write")
+            tracing::error!("store rejected a transaction built by the server: {other}");
+            Status::internal("store rejected the transaction")
         }
         CommitError::NoSpace => {
             Status::storage_failure("etcdserver: mvcc: database space exceeded")
         }
         CommitError::Disk(cause) => {
-            tracing::error!("the disk refuses writes: {cause}");
-            Status::internal("the store cannot write")
+            tracing::error!("disk write failed: {cause}");
+            Status::internal("store write failed")
         }
         // The client must not assume that nothing happened.
         CommitError::Unknown(cause) => {
-            tracing::warn!("the outcome of a write is unknown: {cause}");
-            Status::timeout("the outcome of the write is not known", 0)
+            tracing::warn!("write outcome unknown: {cause}");
+            Status::timeout(
+                "write outcome unknown: it may or may not have been applied",
+                0,
+            )
         }
         CommitError::Unavailable(cause) => {
-            tracing::warn!("the store cannot be reached: {cause}");
-            Status::unavailable("the store cannot be reached")
+            tracing::warn!("store unavailable: {cause}");
+            Status::unavailable("store unavailable")
         }
         CommitError::Stopped => shutting_down(),
         other => {
-            tracing::error!("a write failed: {other}");
-            Status::internal("the store failed")
+            tracing::error!("write failed: {other}");
+            Status::internal("store write failed")
         }
     }
 }
@@ -42,8 +45,8 @@ pub(crate) fn read_failed(error: ReadError) -> Status {
     match error {
         ReadError::Stopped => shutting_down(),
         other => {
-            tracing::warn!("cannot read: {other}");
-            Status::unavailable("the store cannot be reached")
+            tracing::warn!("linearizable read failed: {other}");
+            Status::unavailable("store unavailable")
         }
     }
 }
@@ -54,8 +57,8 @@ pub(crate) fn not_confirmed(error: ReadError) -> Status {
         ReadError::Stopped => shutting_down(),
         // Each request is told, which would fill the log.
         other => {
-            tracing::debug!("what is known may be out of date: {other}");
-            Status::unavailable("the store cannot be reached")
+            tracing::debug!("cannot confirm that the local state is current: {other}");
+            Status::unavailable("store unavailable")
         }
     }
 }
@@ -67,5 +70,5 @@ pub(crate) fn shutting_down() -> Status {
 /// Bytes in the store that are no object.
 pub(crate) fn damaged_object(key: &str, error: CorruptBytes) -> Status {
     tracing::error!("{key}: {error}");
-    Status::internal("the stored object cannot be read")
+    Status::internal("stored object is corrupt")
 }

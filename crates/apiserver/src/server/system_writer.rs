@@ -131,7 +131,10 @@ impl ApiServerInner {
             Err(status) if matches!(status.code(), 404 | 409) => true,
             Err(status) => {
                 let kind = &own.kind.resource.kind;
-                tracing::warn!("cannot settle the {kind} {name}: {}", status.message());
+                tracing::warn!(
+                    "cannot update status of {kind} {name}: {}",
+                    status.message()
+                );
                 false
             }
         }

@@ -17,15 +17,15 @@ use thiserror::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
-    #[error("no PEM of a key")]
+    #[error("no PEM-encoded key found")]
     NoPem,
-    #[error("not a key of RSA, P-256 or P-384 in PKCS#8, PKCS#1 or SEC 1")]
+    #[error("unsupported key: must be RSA, P-256 or P-384 in PKCS#8, PKCS#1 or SEC 1 format")]
     Unsupported,
-    #[error("only a public key, which cannot sign")]
+    #[error("a private key is required for signing, found only a public key")]
     PublicOnly,
-    #[error("a key could not be made")]
+    #[error("cannot generate a key")]
     Generate,
-    #[error("the key cannot sign")]
+    #[error("signing failed")]
     Sign,
 }
 

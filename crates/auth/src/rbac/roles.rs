@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 #[derive(Debug, Error)]
-#[error("not a role or a binding")]
+#[error("cannot decode RBAC object")]
 pub struct RbacDecodeError(#[source] serde_json::Error);
 
 #[derive(Clone, Debug, Default, Deserialize)]

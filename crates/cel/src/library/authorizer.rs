@@ -54,7 +54,7 @@ pub struct AuthorizerValue {
 
 impl fmt::Debug for AuthorizerValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asker")
+        f.debug_struct("AuthorizerValue")
             .field("service_account", &self.service_account)
             .finish_non_exhaustive()
     }

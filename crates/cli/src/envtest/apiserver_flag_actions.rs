@@ -4,7 +4,7 @@ use super::admission_plugins::{check_disabled, check_enabled};
 use super::flag_action::FlagAction::{Checked, Ignored, Refused, Same, Translated};
 use super::flag_action::FlagGroup;
 
-const NOT_SUPPORTED: &str = "Optik does not have this, and it is too important to be ignored";
+const NOT_SUPPORTED: &str = "not supported by Optik, and not safe to ignore";
 const NO_FRONT_PROXY: &str = "Optik takes nobody's word for who somebody is: users behind a front \
     proxy would not get in";
 const NO_CONFIGURATION: &str =

@@ -19,7 +19,7 @@ pub(super) const PROGRAM: EmulatedProgram = EmulatedProgram {
 };
 
 /// Without it clients would get in, or data would lie about, where nobody expects it.
-const NOT_SUPPORTED: &str = "Optik does not have this, and it is too important to be ignored";
+const NOT_SUPPORTED: &str = "not supported by Optik, and not safe to ignore";
 const NO_NODE_AUTHORIZER: &str = "Optik has no authorizer for nodes: they would have no rights. Say RBAC, \
     and bind system:node to system:nodes if nodes are to be users with that role";
 

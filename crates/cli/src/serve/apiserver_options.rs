@@ -18,72 +18,71 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(super) struct ApiServerArgs {
-    /// Serve the API here, over TLS; port 0 takes a free one
+    /// Address of the API, over TLS; port 0 takes a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Also serve the API without TLS, on this machine only
+    /// Also serve the API without TLS, on a loopback address
     ///
-    /// Everybody who reaches it is an administrator: there are no passwords on it.
+    /// It has no authentication: every client on it is an administrator.
     #[arg(long, value_name = "ADDRESS")]
     listen_http: Option<SocketAddr>,
-    /// Write the kubeconfig of an administrator here [default: DIR/kubeconfig]
+    /// Write the administrator's kubeconfig to this file [default: DIR/kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig_out: Option<PathBuf>,
-    /// Keep certificates in this directory; missing ones are made [default: DIR/pki]
+    /// Certificate directory; missing certificates are created [default: DIR/pki]
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<PathBuf>,
-    /// Serve with this certificate instead of one of our own: PEM, with its chain
+    /// Serving certificate with its chain, in place of a generated one: PEM
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
-    /// The key of that certificate, as PEM
+    /// Private key of the serving certificate: PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
-    /// Let clients in whose certificates these authorities signed, beside our own: PEM
+    /// Additional CA bundle for client certificates: PEM
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
-    /// Let clients in with these bearer tokens: lines of token,user,uid,"group1,group2"
+    /// Static bearer tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Whether clients without credentials are the user system:anonymous, who by default
-    /// sees health and version
+    /// Accept requests without credentials as the user system:anonymous, which by default may
+    /// read health and version
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     anonymous_auth: bool,
-    /// Names and addresses by which clients reach us, beside those we know: they are
-    /// written into our certificate
+    /// Additional subject alternative names of the generated serving certificate
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     tls_san: Vec<String>,
-    /// Look this often whether certificates have changed, or end soon
+    /// Check this often for changed or expiring certificates
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = units::parse_duration)]
     certificate_check_interval: Duration,
-    /// Who decides what clients may do
+    /// Authorization mode
     #[arg(long, value_name = "MODE", value_enum, default_value_t = AuthorizationModeFlag::Rbac)]
     authorization_mode: AuthorizationModeFlag,
-    /// Sign tokens of service accounts with this key instead of one of our own: PEM
+    /// Key that signs service account tokens, in place of a generated one: PEM
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
-    /// Also believe tokens that these keys signed: PEM
+    /// Additional public keys to verify service account tokens: PEM
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
-    /// Whom tokens of service accounts name as their issuer: a URL
+    /// Issuer of service account tokens: a URL
     #[arg(
         long,
         value_name = "URL",
         default_value = "https://kubernetes.default.svc.cluster.local"
     )]
     service_account_issuer: String,
-    /// Whom tokens are for if nobody says [default: the issuer]
+    /// Default audiences of service account tokens [default: the issuer]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     api_audiences: Vec<String>,
-    /// The longest that a token of a service account may last [default: 2^32 seconds]
+    /// Maximum lifetime of a service account token [default: 2^32 seconds]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     service_account_max_token_expiration: Option<Duration>,
-    /// Carry out this many reads at a time, watches left out; 0 for any number
+    /// Maximum number of read requests in flight, watches excluded; 0 for no limit
     #[arg(long, value_name = "COUNT", default_value_t = 400)]
     max_requests_inflight: usize,
-    /// Carry out this many writes at a time; 0 for any number
+    /// Maximum number of mutating requests in flight; 0 for no limit
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     max_mutating_requests_inflight: usize,
-    /// Let web pages of these origins talk to the server: regular expressions
+    /// Allowed origins for CORS: regular expressions
     #[arg(long, value_name = "REGEX,…", value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
     #[command(flatten)]
@@ -92,19 +91,19 @@ pub(super) struct ApiServerArgs {
 
 #[derive(Debug, Args)]
 struct AuditLogArgs {
-    /// Write down who did what, as this policy says: YAML of audit.k8s.io/v1
+    /// Audit policy file: YAML of audit.k8s.io/v1
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
-    /// Write it to this file, a line of JSON for each event
+    /// Audit log file: one JSON document per line
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
-    /// Set the file aside when it would grow beyond so many mebibytes
+    /// Rotate the audit log before it exceeds this size in mebibytes
     #[arg(long, value_name = "MIB", default_value_t = 100)]
     audit_log_maxsize: u64,
-    /// Keep this many that were set aside; 0 keeps all
+    /// Maximum number of rotated audit logs to keep; 0 keeps all
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     audit_log_maxbackup: usize,
-    /// Keep those for so many days; 0 keeps them for ever
+    /// Maximum age of rotated audit logs in days; 0 keeps them for ever
     #[arg(long, value_name = "DAYS", default_value_t = 0)]
     audit_log_maxage: u32,
 }
@@ -133,10 +132,10 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuthorizationModeFlag {
-    /// Roles and their bindings
+    /// Roles and role bindings
     #[value(name = "RBAC", alias = "rbac")]
     Rbac,
-    /// Whoever has proven who they are may do everything
+    /// Every authenticated request is allowed
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
 }

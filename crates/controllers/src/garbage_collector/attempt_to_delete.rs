@@ -412,7 +412,11 @@ fn outcome_of_response(code: u16, path: &str, body: &Value) -> ProcessOutcome {
         // Somebody changed it meanwhile.
         409 => ProcessOutcome::Retry,
         _ => {
-            log_failure(format_args!("cannot collect {path}"), code, body);
+            log_failure(
+                format_args!("garbage collection of {path} failed"),
+                code,
+                body,
+            );
             ProcessOutcome::Retry
         }
     }

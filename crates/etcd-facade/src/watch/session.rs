@@ -138,7 +138,7 @@ impl WatchSession {
             Some(Some(RequestUnion::CreateRequest(create))) => self.create(&create),
             Some(Some(RequestUnion::CancelRequest(cancel))) => self.cancel(cancel.watch_id),
             Some(Some(RequestUnion::ProgressRequest(_))) => self.request_progress(),
-            Some(None) => tracing::debug!("a watch request asks for nothing that we know"),
+            Some(None) => tracing::debug!("watch request has no known request type"),
         }
     }
 

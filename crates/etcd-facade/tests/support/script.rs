@@ -56,7 +56,7 @@ struct Script {
 
 impl Script {
     fn section(&mut self, title: &str) {
-        writeln!(self.said, "\n# {title}").expect("a string takes everything");
+        writeln!(self.said, "\n# {title}").expect("writing to a String cannot fail");
     }
 
     fn record(&mut self, request: &str, answer: impl Debug) {

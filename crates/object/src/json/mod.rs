@@ -294,7 +294,7 @@ pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
 pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     value
         .serialize(&mut Serializer::with_formatter(out, GoFormatter))
-        .expect("our values have string keys, and a vector takes everything");
+        .expect("map keys are strings and writing to a Vec cannot fail");
 }
 
 /// What Go does differently: `<`, `>`, `&` and the two line separators are escaped

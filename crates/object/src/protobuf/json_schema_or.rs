@@ -80,7 +80,7 @@ pub(super) fn write(
         (_, JsonKind::Null) => Ok(()),
         _ => Err(ProtobufError::UnexpectedType {
             field,
-            expected: "a schema or a list",
+            expected: "a JSON schema or a list",
         }),
     }
 }

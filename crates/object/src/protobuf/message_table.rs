@@ -95,7 +95,7 @@ pub enum FieldCardinality {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the table: {problem}")]
+#[error("message table line {line}: {problem}")]
 pub struct MessageTableError {
     pub line: usize,
     pub problem: &'static str,
@@ -145,7 +145,7 @@ impl MessageTable {
                 let owner = self.messages.last_mut().ok_or("a field of no message")?;
                 owner.fields.push(read_field(number, name, kind, ids)?);
             }
-            _ => return Err("neither kind nor message nor field"),
+            _ => return Err("line is not a kind, message or field declaration"),
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ fn read_json_mapping(words: &[&str], ids: &Ids) -> Result<JsonMapping, &'static 
         ["or-bool", schema] => JsonMapping::Schema(JsonSchemaOr::Bool, find(ids, schema)?),
         ["or-schemas", schema] => JsonMapping::Schema(JsonSchemaOr::Schemas, find(ids, schema)?),
         ["or-strings", schema] => JsonMapping::Schema(JsonSchemaOr::Strings, find(ids, schema)?),
-        _ => return Err("unknown form"),
+        _ => return Err("unknown JSON mapping"),
     })
 }
 
@@ -334,9 +334,13 @@ mod tests {
             (": a\n1 b c", 2, "no such message"),
             (": a\nx b string", 2, "no field number"),
             (": a\n1! b string", 2, "unknown flag"),
-            (": a b", 1, "unknown form"),
+            (": a b", 1, "unknown JSON mapping"),
             (": a\n", 0, ""),
-            (": a\n\n", 2, "neither kind nor message nor field"),
+            (
+                ": a\n\n",
+                2,
+                "line is not a kind, message or field declaration",
+            ),
             ("= v1 A a", 1, "no such message"),
         ] {
             let outcome = MessageTable::parse(text).map(|_| ());

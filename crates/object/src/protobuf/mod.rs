@@ -76,16 +76,16 @@ pub enum ProtobufError {
     WrongWireType(&'static str),
     #[error("exceeded max depth")]
     TooDeep,
-    #[error("the message has too many values")]
+    #[error("message has too many values")]
     TooManyValues,
-    #[error("field {0}: the text is not UTF-8")]
+    #[error("field {0}: invalid UTF-8")]
     NotUtf8(&'static str),
     #[error("field {field}: {cause}")]
     NotJson {
         field: &'static str,
         cause: SyntaxError,
     },
-    #[error("field {0}: the value cannot be written as JSON")]
+    #[error("field {0}: value has no JSON representation")]
     NotRepresentable(&'static str),
     #[error("field {field}: expected {expected}")]
     UnexpectedType {

@@ -157,7 +157,7 @@ fn malformed_yaml_is_refused() {
     }
     assert_eq!(
         parse(b"a: 1\nb: \xff").unwrap_err().to_string(),
-        "yaml: line 2: the text is not UTF-8"
+        "yaml: line 2: invalid UTF-8"
     );
 }
 

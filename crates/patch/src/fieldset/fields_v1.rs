@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsV1Error {
-    #[error("a set of fields is an object")]
+    #[error("fieldsV1 must be an object")]
     NotAnObject,
     #[error("key must be 2 characters long:")]
     TooShort,
     #[error("missing colon: {0}")]
     NoColon(String),
-    #[error("not the key, value or index of an item: {0}")]
+    #[error("invalid path element: {0}")]
     BadElement(String),
 }
 

@@ -70,7 +70,7 @@ impl AuditFile {
             failed: AtomicBool::new(false),
         };
         if let Err(error) = file.restrict_backup_permissions() {
-            tracing::warn!(%error, "others on this machine may read old audit logs");
+            tracing::warn!(%error, "cannot restrict permissions of rotated audit logs");
         }
         Ok(file)
     }

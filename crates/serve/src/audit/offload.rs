@@ -65,7 +65,7 @@ impl<T: Send + 'static> Offload<T> {
                 content
             });
             let worked = worked.await.inspect_err(|error| {
-                tracing::error!(%error, "a request cannot be written down");
+                tracing::error!(%error, "cannot record audit event");
             });
             worked.ok()
         }));

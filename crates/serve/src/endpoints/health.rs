@@ -161,7 +161,8 @@ impl Health {
         if !excluded.is_empty() {
             let names: Vec<_> = excluded.iter().map(|name| quote(name)).collect();
             let warning = "warn: some health checks cannot be excluded: no matches for";
-            writeln!(text, "{warning} {}", names.join(",")).expect("a string takes everything");
+            writeln!(text, "{warning} {}", names.join(","))
+                .expect("writing to a String cannot fail");
         }
         if !well {
             text.push_str(&format!("{page} check failed\n"));

@@ -98,7 +98,7 @@ pub fn warn_if_writable(path: &Path) {
     let writable = |found: fs::Metadata| found.permissions().mode() & GROUP_OTHER_WRITE_MASK != 0;
     if fs::metadata(path).is_ok_and(writable) {
         let path = path.display();
-        tracing::warn!(%path, "others on this machine may put keys of theirs in place of ours");
+        tracing::warn!(%path, "certificate directory is writable by other users, who could replace its keys");
     }
 }
 

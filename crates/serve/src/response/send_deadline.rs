@@ -144,7 +144,7 @@ pub(crate) fn set_send_deadline(unsent: &Arc<PendingResponse>, at: Instant) {
 
 /// An answer was not sent in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the other end did not take an answer in time")]
+#[error("client did not read the response before its send deadline")]
 pub(crate) struct SendTimeout;
 
 /// Of the answer that a task is sending.

@@ -151,7 +151,9 @@ impl Disk {
         durability: Durability,
     ) -> Result<(), DiskError> {
         let Some(active) = &mut self.active else {
-            return Err(DiskError::Failed("it failed before".into()));
+            return Err(DiskError::Failed(
+                "the log is not writable after an earlier error".into(),
+            ));
         };
         if self.buffer.len() > BODY_BYTES_MAX {
             return Err(DiskError::Failed("a change is larger than 4 GiB".into()));
@@ -221,7 +223,7 @@ impl Disk {
             known().all(|number| manifest.segments.iter().any(|l| l.number == number))
         });
         let Some(mut manifest) = manifest else {
-            let reason = "its list of segments is another; restart Optik to go on";
+            let reason = "the manifest lists other segments; restart Optik";
             return Err(DiskError::Failed(reason.into()));
         };
         manifest

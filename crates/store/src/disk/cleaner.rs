@@ -184,7 +184,7 @@ impl Drop for Cleaner {
 }
 
 fn cleaner_ended() -> DiskError {
-    DiskError::Failed("the log cleaner has ended".into())
+    DiskError::Failed("the log cleaner thread exited".into())
 }
 
 struct CleanerWorker {
@@ -309,7 +309,7 @@ impl CleanerWorker {
     fn remove(&self, number: u64) {
         if let Err(error) = fs::remove_file(segment::path(&self.log, number)) {
             // The next start tries again.
-            tracing::warn!(%error, number, "a segment that is not needed stays");
+            tracing::warn!(%error, number, "cannot remove an unused segment");
         }
     }
 

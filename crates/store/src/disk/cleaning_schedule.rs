@@ -175,12 +175,12 @@ impl Disk {
                 self.cleaning = false;
             }
             CleanerReport::NotPrepared(error) => {
-                tracing::warn!(%error, "no new segment can be made; it will be tried again");
+                tracing::warn!(%error, "cannot create a new segment; retrying");
                 self.next = NextSegment::None;
                 self.cleaner_backs_off = true;
             }
             CleanerReport::NotCleaned(error) => {
-                tracing::warn!(%error, "no space can be given back; it will be tried again");
+                tracing::warn!(%error, "log cleaning failed; retrying");
                 self.cleaning = false;
                 self.cleaner_backs_off = true;
                 if let FullCleaning::Running { .. } = self.full_cleaning {

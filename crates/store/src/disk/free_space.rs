@@ -34,10 +34,10 @@ impl FreeSpace {
             tracing::warn!(
                 free,
                 %path,
-                "the disk is nearly full; when it is, writes are refused until there is room"
+                "disk nearly full; when it is full, writes are rejected until space is freed"
             );
         } else {
-            tracing::info!(free, %path, "there is room on the disk again");
+            tracing::info!(free, %path, "free disk space is sufficient again");
         }
     }
 }

@@ -207,7 +207,7 @@ impl StoreDirectory {
             tracing::warn!(
                 from = %left.display(),
                 to = %aside.display(),
-                "the first start was interrupted: what it left is set aside"
+                "incomplete initialization found; its files were moved aside"
             );
             fs::rename(&left, &aside).map_err(io_error("rename", &left))?;
         }

@@ -92,7 +92,7 @@ pub struct DiskStatus {
 /// Why a write failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum DiskError {
-    #[error("there is no room left on the disk")]
+    #[error("no space left on disk")]
     NoSpace,
     #[error("{0}")]
     Failed(String),
@@ -279,7 +279,7 @@ impl Disk {
             self.deactivate_on_error(result)?;
         }
         if let Err(error) = self.directory.write_sync_point(synced) {
-            tracing::warn!(%error, "cannot note what is on disk");
+            tracing::warn!(%error, "cannot write the sync point");
             return Ok(());
         }
         self.last_synced = synced;
@@ -300,7 +300,7 @@ impl Disk {
             return;
         }
         if let Err(error) = directory.set_unclean(false) {
-            tracing::warn!(%error, "the next start will take this stop for a crash");
+            tracing::warn!(%error, "cannot record the clean shutdown; the next start will run crash recovery");
         }
     }
 }

@@ -66,12 +66,7 @@ pub(super) fn read(
     now: Monotonic,
 ) -> Result<RecoveredLog, OpenError> {
     let manifest = Manifest::read(log).map_err(io_error("read", log))?;
-    let manifest = manifest.ok_or_else(|| {
-        damaged(
-            log,
-            "its list of segments is missing, or was changed".into(),
-        )
-    })?;
+    let manifest = manifest.ok_or_else(|| damaged(log, "manifest missing or corrupted".into()))?;
     let reading = LogReader {
         log,
         store: manifest.store,
@@ -129,7 +124,7 @@ impl RecoveredLog {
                 segment = %path.display(),
                 bytes = torn.end - torn.at,
                 copy = %copy.display(),
-                "the last write was interrupted: what it left is taken back"
+                "torn write at the end of the log truncated; a copy was saved"
             );
             save_torn(&path, torn, &copy).map_err(io_error("save", &copy))?;
         }
@@ -283,7 +278,10 @@ impl LogReader<'_> {
         }
         let known = sealed.iter().find(|l| l.number == previous.segment);
         if known.is_some_and(|known| known.end != Some(previous.end)) {
-            return Err(damaged(self.log, "it does not go on where it ended".into()));
+            return Err(damaged(
+                self.log,
+                "segment chain broken: the previous segment ends elsewhere".into(),
+            ));
         }
         segments.extend(sealed.iter().rev());
         segments.reverse();

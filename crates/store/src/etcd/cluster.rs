@@ -236,7 +236,7 @@ impl EtcdCluster {
             self.check()?;
             if Instant::now() >= deadline {
                 return Err(EtcdCallError::Unavailable(format!(
-                    "etcd is at revision {revision}, but its watch has only told of {}",
+                    "etcd is at revision {revision}, but the watch has only delivered revision {}",
                     self.view.revision()
                 )));
             }
@@ -293,7 +293,7 @@ impl EtcdCluster {
         let why = betrayal.0;
         let first = self.end(MirrorStatus::Failed(why.clone()));
         if first {
-            tracing::error!(%why, "the store has failed; it answers only what it knew before");
+            tracing::error!(%why, "etcd cluster mismatch; the store has failed and serves only its cached state");
         }
         why
     }

@@ -109,7 +109,7 @@ impl ClusterWatch {
                 self.cluster
                     .set_out_of_sync("reading all of it again".into());
                 let revision = self.cluster.view.revision();
-                tracing::warn!(%revision, "etcd has compacted what comes next; reading it all");
+                tracing::warn!(%revision, "etcd compacted the next revision; reloading the full state");
                 self.contiguous = false;
             }
             WatchEnd::Lost(why) => {

@@ -120,7 +120,7 @@ impl EtcdConnection {
             return Ok(());
         }
         Err(DialError::Unsupported(format!(
-            "etcd {} tells watches that they are up to date when they are not; \
+            "etcd {} has incorrect watch progress notifications (etcd issue 15220); \
              3.4.31, 3.5.13 and 3.6 do not",
             status.version
         )))

@@ -58,7 +58,7 @@ impl Mirror {
         let time = self.clock.wall();
         if change.revision <= index.revision() {
             return Err(ClusterMismatch(format!(
-                "etcd sent events of revision {} after it had said that there are no more up \
+                "etcd sent events of revision {} after a progress notification for a later revision \
                  to {}; restart Optik to start from a whole state",
                 change.revision,
                 index.revision()

@@ -157,7 +157,7 @@ impl EtcdEngine {
             // The round is lost, but we are not stopped: its task begins again.
             Err(EtcdCallError::Stopped) if self.cluster.check().is_ok() => {
                 return Err(ReadError::Unavailable(
-                    "the question to etcd was lost".into(),
+                    "the linearizable read was cancelled".into(),
                 ));
             }
             confirmed => confirmed?,

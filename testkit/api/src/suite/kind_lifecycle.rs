@@ -160,7 +160,9 @@ async fn unconditional(scope: &Scope, kind: &Kind, name: &str) -> Outcome {
             return Ok(());
         }
     }
-    Err(crate::Failure::new("an identical update was written"))
+    Err(crate::Failure::new(
+        "identical update changed the resourceVersion in every attempt",
+    ))
 }
 
 async fn stale(scope: &Scope, kind: &Kind, made: &Value) -> Outcome {

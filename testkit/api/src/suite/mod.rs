@@ -200,7 +200,7 @@ async fn run_check(
     // A task of its own: a panic ends it, and not the others.
     let outcome = match tokio::spawn(run_in_scope(check, client, namespace, shared)).await {
         Ok(outcome) => outcome,
-        Err(panic) => Err(Failure::new(format!("the check itself failed: {panic}"))),
+        Err(panic) => Err(Failure::new(format!("check panicked: {panic}"))),
     };
     let took = optik_platform::Clock::monotonic(&clock.clock).since(start);
     let verdict = outcome.map_or_else(CheckResult::Failed, |()| CheckResult::Passed);

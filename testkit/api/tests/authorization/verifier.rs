@@ -166,7 +166,7 @@ impl PermissionVerifier<'_> {
             }
             pulse.tick().await;
         }
-        panic!("a definition does not go");
+        panic!("CustomResourceDefinition was not deleted in time");
     }
 }
 

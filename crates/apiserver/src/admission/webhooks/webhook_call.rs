@@ -207,7 +207,10 @@ pub(super) fn apply_failure_policy(
 ) -> Result<(), Status> {
     match trouble {
         WebhookFailure::CallFailed { text, .. } if hook.ignores_failure => {
-            tracing::warn!("failed calling webhook {}, going on: {text}", hook.name);
+            tracing::warn!(
+                "failed calling webhook {}, ignored by failurePolicy: {text}",
+                hook.name
+            );
             attributes.recorder.annotate(place(), hook.name.clone());
             Ok(())
         }

@@ -170,7 +170,7 @@ impl BatchWriter {
                 Err(error) => {
                     sheaf.truncate(mark);
                     let key = String::from_utf8_lossy(version.key());
-                    tracing::error!("{key} is left out of a list: {error}");
+                    tracing::error!("cannot encode {key}; omitted from list: {error}");
                 }
             }
         }

@@ -134,7 +134,7 @@ pub(super) fn write_event(
     if let Err(error) = kind.write(shown, out) {
         out.truncate(mark);
         tracing::error!(
-            "an event of {} at {} is left out: {error}",
+            "cannot encode watch event of {} at revision {}; dropped: {error}",
             kind.resource.plural,
             shown.revision
         );

@@ -55,7 +55,7 @@ impl EventEncoder {
         if let Err(error) = written {
             let plural = &kind.resource.plural;
             tracing::error!(
-                "an event of {plural} at {} is left out: {error}",
+                "cannot encode watch event of {plural} at revision {}; dropped: {error}",
                 shown.revision
             );
             return false;
@@ -71,7 +71,10 @@ impl EventEncoder {
         let painted = painter.serialize_event(event_type, &self.scratch, first, out);
         if let Err(error) = painted {
             out.truncate(mark);
-            tracing::error!("an event of {} is left out: {error}", kind.resource.plural);
+            tracing::error!(
+                "cannot encode watch event of {}; dropped: {error}",
+                kind.resource.plural
+            );
             return false;
         }
         self.columns_sent = true;

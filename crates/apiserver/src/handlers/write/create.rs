@@ -176,7 +176,7 @@ pub(super) async fn create_once(
         }
     }
     Err(Status::timeout(
-        "what the object needs is given to others all the time",
+        "could not allocate a cluster IP or node port: too much contention",
         0,
     ))
 }
@@ -242,7 +242,10 @@ async fn try_store(
         let taken = already_exists(writing, &name, &there.unwrap_or_default());
         return Ok(Some(Err(taken)));
     }
-    Err(Status::timeout("its namespace changes all the time", 0))
+    Err(Status::timeout(
+        "namespace was modified concurrently; giving up after 16 attempts",
+        0,
+    ))
 }
 
 /// A dry run.

@@ -316,7 +316,7 @@ impl WriteContext<'_> {
                 typed: true,
             };
             let written = self.kind.write(shown, &mut out);
-            written.map_err(|error| damaged_object("an object just written", error))?;
+            written.map_err(|error| damaged_object("object written by this request", error))?;
         }
         out.push(b'\n');
         Ok(out.into())

@@ -74,7 +74,7 @@ impl WebhookTransport for NoTransport {
         &self,
         _: WebhookRequest,
     ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>> {
-        let error = "this server calls nobody".to_owned();
+        let error = "webhook calls are not configured on this server".to_owned();
         ready(Err(WebhookCallError::NoResponse(error))).boxed()
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn migrate(
     sizes: SegmentSizes,
 ) -> Result<(), OpenError> {
     let path = directory.database();
-    tracing::info!(from = %path.display(), to = %directory.log().display(), "moving the data into the format of this version");
+    tracing::info!(from = %path.display(), to = %directory.log().display(), "migrating the data directory to storage format 2");
     let source = Format1Source::open(directory, &path, promise)?;
     let result = source.copy(directory, sizes);
     if let Err(error) = result {
@@ -52,7 +52,7 @@ pub(super) fn migrate(
         SyncGuarantee::Relaxed => Durability::ProcessCrash,
     };
     directory.write_format(durability)?;
-    tracing::info!("the data is moved");
+    tracing::info!("migration to storage format 2 finished");
     Ok(())
 }
 
@@ -195,7 +195,7 @@ fn repair_database(
             journal = %tail.journal.display(),
             bytes = tail.bytes,
             copy = %copy.display(),
-            "the last write was interrupted: what it left is taken back"
+            "torn write at the end of the log truncated; a copy was saved"
         );
         journal::cut(tail, &copy).map_err(io_error("repair", &tail.journal))?;
     }
