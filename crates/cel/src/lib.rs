@@ -5,18 +5,18 @@
 //! Pure: no I/O, no clock. Whoever asks for an authorizer brings it along.
 //!
 //! ```
-//! use optik_cel::{Environment, Program, CelType, MetricValue, Variables, EvalError};
+//! use optik_cel::{Environment, Program, CelType, Value, Activation, EvalError};
 //!
-//! struct One<'a>(MetricValue<'a>);
-//! impl<'a> Variables<'a> for One<'a> {
-//!     fn value(&self, _: usize) -> Result<MetricValue<'a>, EvalError> {
+//! struct One<'a>(Value<'a>);
+//! impl<'a> Activation<'a> for One<'a> {
+//!     fn resolve(&self, _: usize) -> Result<Value<'a>, EvalError> {
 //!         Ok(self.0.clone())
 //!     }
 //! }
 //!
 //! let names = Environment::default().with("self", CelType::Int);
 //! let program = Program::compile("self > 1 && self in [2, 3]", &names, None).unwrap();
-//! let outcome = program.run(&One(MetricValue::Int(3)), 1000);
+//! let outcome = program.run(&One(Value::Int(3)), 1000);
 //! assert_eq!(outcome.result.unwrap().as_bool(), Some(true));
 //! ```
 

@@ -388,7 +388,7 @@ impl Manager {
     /// # use optik_controller::FieldManager;
     /// fn slim(manager: &mut FieldManager) {
     ///     manager.transform::<Pod>(|pod| {
-    ///         pod["metadata"]["annotations"] = serde_json::MetricValue::Null;
+    ///         pod["metadata"]["annotations"] = serde_json::Value::Null;
     ///     });
     /// }
     /// ```
