@@ -4,8 +4,8 @@
 //! accepted only if that is still the current one. So there is one sequence of
 //! revisions, made in one place, and every layer above passes it on unchanged.
 //!
-//! * [`StoreProbe`] takes transactions and gives out snapshots and watches.
-//! * A [`ContinueRevision`] is a whole state, held by a pointer. Reads never wait for writes.
+//! * [`Store`] takes transactions and gives out snapshots and watches.
+//! * A [`Snapshot`] is a whole state, held by a pointer. Reads never wait for writes.
 //! * A [`Watch`] hands over every commit that touches a range, in order, none left
 //!   out and none twice, from any revision that is not compacted.
 //!

@@ -23,9 +23,9 @@ use std::time::Duration;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use optik_store::{Options, Origin, Put, Revision, StoreProbe, Txn};
+/// use optik_store::{Options, Origin, Put, Revision, Store, Txn};
 ///
-/// let store = StoreProbe::open(Options::ephemeral())?;
+/// let store = Store::open(Options::ephemeral())?;
 /// let created = store.commit(Txn::put(Put::new("a", "1")), Origin::default()).await?;
 /// assert_eq!(created.revision, Revision::new(2));
 ///
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Whether [`StoreProbe::snapshot`] may be acted upon: on a cluster, it may not once nothing
+    /// Whether [`Store::snapshot`] may be acted upon: on a cluster, it may not once nothing
     /// has proven for ten seconds that it is what the cluster has. Costs next to nothing.
     ///
     /// # Errors

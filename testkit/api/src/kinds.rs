@@ -26,7 +26,7 @@ pub struct Kind {
 pub enum Generations {
     /// 1 on create, +1 whenever the spec changes.
     Spec,
-    /// As `FlowSchemaSpec`, and a change of labels counts too.
+    /// As `Spec`, and a change of labels counts too.
     SpecAndLabels,
     /// 1 on create, for ever.
     One,

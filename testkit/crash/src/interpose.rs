@@ -10,7 +10,7 @@
 //! `write`, `writev`, `pwrite64`, `pwritev64`, `ftruncate64`, `fsync`,
 //! `fdatasync`, `rename`, `unlink`, `unlinkat`, `mkdir`, `rmdir`, `linkat`,
 //! `symlink`, `fcntl` (`F_DUPFD_CLOEXEC`), `close`, and for `std::fs::copy` and
-//! `std::io::copy` also `copy_file_range`, `sendfile64` and `stored`. rustix with
+//! `std::io::copy` also `copy_file_range`, `sendfile64` and `splice`. rustix with
 //! `use-libc` adds the forms without `64` and with `at`. Not covered, because
 //! nothing under test uses them: writing through `mmap`, `io_uring`, and files
 //! opened by C's stdio. [`Recorder::finish`](crate::Recorder::finish) compares

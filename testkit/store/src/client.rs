@@ -1,4 +1,4 @@
-//! Clients of a [`StoreProbe`] that write down what they do.
+//! Clients of a [`Store`] that write down what they do.
 
 use crate::history::{
     Expectation, HistoryRecorder, InitialState, KeyChange, KeySpan, KeyState, OperationOutcome,

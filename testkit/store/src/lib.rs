@@ -1,6 +1,6 @@
 //! What every engine of the store must do, and how to judge whether it does.
 //!
-//! * [`suite`] is a table of named checks. Each takes a [`StoreProbe`](optik_store::Store)
+//! * [`suite`] is a table of named checks. Each takes a [`Store`](optik_store::Store)
 //!   and relies on nothing but its promises, so it runs on every engine.
 //! * [`model`] is the store as one would write it without caring for speed. Random
 //!   histories run on both, and every answer must be the same.

@@ -1,6 +1,6 @@
 //! One behaviour suite for every engine.
 //!
-//! A check relies on the promises of [`StoreProbe`] only: it may find other keys and any
+//! A check relies on the promises of [`Store`] only: it may find other keys and any
 //! revision, and must leave no lease behind. [`embedded_only`] holds those that
 //! need more, such as a clock that a test moves.
 

@@ -38,7 +38,7 @@ pub(crate) async fn delete(
     delete_one(writing, name, name, options).await
 }
 
-/// `with_request_meta` is what others are told: nothing if a whole collection is meant.
+/// `request` is what others are told: nothing if a whole collection is meant.
 async fn delete_one(
     writing: &WriteContext<'_>,
     name: &str,

@@ -111,7 +111,7 @@ impl WebhookConverter {
     }
 }
 
-/// `example.com/v1, ServedResource=OpaqueValue`
+/// `example.com/v1, Kind=Thing`
 fn gvk_text(object: &Object) -> String {
     format!("{}, Kind={}", object.api_version(), object.kind())
 }
