@@ -27,7 +27,7 @@ pub(crate) enum Encoding {
 pub(crate) enum Transform {
     #[default]
     Object,
-    /// What all kinds have. `list_schema`: the client named the list, not its items.
+    /// PartialObjectMetadata. `of_list`: the client named the list type, not that of its items.
     PartialMetadata { version: MetaVersion, of_list: bool },
     Table {
         version: MetaVersion,

@@ -38,7 +38,7 @@ pub(crate) async fn delete(
     delete_one(writing, name, name, options).await
 }
 
-/// `request` is what others are told: nothing if a whole collection is meant.
+/// `asked_for` is the name in responses and admission; empty for a deletecollection.
 async fn delete_one(
     writing: &WriteContext<'_>,
     name: &str,
